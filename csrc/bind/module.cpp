@@ -1,0 +1,7 @@
+// The extension module: one register_*.cpp a subject.
+#include "bind/register.hpp"
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "tracekit's C++ core; use the functions of the package tracekit instead";
+  tracekit::register_core(m);
+}

@@ -1,0 +1,12 @@
+// What each subject adds to the module; no algorithm lives in this folder.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+namespace tracekit {
+
+void register_core(pybind11::module_& m);
+
+}  // namespace tracekit

@@ -1,0 +1,34 @@
+"""The one family of exceptions; each message names the file and, where known, the place in it."""
+
+from __future__ import annotations
+
+
+class TracekitError(Exception):
+    """Bad input or an unusable file.
+
+    Attributes: ``path`` (the file, or "<stdin>"), ``offset`` (byte in the decompressed stream) and
+    ``hint`` (what to do), each None where unknown.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message, self.path, self.offset, self.hint = message, path, offset, hint
+        where = path or ""
+        if offset is not None:
+            where += f"{':' if where else ''}byte {offset}"
+        text = f"{where}: {message}" if where else message
+        super().__init__(f"{text} ({hint})" if hint else text)
+
+
+class FormatError(TracekitError):
+    """The bytes are not what the format says."""
+
+
+class UsageError(TracekitError):
+    """The call's arguments do not fit together."""
