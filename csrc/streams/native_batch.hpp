@@ -24,7 +24,9 @@ struct Encoding {
   std::uint64_t pc{};
   std::uint8_t length{};  // bytes of the instruction; 0 = the source does not say
   bool known{};           // `bytes` is the machine code (a source may give a length alone)
-  std::array<std::uint8_t, max_bytes> bytes{};  // in memory order, zeros after `length`
+  // In memory order, zeros after `length`.  Where the code is not known, what the source tells
+  // instead (ChampSim's registers, drmemtrace's kind of branch), or zeros.
+  std::array<std::uint8_t, max_bytes> bytes{};
 
   std::string_view code() const {
     return known ? std::string_view(reinterpret_cast<const char*>(bytes.data()), length)
@@ -51,7 +53,7 @@ class EncodingTable {
   }
   std::uint32_t intern(const Encoding& e) {
     if (2 * (all_.size() + 1) > slots_.size()) grow();
-    std::size_t at = hash(e.pc) & (slots_.size() - 1);
+    std::size_t at = hash(e) & (slots_.size() - 1);
     for (; slots_[at] != none; at = (at + 1) & (slots_.size() - 1))
       if (all_[slots_[at]] == e) return slots_[at];
     slots_[at] = static_cast<std::uint32_t>(all_.size());
@@ -62,13 +64,20 @@ class EncodingTable {
   std::size_t size() const { return all_.size(); }
 
  private:
-  static std::size_t hash(std::uint64_t pc) {
-    return static_cast<std::size_t>((pc * 0x9e3779b97f4a7c15ULL) >> 20);
+  // Of the content too: an input may hold any number of contents for one pc.
+  static std::size_t hash(const Encoding& e) {
+    std::uint64_t head, rest;
+    std::memcpy(&head, e.bytes.data(), 8);
+    std::memcpy(&rest, e.bytes.data() + Encoding::max_bytes - 8, 8);
+    std::uint64_t h = e.pc * 0x9e3779b97f4a7c15ULL;
+    h = (h ^ (h >> 29) ^ head) * 0xbf58476d1ce4e5b9ULL;
+    h = (h ^ (h >> 32) ^ rest) * 0x94d049bb133111ebULL;
+    return static_cast<std::size_t>(h >> 20);
   }
   void grow() {
     std::vector<std::uint32_t> wider(slots_.empty() ? 1024 : 2 * slots_.size(), none);
     for (std::uint32_t id = 0; id < all_.size(); ++id) {
-      std::size_t at = hash(all_[id].pc) & (wider.size() - 1);
+      std::size_t at = hash(all_[id]) & (wider.size() - 1);
       while (wider[at] != none) at = (at + 1) & (wider.size() - 1);
       wider[at] = id;
     }
