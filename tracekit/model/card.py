@@ -1,0 +1,224 @@
+"""card.json and the files beside it: written with hashes, read with every claim checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import FormatError, UsageError
+from tracekit.model.spec import ModelSpec
+from tracekit.model.tensors import read_safetensors, write_safetensors
+
+__all__ = ["Card", "load_card", "load_tensors", "save_card", "save_model"]
+
+FORMAT, VERSION = "tracekit-model", 1
+MAX_CARD = 64 << 20
+MAX_COLUMNS = 4096
+WEIGHTS, GOLDEN = "model.safetensors", "golden.safetensors"
+Tensors = dict[str, NDArray[np.float32]]
+
+
+@dataclass
+class Card:
+    """What a model is.  ``extra`` holds the card's further keys, kept as they are."""
+
+    name: str
+    spec: ModelSpec
+    columns: tuple[str, ...]
+    feature_set: str = ""
+    level: str = ""
+    preset: str = ""
+    unit: str = "cycles"
+    microarchitectures: list[dict[str, Any]] = field(default_factory=list)
+    training: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(set(self.columns)) != len(self.columns) or not self.columns:
+            raise FormatError("features.columns is empty or names a column twice")
+        for entry in self.spec.inputs:
+            if entry.column not in self.columns:
+                raise FormatError(f"spec.inputs: column {entry.column!r} is not in features")
+        for head in self.spec.heads:
+            if head.targets and head.width_out != len(self.microarchitectures):
+                raise FormatError(
+                    f"head {head.name!r} has {head.width_out} outputs for "
+                    f"{len(self.microarchitectures)} microarchitectures"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "preset": self.preset,
+            "features": {
+                "set": self.feature_set,
+                "level": self.level,
+                "columns": list(self.columns),
+            },
+            "spec": self.spec.to_dict(),
+            "unit": self.unit,
+            "microarchitectures": self.microarchitectures,
+            "training": self.training,
+            "files": dict(sorted(self.files.items())),
+            **self.extra,
+        }
+
+
+KNOWN = "format version name preset features spec unit microarchitectures training files".split()
+
+
+def load_card(folder: str | Path) -> Card:
+    """Read and check ``folder/card.json``; raises FormatError."""
+    path = Path(folder) / "card.json"
+    try:
+        if path.stat().st_size > MAX_CARD:
+            raise FormatError(f"more than {MAX_CARD} bytes", path=str(path))
+        data = json.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise FormatError(
+            f"cannot be read: {error.strerror}",
+            path=str(path),
+            hint="a model is a folder with card.json",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"not JSON: {error}", path=str(path)) from error
+    try:
+        return _parse(data)
+    except FormatError as error:
+        raise FormatError(error.message, path=str(path), hint=error.hint) from error
+
+
+def _parse(data: Any) -> Card:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise FormatError(f'not a model card: "format" is not "{FORMAT}"')
+    if data.get("version") != VERSION:
+        raise FormatError(f"version {data.get('version')!r}; this tracekit reads {VERSION}")
+    features = data.get("features")
+    if not isinstance(features, dict):
+        raise FormatError("features is not an object")
+    columns = features.get("columns")
+    if not isinstance(columns, list) or not 0 < len(columns) <= MAX_COLUMNS:
+        raise FormatError(f"features.columns is not a list of 1 to {MAX_COLUMNS} names")
+    if not all(isinstance(c, str) for c in columns):
+        raise FormatError("features.columns: a name is not a string")
+    machines = data.get("microarchitectures", [])
+    if not isinstance(machines, list) or not all(isinstance(m, dict) for m in machines):
+        raise FormatError("microarchitectures is not a list of objects")
+    files, training = data.get("files", {}), data.get("training", {})
+    if not isinstance(files, dict) or not all(isinstance(h, str) for h in files.values()):
+        raise FormatError("files is not an object of hashes")
+    if not isinstance(training, dict):
+        raise FormatError("training is not an object")
+    texts = [data.get("name", ""), data.get("preset", ""), data.get("unit", "cycles")]
+    texts += [features.get("set", ""), features.get("level", "")]
+    if not all(isinstance(t, str) for t in texts):
+        raise FormatError("name, preset, unit, features.set and features.level are strings")
+    return Card(
+        name=texts[0],
+        spec=ModelSpec.parse(data.get("spec")),
+        columns=tuple(columns),
+        feature_set=texts[3],
+        level=texts[4],
+        preset=texts[1],
+        unit=texts[2],
+        microarchitectures=machines,
+        training=training,
+        files=files,
+        extra={k: v for k, v in data.items() if k not in KNOWN},
+    )
+
+
+def load_file(folder: str | Path, card: Card, name: str) -> dict[str, NDArray[Any]]:
+    """The tensors of one of the card's files, its hash checked; raises FormatError."""
+    path = Path(folder) / name
+    if name not in card.files:
+        raise FormatError(f"{name} is not among the card's files", path=str(path))
+    try:
+        with path.open("rb") as stream:
+            found = (
+                hashlib.file_digest(stream, "sha256").hexdigest()
+                if _HAS_DIGEST
+                else (hashlib.sha256(stream.read()).hexdigest())
+            )
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from error
+    if found != card.files[name]:
+        raise FormatError(
+            f"SHA-256 is {found}, the card says {card.files[name]}",
+            path=str(path),
+            hint="the file was changed after the card was written",
+        )
+    return read_safetensors(path)
+
+
+_HAS_DIGEST = hasattr(hashlib, "file_digest")  # Python 3.11
+
+
+def load_tensors(folder: str | Path, card: Card) -> Tensors:
+    """The weights as float32, each with the shape that the architecture asks for."""
+    return check_tensors(card.spec, load_file(folder, card, WEIGHTS), str(Path(folder) / WEIGHTS))
+
+
+def check_tensors(spec: ModelSpec, tensors: Mapping[str, NDArray[Any]], path: str) -> Tensors:
+    """Those tensors that the architecture asks for, as float32; raises FormatError."""
+    out: Tensors = {}
+    for name, shape in spec.tensors().items():
+        if name not in tensors:
+            raise FormatError(f"tensor {name!r} is missing", path=path)
+        if tensors[name].shape != shape:
+            raise FormatError(
+                f"tensor {name!r} is {tensors[name].shape}, the card's architecture asks for "
+                f"{shape}",
+                path=path,
+            )
+        if tensors[name].dtype.kind != "f":
+            raise FormatError(f"tensor {name!r} is not of floating point", path=path)
+        with np.errstate(over="ignore"):
+            out[name] = np.ascontiguousarray(tensors[name], np.float32)
+        if not np.isfinite(out[name]).all():
+            raise FormatError(f"tensor {name!r} has values that are not finite", path=path)
+    return out
+
+
+def save_model(
+    folder: str | Path,
+    card: Card,
+    tensors: Mapping[str, NDArray[Any]],
+    golden: Mapping[str, NDArray[Any]] | None = None,
+) -> None:
+    """Write the folder (made where missing): weights, golden rows, then the card with hashes.
+
+    Only the tensors that ``card.spec`` asks for are written.  Raises FormatError where one is
+    missing or has another shape.
+    """
+    folder = Path(folder)
+    weights = check_tensors(card.spec, tensors, str(folder / WEIGHTS))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_safetensors(folder / WEIGHTS, weights)
+    names = [WEIGHTS]
+    if golden is not None:
+        if "input" not in golden:
+            raise UsageError("golden has no tensor 'input'", path=str(folder))
+        write_safetensors(folder / GOLDEN, golden)
+        names.append(GOLDEN)
+    card.files = {}
+    save_card(folder, card, names)
+
+
+def save_card(folder: str | Path, card: Card, changed: list[str]) -> None:
+    """Hash the changed files into ``card.files`` and write card.json."""
+    folder = Path(folder)
+    for name in changed:
+        card.files[name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "card.json").write_text(json.dumps(card.to_dict(), indent=1) + "\n", "utf-8")

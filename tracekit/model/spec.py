@@ -1,0 +1,428 @@
+"""The architecture as data: input columns, a stack of causal layers, named heads.
+
+docs/model-format.md says what each entry computes.  This module checks entries and knows widths and
+tensor shapes; it computes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracekit.errors import FormatError
+
+__all__ = ["ACTIVATIONS", "Head", "InputColumn", "Layer", "ModelSpec"]
+
+ACTIVATIONS = ("relu", "softplus", "sigmoid", "tanh", "silu", "expm1", "exp")
+STATEFUL = ("lstm", "gru", "mingru", "conv1d")
+MAX_WIDTH = 8192
+MAX_ENTRIES = 4096
+MAX_DEPTH = 8
+MAX_TAPS = 1024
+# For each kind: the fields it must have, then those it may have.
+FIELDS: dict[str, tuple[set[str], set[str]]] = {
+    "linear": ({"name", "out"}, {"bias"}),
+    "lstm": ({"name", "hidden"}, {"layers", "bias"}),
+    "gru": ({"name", "hidden"}, {"layers", "bias"}),
+    "mingru": ({"name", "hidden"}, {"bias"}),
+    "conv1d": ({"name", "out", "kernel"}, {"dilation", "bias"}),
+    "layernorm": ({"name"}, {"eps"}),
+    "residual": ({"layers"}, set()),
+    **{name: (set(), set()) for name in ACTIVATIONS},
+}
+TRANSFORMS: dict[str, tuple[set[str], set[str]]] = {
+    "value": (set(), {"mean", "std", "clip"}),
+    "log1p": (set(), {"mean", "std", "clip"}),
+    "embedding": ({"name", "dim"}, {"size", "edges"}),
+    "bits": ({"bits"}, set()),
+}
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """One entry of ``spec.inputs``: a transform of one feature column."""
+
+    column: str
+    transform: str = "value"
+    mean: float = 0.0
+    std: float = 1.0
+    clip: float | None = None
+    name: str = ""
+    size: int = 0
+    dim: int = 0
+    edges: tuple[float, ...] = ()
+    bits: int = 0
+
+    @property
+    def width(self) -> int:
+        """How many numbers it gives."""
+        return {"embedding": self.dim, "bits": self.bits}.get(self.transform, 1)
+
+    @classmethod
+    def parse(cls, entry: Any, where: str) -> InputColumn:
+        entry = _object(entry, where)
+        transform = entry.get("transform", "value")
+        if not isinstance(transform, str) or transform not in TRANSFORMS:
+            raise FormatError(f"{where}: transform {transform!r}: one of {', '.join(TRANSFORMS)}")
+        _fields(entry, TRANSFORMS[transform], {"column", "transform"}, where)
+        column = _text(entry, "column", where)
+        if transform == "bits":
+            return cls(column, transform, bits=_size(entry, "bits", where, 24))
+        if transform == "embedding":
+            edges = entry.get("edges", [])
+            if not isinstance(edges, list) or len(edges) > MAX_ENTRIES:
+                raise FormatError(f"{where}: edges is not a list of at most {MAX_ENTRIES} numbers")
+            values = tuple(_finite(e, f"{where}.edges") for e in edges)
+            if any(a >= b for a, b in zip(values, values[1:], strict=False)):
+                raise FormatError(f"{where}: edges do not increase")
+            if bool(values) == ("size" in entry):
+                raise FormatError(f"{where}: an embedding has either size or edges")
+            size = len(values) + 1 if values else _size(entry, "size", where, 1 << 20)
+            name, dim = _text(entry, "name", where), _size(entry, "dim", where)
+            return cls(column, transform, name=name, size=size, dim=dim, edges=values)
+        mean = _finite(entry.get("mean", 0.0), f"{where}.mean")
+        std = _finite(entry.get("std", 1.0), f"{where}.std")
+        clip = entry.get("clip")
+        if std <= 0:
+            raise FormatError(f"{where}: std is {std}, not positive")
+        if clip is not None and (clip := _finite(clip, f"{where}.clip")) <= 0:
+            raise FormatError(f"{where}: clip is {clip}, not positive")
+        return cls(column, transform, mean, std, clip)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON entry that parses to this."""
+        out: dict[str, Any] = {"column": self.column, "transform": self.transform}
+        if self.transform == "bits":
+            return {**out, "bits": self.bits}
+        if self.transform == "embedding":
+            index = {"edges": list(self.edges)} if self.edges else {"size": self.size}
+            return {**out, "name": self.name, "dim": self.dim, **index}
+        clip = {} if self.clip is None else {"clip": self.clip}
+        return {**out, "mean": self.mean, "std": self.std, **clip}
+
+    def tensors(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of what it needs."""
+        return {f"{self.name}.weight": (self.size, self.dim)} if self.dim else {}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One entry of a stack; ``width_in`` and ``width_out`` are derived from its place."""
+
+    type: str
+    width_in: int
+    width_out: int
+    name: str = ""
+    layers: int = 1
+    kernel: int = 1
+    dilation: int = 1
+    bias: bool = True
+    eps: float = 1e-5
+    inner: tuple[Layer, ...] = ()
+
+    @classmethod
+    def parse(cls, entry: Any, width: int, where: str, depth: int = 0) -> Layer:
+        entry = _object(entry, where)
+        kind = entry.get("type")
+        if not isinstance(kind, str) or kind not in FIELDS:
+            raise FormatError(f"{where}: type {kind!r}: one of {', '.join(FIELDS)}")
+        _fields(entry, FIELDS[kind], {"type"}, where)
+        name = _text(entry, "name", where) if "name" in FIELDS[kind][0] else ""
+        bias = entry.get("bias", True)
+        if not isinstance(bias, bool):
+            raise FormatError(f"{where}: bias is not true or false")
+        if kind in ACTIVATIONS:
+            return cls(kind, width, width)
+        if kind == "residual":
+            inner = parse_stack(entry["layers"], width, f"{where}.layers", depth + 1)
+            if inner and inner[-1].width_out != width:
+                raise FormatError(
+                    f"{where}: width {inner[-1].width_out} cannot be added to {width}"
+                )
+            return cls(kind, width, width, inner=inner)
+        if kind == "layernorm":
+            eps = _finite(entry.get("eps", 1e-5), f"{where}.eps")
+            if eps <= 0:
+                raise FormatError(f"{where}: eps is {eps}, not positive")
+            return cls(kind, width, width, name, eps=eps)
+        out = _size(entry, "hidden" if "hidden" in entry else "out", where)
+        layers = _size(entry, "layers", where, 64) if "layers" in entry else 1
+        kernel = _size(entry, "kernel", where, MAX_TAPS) if "kernel" in entry else 1
+        dilation = _size(entry, "dilation", where, MAX_TAPS) if "dilation" in entry else 1
+        return cls(kind, width, out, name, layers, kernel, dilation, bias)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON entry that parses to this."""
+        out: dict[str, Any] = {"type": self.type}
+        if self.type in ACTIVATIONS:
+            return out
+        if self.type == "residual":
+            return {**out, "layers": [layer.to_dict() for layer in self.inner]}
+        out["name"] = self.name
+        if self.type == "layernorm":
+            return {**out, "eps": self.eps}
+        recurrent = self.type in ("lstm", "gru", "mingru")
+        out["hidden" if recurrent else "out"] = self.width_out
+        if self.type in ("lstm", "gru"):
+            out["layers"] = self.layers
+        if self.type == "conv1d":
+            out.update(kernel=self.kernel, dilation=self.dilation)
+        return {**out, "bias": self.bias}
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a row's result depends on earlier rows."""
+        return self.type in STATEFUL or any(layer.stateful for layer in self.inner)
+
+    def tensors(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of what it needs, in torch's layout."""
+        n, i, o = self.name, self.width_in, self.width_out
+        if self.type in ("lstm", "gru"):
+            gates = 4 if self.type == "lstm" else 3
+            out: dict[str, tuple[int, ...]] = {}
+            for k in range(self.layers):
+                out[f"{n}.weight_ih_l{k}"] = (gates * o, i if k == 0 else o)
+                out[f"{n}.weight_hh_l{k}"] = (gates * o, o)
+                if self.bias:
+                    out[f"{n}.bias_ih_l{k}"] = out[f"{n}.bias_hh_l{k}"] = (gates * o,)
+            return out
+        if self.type == "layernorm":
+            return {f"{n}.weight": (i,), f"{n}.bias": (i,)}
+        if self.type == "residual":
+            return _merge([layer.tensors() for layer in self.inner])
+        if self.type in ACTIVATIONS:
+            return {}
+        rows = 2 * o if self.type == "mingru" else o
+        shape = (rows, i, self.kernel) if self.type == "conv1d" else (rows, i)
+        return {f"{n}.weight": shape, **({f"{n}.bias": (rows,)} if self.bias else {})}
+
+
+@dataclass(frozen=True)
+class Head:
+    """A readout of the representation: a stateless stack, or NeuroScalar's two-way head."""
+
+    name: str
+    width_in: int
+    width_out: int
+    type: str = "stack"
+    targets: bool = False
+    layers: tuple[Layer, ...] = ()
+    hidden: int = 0
+    threshold: float = 0.0
+    cap: float = math.inf
+    classifier: tuple[str, str] = ("", "")
+    short: str = ""
+    long: str = ""
+
+    @classmethod
+    def parse(cls, entry: Any, width: int, where: str) -> Head:
+        entry = _object(entry, where)
+        name = _text(entry, "name", where)
+        targets = entry.get("targets", False)
+        if not isinstance(targets, bool):
+            raise FormatError(f"{where}: targets is not true or false")
+        kind = entry.get("type", "stack")
+        common = {"name", "type", "targets"}
+        if kind == "stack":
+            _fields(entry, ({"layers"}, set()), common, where)
+            layers = parse_stack(entry["layers"], width, f"{where}.layers")
+            if any(layer.stateful for layer in layers):
+                raise FormatError(f"{where}: a head has no layers with state")
+            out = layers[-1].width_out if layers else width
+            return cls(name, width, out, kind, targets, layers)
+        if kind != "two_way":
+            raise FormatError(f"{where}: type {kind!r}: stack or two_way")
+        needed = {"hidden", "threshold", "cap", "classifier", "short", "long"}
+        _fields(entry, (needed, {"out"}), common, where)
+        names = entry["classifier"]
+        if not isinstance(names, list) or [type(n) for n in names] != [str, str]:
+            raise FormatError(f"{where}: classifier is not two tensor prefixes")
+        cap = _finite(entry["cap"], f"{where}.cap")
+        if cap <= 0:
+            raise FormatError(f"{where}: cap is {cap}, not positive")
+        return cls(
+            name,
+            width,
+            _size(entry, "out", where) if "out" in entry else 1,
+            kind,
+            targets,
+            hidden=_size(entry, "hidden", where),
+            threshold=_finite(entry["threshold"], f"{where}.threshold"),
+            cap=cap,
+            classifier=(names[0], names[1]),
+            short=_text(entry, "short", where),
+            long=_text(entry, "long", where),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON entry that parses to this."""
+        out: dict[str, Any] = {"name": self.name, "type": self.type, "targets": self.targets}
+        if self.type == "stack":
+            return {**out, "layers": [layer.to_dict() for layer in self.layers]}
+        return {
+            **out,
+            "out": self.width_out,
+            "hidden": self.hidden,
+            "threshold": self.threshold,
+            "cap": self.cap,
+            "classifier": list(self.classifier),
+            "short": self.short,
+            "long": self.long,
+        }
+
+    @property
+    def compositional(self) -> bool:
+        """Whether a total is one product with the sum of representations."""
+        return len(self.layers) == 1 and self.layers[0].type == "linear" and not self.layers[0].bias
+
+    def tensors(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of what it needs."""
+        if self.type == "stack":
+            return _merge([layer.tensors() for layer in self.layers])
+        fc1, fc2 = self.classifier
+        shapes = [(fc1, self.hidden, self.width_in), (fc2, 2, self.hidden)]
+        shapes += [(n, self.width_out, self.width_in) for n in (self.short, self.long)]
+        return _merge([{f"{n}.weight": (o, i), f"{n}.bias": (o,)} for n, o, i in shapes])
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Inputs, layers and heads; ``parse`` checks, ``to_dict`` gives the JSON back."""
+
+    inputs: tuple[InputColumn, ...]
+    layers: tuple[Layer, ...]
+    heads: tuple[Head, ...] = field(default=())
+
+    @classmethod
+    def parse(cls, spec: Any) -> ModelSpec:
+        """From the card's ``spec``; raises FormatError naming the entry that is wrong."""
+        spec = _object(spec, "spec")
+        _fields(spec, ({"inputs", "layers", "heads"}, set()), set(), "spec")
+        inputs = tuple(
+            InputColumn.parse(e, f"spec.inputs[{i}]")
+            for i, e in enumerate(_list(spec["inputs"], "spec.inputs"))
+        )
+        if not inputs:
+            raise FormatError("spec.inputs is empty")
+        width = sum(entry.width for entry in inputs)
+        if width > MAX_WIDTH:
+            raise FormatError(f"spec.inputs: width {width}; at most {MAX_WIDTH}")
+        layers = parse_stack(spec["layers"], width, "spec.layers")
+        width = layers[-1].width_out if layers else width
+        heads = tuple(
+            Head.parse(e, width, f"spec.heads[{i}]")
+            for i, e in enumerate(_list(spec["heads"], "spec.heads"))
+        )
+        if len({head.name for head in heads}) != len(heads):
+            raise FormatError("spec.heads: two heads of one name")
+        out = cls(inputs, layers, heads)
+        out.tensors()  # a tensor claimed with two shapes is an error
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """The card's ``spec``."""
+        return {
+            "inputs": [entry.to_dict() for entry in self.inputs],
+            "layers": [layer.to_dict() for layer in self.layers],
+            "heads": [head.to_dict() for head in self.heads],
+        }
+
+    @property
+    def width_in(self) -> int:
+        """Width of the first layer's input."""
+        return sum(entry.width for entry in self.inputs)
+
+    @property
+    def width(self) -> int:
+        """Width of the representation."""
+        return self.layers[-1].width_out if self.layers else self.width_in
+
+    def head(self, name: str | None = None) -> Head:
+        """The head of that name, or the first; raises FormatError."""
+        for head in self.heads:
+            if name is None or head.name == name:
+                return head
+        have = ", ".join(head.name for head in self.heads) or "none"
+        raise FormatError(f"no head {name!r}; the model has: {have}")
+
+    def tensors(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every tensor of the model."""
+        entries: Sequence[InputColumn | Layer | Head] = (*self.inputs, *self.layers, *self.heads)
+        return _merge([entry.tensors() for entry in entries])
+
+    def parameters(self) -> int:
+        """Number of weights, biases included."""
+        return sum(math.prod(shape) for shape in self.tensors().values())
+
+    def flat_layers(self) -> Iterator[Layer]:
+        """The layers, those of residual blocks in their place."""
+
+        def walk(layers: tuple[Layer, ...]) -> Iterator[Layer]:
+            for layer in layers:
+                yield from walk(layer.inner) if layer.inner else (layer,)
+
+        return walk(self.layers)
+
+
+def parse_stack(entries: Any, width: int, where: str, depth: int = 0) -> tuple[Layer, ...]:
+    """A list of layers, each of which gets the width of the one before."""
+    if depth > MAX_DEPTH:
+        raise FormatError(f"{where}: nested deeper than {MAX_DEPTH}")
+    out: list[Layer] = []
+    for i, entry in enumerate(_list(entries, where)):
+        out.append(Layer.parse(entry, width, f"{where}[{i}]", depth))
+        width = out[-1].width_out
+    return tuple(out)
+
+
+def _merge(parts: Sequence[Mapping[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:
+    out: dict[str, tuple[int, ...]] = {}
+    for part in parts:
+        for name, shape in part.items():
+            if out.setdefault(name, shape) != shape:
+                raise FormatError(f"tensor {name!r} is asked for as {out[name]} and as {shape}")
+    return out
+
+
+def _object(entry: Any, where: str) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        raise FormatError(f"{where} is not a JSON object")
+    return entry
+
+
+def _list(entries: Any, where: str) -> list[Any]:
+    if not isinstance(entries, list) or len(entries) > MAX_ENTRIES:
+        raise FormatError(f"{where} is not a list of at most {MAX_ENTRIES} entries")
+    return entries
+
+
+def _fields(
+    entry: Mapping[str, Any], fields: tuple[set[str], set[str]], common: set[str], where: str
+) -> None:
+    needed, allowed = fields
+    if missing := needed - entry.keys():
+        raise FormatError(f"{where}: {', '.join(sorted(missing))} missing")
+    if unknown := entry.keys() - needed - allowed - common:
+        raise FormatError(f"{where}: unknown {', '.join(sorted(unknown))}")
+
+
+def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= 256:
+        raise FormatError(f"{where}: {key} is not a name")
+    return value
+
+
+def _size(entry: Mapping[str, Any], key: str, where: str, most: int = MAX_WIDTH) -> int:
+    value = entry.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise FormatError(f"{where}: {key} is {value!r}; a number from 1 to {most}")
+    return value
+
+
+def _finite(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e38:
+        raise FormatError(f"{where} is not a finite number")
+    return float(value)

@@ -1,0 +1,119 @@
+"""safetensors files: an 8-byte length, a JSON header, the tensors' bytes; nothing is executed."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import FormatError, UsageError
+
+__all__ = ["MAX_FILE", "read_safetensors", "write_safetensors"]
+
+MAX_HEADER = 16 << 20
+MAX_FILE = 4 << 30
+MAX_RANK = 8
+# BF16 has no NumPy type: it is read as uint16 and widened to float32.
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype("<u2"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
+    "I8": np.dtype("i1"),
+    "U8": np.dtype("u1"),
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
+
+
+def read_safetensors(path: str | Path) -> dict[str, NDArray[Any]]:
+    """All tensors of a file by name, each an array of its own; bfloat16 becomes float32.
+
+    Raises FormatError where the header's claims (sizes, offsets, shapes) do not fit the file.
+    """
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE:
+            raise FormatError(f"{size} bytes; at most {MAX_FILE} are read", path=str(path))
+        data = path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from error
+    if len(data) < 8:
+        raise FormatError("not a safetensors file: shorter than 8 bytes", path=str(path))
+    (length,) = struct.unpack("<Q", data[:8])
+    if length > min(MAX_HEADER, len(data) - 8):
+        raise FormatError(f"header claims {length} bytes", path=str(path), offset=0)
+    try:
+        header = json.loads(data[8 : 8 + length].decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"header is not JSON: {error}", path=str(path), offset=8) from error
+    if not isinstance(header, dict):
+        raise FormatError("header is not a JSON object", path=str(path), offset=8)
+    body = memoryview(data)[8 + length :]
+    return {
+        name: _tensor(name, entry, body, path)
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }
+
+
+def _tensor(name: str, entry: Any, body: memoryview, path: Path) -> NDArray[Any]:
+    def bad(why: str) -> FormatError:
+        return FormatError(f"tensor {name!r}: {why}", path=str(path))
+
+    if not isinstance(entry, dict):
+        raise bad("its entry is not an object")
+    kind, shape, span = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+    if not isinstance(kind, str) or kind not in DTYPES:
+        raise bad(f"dtype {kind!r} is not one of {', '.join(DTYPES)}")
+    if not isinstance(shape, list) or len(shape) > MAX_RANK or not all(map(_is_size, shape)):
+        raise bad(f"shape {str(shape)[:80]} is not a list of sizes")
+    if not isinstance(span, list) or len(span) != 2 or not all(map(_is_size, span)):
+        raise bad("data_offsets are not two sizes")
+    begin, end = span
+    count = 1
+    for n in shape:
+        count *= n  # Python integers: no overflow
+    if not begin <= end <= len(body) or end - begin != count * DTYPES[kind].itemsize:
+        raise bad(f"bytes {begin} to {end} do not fit shape {shape} of {kind}")
+    array = np.frombuffer(body[begin:end], DTYPES[kind]).reshape(shape)
+    if kind == "BF16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array.copy()  # aligned, writable, and the file's bytes can go
+
+
+def _is_size(n: Any) -> bool:
+    return isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= MAX_FILE
+
+
+def write_safetensors(path: str | Path, tensors: Mapping[str, NDArray[Any]]) -> None:
+    """Write the tensors, sorted by name, so that equal contents give equal bytes."""
+    header: dict[str, Any] = {}
+    chunks: list[bytes] = []
+    offset = 0
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        little = array.dtype.newbyteorder("<") if array.dtype.itemsize > 1 else array.dtype
+        if little not in NAMES:
+            raise UsageError(f"tensor {name!r}: {array.dtype} has no safetensors type")
+        raw = array.astype(little, copy=False).tobytes()
+        header[name] = {
+            "dtype": NAMES[little],
+            "shape": list(tensors[name].shape),
+            "data_offsets": [offset, offset + len(raw)],
+        }
+        chunks.append(raw)
+        offset += len(raw)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with Path(path).open("wb") as out:
+        out.write(struct.pack("<Q", len(text)) + text)
+        out.writelines(chunks)
