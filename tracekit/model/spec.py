@@ -6,6 +6,7 @@ tensor shapes; it computes nothing.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ class InputColumn:
             if not isinstance(edges, list) or len(edges) > MAX_ENTRIES:
                 raise FormatError(f"{where}: edges is not a list of at most {MAX_ENTRIES} numbers")
             values = tuple(_finite(e, f"{where}.edges") for e in edges)
-            if any(a >= b for a, b in zip(values, values[1:], strict=False)):
+            if any(a >= b for a, b in itertools.pairwise(values)):
                 raise FormatError(f"{where}: edges do not increase")
             if bool(values) == ("size" in entry):
                 raise FormatError(f"{where}: an embedding has either size or edges")

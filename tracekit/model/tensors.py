@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from collections.abc import Mapping
@@ -33,10 +34,11 @@ DTYPES: dict[str, np.dtype[Any]] = {
 NAMES = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
 
 
-def read_safetensors(path: str | Path) -> dict[str, NDArray[Any]]:
+def read_safetensors(path: str | Path, sha256: str | None = None) -> dict[str, NDArray[Any]]:
     """All tensors of a file by name, each an array of its own; bfloat16 becomes float32.
 
-    Raises FormatError where the header's claims (sizes, offsets, shapes) do not fit the file.
+    Raises FormatError where the header's claims (sizes, offsets, shapes) do not fit the file, or
+    where the file does not have the SHA-256 asked for.
     """
     path = Path(path)
     try:
@@ -46,6 +48,12 @@ def read_safetensors(path: str | Path) -> dict[str, NDArray[Any]]:
         data = path.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from error
+    if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256:
+        raise FormatError(
+            f"SHA-256 is {found}, the card says {sha256}",
+            path=str(path),
+            hint="the file was changed after the card was written",
+        )
     if len(data) < 8:
         raise FormatError("not a safetensors file: shorter than 8 bytes", path=str(path))
     (length,) = struct.unpack("<Q", data[:8])
@@ -86,8 +94,10 @@ def _tensor(name: str, entry: Any, body: memoryview, path: Path) -> NDArray[Any]
         raise bad(f"bytes {begin} to {end} do not fit shape {shape} of {kind}")
     array = np.frombuffer(body[begin:end], DTYPES[kind]).reshape(shape)
     if kind == "BF16":
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array.copy()  # aligned, writable, and the file's bytes can go
+        wide: NDArray[Any] = (array.astype(np.uint32) << 16).view(np.float32)
+        return wide
+    out: NDArray[Any] = array.copy()
+    return out  # aligned, writable, and the file's bytes can go
 
 
 def _is_size(n: Any) -> bool:
