@@ -1,9 +1,9 @@
 // From gem5's disassembly text to operands and static semantics.
 //
-// Registers come in tracekit's numbering: ARM x0-x30 = 0-30, sp = 31, micro-op temporaries 32 and up,
-// v and p by number; X86 rax rcx rdx rbx rsp rbp rsi rdi r8-r15 = 0-15 whatever the width,
-// temporaries 16 and up, xmmN = vector N; RISC-V x1-x31, f0-f31.  Registers that always read as zero
-// (xzr, t0, x0) are no operands; an architecture's condition codes are one register.
+// Registers come in tracekit's numbering: ARM x0-x30 = 0-30, sp = 31, micro-op temporaries 32 and
+// up, v and p by number; X86 rax rcx rdx rbx rsp rbp rsi rdi r8-r15 = 0-15 whatever the width,
+// temporaries 16 and up, xmmN = vector N; RISC-V x1-x31, f0-f31.  Registers that always read as
+// zero (xzr, t0, x0) are no operands; an architecture's condition codes are one register.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@
 
 namespace tracekit {
 
-// From one disassembly as the trace prints it, leading blanks included; `unknown` if it cannot tell.
+// From one disassembly as the trace prints it, leading blanks included; `unknown` if it cannot
+// tell.
 Arch detect_arch(std::string_view raw_disassembly);
 
-// Fills src, dst, access_size and branch from `disassembly`, `op` and `flags`.  When `inferred` is set
-// (the trace printed neither op class nor flags), derives those two from the mnemonic first.  Any text
-// is safe; what is not understood leaves fields empty.
+// Fills src, dst, access_size and branch from `disassembly`, `op` and `flags`.  When `inferred` is
+// set (the trace printed neither op class nor flags), derives those two from the mnemonic first.
+// Any text is safe; what is not understood leaves fields empty.
 void decode_text(Arch arch, StaticInst& inst);
 
 // An instruction that traps to the operating system in every run (svc, syscall, int 0x80, ecall).

@@ -1,0 +1,183 @@
+#include "isa/x86_table.hpp"
+
+#include <array>
+
+#include "isa/scan.hpp"
+#include "isa/word_list.hpp"
+
+namespace tracekit::isa {
+namespace {
+
+using namespace flag;
+
+struct Entry {
+  std::string_view names;
+  X86Form form;
+  OpClass op = OpClass::IntAlu;
+  Flags flags = IsInteger;
+  std::uint8_t hidden = 0;
+};
+
+constexpr Flags vec = IsFloating;  // gem5 calls xmm registers floating
+constexpr Flags both = IsInteger | IsFloating;
+
+constexpr std::array table = {
+    Entry{"mov movi", X86Form::mov},
+    Entry{"add addi sub subi and andi or ori xor xori adc adci sbb sbbi sll slli srl srli sra srai "
+          "rol roli ror rori rcl rcli rcr rcri sext sexti zext zexti popcnt lea wrdh",
+          X86Form::alu},
+    Entry{"limm rdip rdval rdcr rddr rdsel rdbase rdlimit rdattr rdtsc rdm5reg rdxftw ruflags "
+          "rflags ruflag rflag",
+          X86Form::write},
+    Entry{"ld ldst", X86Form::load, OpClass::MemRead, IsInteger | IsLoad},
+    Entry{"ldstl", X86Form::load, OpClass::MemRead, IsInteger | IsLoad | IsNonSpeculative},
+    Entry{"ldsplit ldsplitl", X86Form::load_pair, OpClass::MemRead, IsInteger | IsLoad},
+    Entry{"ldfp ldfp87 ldifp87", X86Form::load, OpClass::FloatMemRead, both | IsLoad},
+    Entry{"st stul stis stsplit stsplitul cda clflushopt clwb", X86Form::store, OpClass::MemWrite,
+          IsInteger | IsStore},
+    Entry{"stfp stfp87", X86Form::store, OpClass::FloatMemWrite, both | IsStore},
+    Entry{"tia chks wrip wripi wrcr wrdr wrbase wrlimit wrsel wrattr wrval wrdl wrtsc wrxftw "
+          "wruflags wruflagsi wrflags wrflagsi",
+          X86Form::sources},
+    Entry{"mul1s mul1si mul1u mul1ui", X86Form::sources, OpClass::IntMult, IsInteger,
+          x86_out_product},
+    Entry{"mulel muleh", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_product},
+    Entry{"div1 div1i", X86Form::sources, OpClass::IntDiv, IsInteger, x86_out_division},
+    Entry{"div2 div2i", X86Form::alu, OpClass::IntDiv, IsInteger,
+          x86_in_division | x86_out_division},
+    Entry{"divq divr", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_division},
+    Entry{"mdb mdbi", X86Form::sources, OpClass::IntAlu, IsInteger, x86_out_double},
+    Entry{"sld sldi srd srdi", X86Form::alu, OpClass::IntAlu, IsInteger, x86_in_double},
+    Entry{"br eret fault panic warn_once halt", X86Form::none, OpClass::No_OpClass, 0},
+    Entry{"mfence", X86Form::none, OpClass::IntAlu, IsReadBarrier | IsWriteBarrier},
+    Entry{"sfence", X86Form::none, OpClass::IntAlu, IsWriteBarrier},
+    Entry{"lfence", X86Form::none, OpClass::IntAlu, IsReadBarrier},
+    Entry{"serialize", X86Form::none, OpClass::IntAlu, IsSerializing | IsSerializeAfter},
+    // Media micro-ops.
+    Entry{"mov2int", X86Form::media_new, OpClass::SimdMisc, both},
+    Entry{"mov2fp", X86Form::media, OpClass::SimdMisc, both},
+    Entry{"movsign", X86Form::media, OpClass::SimdMisc, both},
+    Entry{"extractps", X86Form::media_new, OpClass::SimdMisc, both},
+    Entry{"rounds", X86Form::media, OpClass::SimdMisc, both},
+    Entry{"unpack pack phminposuw", X86Form::media_new, OpClass::SimdMisc, vec},
+    Entry{"maskmov shuffle blend blendxmm extmove palignr insertps pabs", X86Form::media,
+          OpClass::SimdMisc, vec},
+    Entry{"mxor mor mand mandn", X86Form::media_new, OpClass::SimdAlu, vec},
+    Entry{"mminf mmaxf", X86Form::media, OpClass::SimdFloatCmp, vec},
+    Entry{"mmini mmaxi", X86Form::media, OpClass::SimdCmp, vec},
+    Entry{"msqrt", X86Form::media, OpClass::SimdFloatSqrt, vec},
+    Entry{"mrcp", X86Form::media, OpClass::SimdFloatAlu, vec},
+    Entry{"maddf msubf", X86Form::media, OpClass::SimdFloatAdd, vec},
+    Entry{"mmulf", X86Form::media, OpClass::SimdFloatMult, vec},
+    Entry{"mdivf", X86Form::media, OpClass::SimdFloatDiv, vec},
+    Entry{"maddi msubi mavg", X86Form::media, OpClass::SimdAdd, vec},
+    Entry{"msad", X86Form::media_new, OpClass::SimdAdd, vec},
+    Entry{"mmuli", X86Form::media, OpClass::SimdMult, vec},
+    Entry{"msrl msrli msra msrai msll mslli", X86Form::media, OpClass::SimdShift, vec},
+    Entry{"cvtf2i cvti2f cvtf2f", X86Form::media, OpClass::SimdFloatCvt, vec},
+    Entry{"mcmpf2r", X86Form::media, OpClass::SimdFloatCvt, vec},
+    Entry{"mcmpi2r", X86Form::media, OpClass::SimdCvt, vec},
+    Entry{"mcmpf2rf", X86Form::sources, OpClass::SimdFloatCvt, vec},
+    Entry{"emms", X86Form::none, OpClass::FloatMisc, 0},
+    // Micro-ops of the x87 unit; movfp also moves parts of xmm registers.
+    Entry{"lfpimm", X86Form::write, OpClass::FloatAdd, vec},
+    Entry{"movfp", X86Form::media_new, OpClass::IntAlu, vec},
+    Entry{"xorfp addfp subfp", X86Form::media_new, OpClass::FloatAdd, vec},
+    Entry{"absfp chsfp", X86Form::media_new, OpClass::FloatAdd, vec},
+    Entry{"mulfp", X86Form::media_new, OpClass::FloatMult, vec},
+    Entry{"divfp premfp", X86Form::media_new, OpClass::FloatDiv, vec},
+    Entry{"sqrtfp sinfp cosfp tanfp yl2xfp", X86Form::media_new, OpClass::FloatSqrt, vec},
+    Entry{"cvtf_i2d cvtf_i2d_hi cvtf_d2i cvtint_fp80 cvtfp80h_int cvtfp80l_int", X86Form::media_new,
+          OpClass::FloatCvt, both},
+    Entry{"compfp", X86Form::sources, OpClass::FloatCmp, vec},
+    Entry{"pop87", X86Form::none, OpClass::IntAlu, 0},
+};
+
+// Macros whose every arithmetic micro-op of these names writes the condition codes.
+constexpr std::string_view arithmetic =
+    "add addi adc adci sub subi sbb sbbi and andi or ori xor xori sll slli srl srli sra srai rol "
+    "roli ror rori rcl rcli rcr rcri sld sldi srd srdi mul1s mul1si mul1u mul1ui";
+constexpr std::string_view writing_macros =
+    "ADC ADD AND CMP CMPXCHG DEC IMUL INC JRCXZ LOOP LOOPE LOOPNE MUL NEG OR RCL RCR ROL ROR SAL "
+    "SAR SBB SHLD SHR SHRD SUB TEST XADD XOR";
+
+// Macros that use the codes inside: a bit for each micro-op that writes or reads them, from their
+// microcode.
+struct Irregular {
+  std::string_view macro;
+  std::uint64_t writes, reads;
+};
+constexpr std::array irregular = {
+    Irregular{"DIV_B_R", 0x10, 0x20},
+    Irregular{"DIV_R", 0x40, 0x80},
+    Irregular{"IDIV_B_R", 0x804091, 0x6588342},
+    Irregular{"IDIV_R", 0x2010091, 0x19620342},
+    Irregular{"DIV_B_M", 0x20, 0x40},
+    Irregular{"DIV_M", 0x80, 0x100},
+    Irregular{"IDIV_B_M", 0x1008121, 0xcb10682},
+    Irregular{"IDIV_M", 0x4020121, 0x32c40682},
+    Irregular{"DIV_B_P", 0x40, 0x80},
+    Irregular{"DIV_P", 0x100, 0x200},
+    Irregular{"IDIV_B_P", 0x2010241, 0x19620d02},
+    Irregular{"IDIV_P", 0x8040241, 0x65880d02},
+    Irregular{"BSR_R_R", 0x1111112, 0x4ccccc4},
+    Irregular{"BSR_R_M", 0x2222224, 0x9999988},
+    Irregular{"BSR_R_P", 0x4444448, 0x13333310},
+    Irregular{"BSF_R_R", 0x4444442, 0x13333304},
+    Irregular{"BSF_R_M", 0x8888884, 0x66666608},
+    Irregular{"BSF_R_P", 0x11111108, 0xcccccc10},
+    Irregular{"BOUND_R_M", 0x14, 0x28},
+    Irregular{"ENTER_I_I", 0x10280, 0x20500},
+    Irregular{"INS_M_R", 0x0, 0xb},
+    Irregular{"INS_E_M_R", 0x401, 0x102e},
+    Irregular{"OUTS_R_M", 0x0, 0xb},
+    Irregular{"OUTS_E_R_M", 0x401, 0x102e},
+    Irregular{"CMPXCHG8B_M", 0x14, 0x1e8},
+    Irregular{"CMPXCHG8B_P", 0x28, 0x3d0},
+    Irregular{"CMPXCHG8B_LOCKED_M", 0x28, 0x3d0},
+    Irregular{"CMPXCHG8B_LOCKED_P", 0x50, 0x7a0},
+    Irregular{"CMPS_M_M", 0x40, 0xb},
+    Irregular{"CMPS_E_M_M", 0x301, 0x102e},
+    Irregular{"CMPS_N_M_M", 0x301, 0x102e},
+    Irregular{"LODS_M", 0x0, 0xb},
+    Irregular{"LODS_E_M", 0x81, 0x22e},
+    Irregular{"MOVS_M_M", 0x0, 0xb},
+    Irregular{"MOVS_E_M_M", 0x101, 0x82e},
+    Irregular{"SCAS_M", 0x20, 0xb},
+    Irregular{"SCAS_E_M", 0x181, 0x42e},
+    Irregular{"SCAS_N_M", 0x181, 0x42e},
+    Irregular{"STOS_M", 0x0, 0xb},
+    Irregular{"STOS_E_M", 0x81, 0x22e},
+    Irregular{"PSLLDQ_XMM_I", 0x12, 0x24},
+    Irregular{"PSRLDQ_XMM_I", 0x12, 0x24},
+};
+
+bool bit(std::uint64_t mask, unsigned at) { return at < 64 && (mask >> at & 1); }
+
+}  // namespace
+
+X86Traits x86_traits(std::string_view uop) {
+  if (const Entry* e = find_entry(table, uop))
+    return X86Traits{e->form, e->op, e->flags, e->hidden, true};
+  return {};
+}
+
+X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsigned upc,
+                             Flags flags) {
+  if (uop == "mcmpf2rf" || uop == "compfp") return {false, true};
+  if (in_list("wruflags wruflagsi wrflags wrflagsi", uop)) return {false, true};
+  if (in_list("ruflags rflags ruflag rflag", uop)) return {true, false};
+  if (in_list("wrip wripi br", uop)) return {(flags & IsCondControl) != 0, false};
+  for (const Irregular& i : irregular)
+    if (i.macro == macro) return {bit(i.reads, upc), bit(i.writes, upc)};
+  const std::string_view family = macro.substr(0, std::min(macro.find('_'), macro.size()));
+  if (uop == "mov" || uop == "movi")
+    return {in_list("CMOV* SET* CMPXCHG", family) && family != "SETSSBSY", false};
+  const bool carries = in_list("adc adci sbb sbbi rcl rcli rcr rcri", uop);
+  if (in_list(arithmetic, uop)) return {carries, in_list(writing_macros, family)};
+  if (uop == "sext" || uop == "sexti") return {false, in_list("BT BTC BTR BTS", family)};
+  if (uop == "popcnt") return {false, false};
+  return {};
+}
+
+}  // namespace tracekit::isa

@@ -1,0 +1,53 @@
+// What X86's micro-ops mean, as gem5 defines them (src/arch/x86/isa/microops and insts).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/op_class.hpp"
+
+namespace tracekit::isa {
+
+// Where a micro-op's printed operands go.
+enum class X86Form : std::uint8_t {
+  alu,        // dst, src...; a destination of 1 or 2 bytes is merged into its register
+  mov,        // as alu, but 4 and 8 byte moves do not read src1 (which repeats dst)
+  write,      // dst; the register printed after it only repeats it
+  sources,    // every register is read
+  store,      // data and address are read
+  load,       // data is written, the address is read
+  load_pair,  // two data registers
+  media,      // dst, src...; dst is merged into (gem5 reads the old value)
+  media_new,  // dst, src...; dst is replaced
+  none,       // no register is printed
+};
+
+enum : std::uint8_t {  // the registers between micro-ops that text does not show
+  x86_in_product = 1,
+  x86_out_product = 2,
+  x86_in_division = 4,
+  x86_out_division = 8,
+  x86_in_double = 16,
+  x86_out_double = 32,
+};
+
+struct X86Traits {
+  X86Form form{X86Form::alu};
+  OpClass op{OpClass::IntAlu};
+  Flags flags{flag::IsInteger};
+  std::uint8_t hidden{};
+  bool known{};
+};
+
+X86Traits x86_traits(std::string_view uop);
+
+// Whether this micro-op reads or writes the condition codes (the emulation flags ECF and EZF, which
+// loops inside a macro use, count as such).  Text does not show it; it follows from the macro, the
+// micro-op and its place.  A write of some of the flags counts as no read of the others.
+struct X86Conditions {
+  bool reads{}, writes{};
+};
+X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsigned upc,
+                             Flags flags);
+
+}  // namespace tracekit::isa
