@@ -161,6 +161,11 @@ void LastAccessTable::grow_slots() {
   *this = std::move(next);
 }
 
+std::uint32_t LastAccessTable::stamp_of(std::uint64_t line) const {
+  const std::uint32_t* stamp = find(line);
+  return stamp ? *stamp : 0;
+}
+
 std::uint32_t* LastAccessTable::find_or_insert(std::uint64_t line, std::size_t live) {
   if (std::uint32_t* stamp = find(line)) return stamp;
   if (view_.paged && regions_used_ >= few_regions && live < sparse_lines * regions_used_)

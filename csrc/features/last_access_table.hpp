@@ -46,7 +46,8 @@ class LastAccessTable {
   LastAccessTable& operator=(LastAccessTable o) noexcept;
   ~LastAccessTable() = default;
 
-  const View& view() const { return view_; }
+  // Both are called by code compiled for wider instruction sets, and must not exist outside of it.
+  [[gnu::always_inline]] const View& view() const { return view_; }
 
   // The line's stamp, or null when there is no place for it yet (then it was never seen).
   const std::uint32_t* find(std::uint64_t line) const {
@@ -66,6 +67,7 @@ class LastAccessTable {
   std::uint32_t* find(std::uint64_t line) {
     return const_cast<std::uint32_t*>(static_cast<const LastAccessTable*>(this)->find(line));
   }
+  std::uint32_t stamp_of(std::uint64_t line) const;  // 0 when it was never seen
   // The line's stamp, with a place made for it where there was none.  The caller must store a stamp
   // before the next call.  `live` is the number of lines seen: it decides on the layout.
   std::uint32_t* find_or_insert(std::uint64_t line, std::size_t live);
@@ -85,8 +87,8 @@ class LastAccessTable {
   std::size_t places() const;
   std::size_t bytes() const;
 
-  static std::uint64_t home(std::uint64_t key, unsigned shift) {
-    return ((key ^ (key >> 29)) * 0x9e3779b97f4a7c15ULL) >> shift;
+  [[gnu::always_inline]] static std::uint64_t home(std::uint64_t key, unsigned shift) {
+    return (key * 0x9e3779b97f4a7c15ULL) >> shift;  // Fibonacci hashing: the top bits are good
   }
 
  private:

@@ -10,6 +10,10 @@
 
 namespace tracekit {
 
+namespace stack_distance {
+struct Kernels;
+}
+
 // The distance of an access is 1 + the number of distinct lines touched since its line was last
 // touched; `cold` where it never was.  State lives from call to call, copies are independent, and
 // scalar and batch calls mix freely.
@@ -67,8 +71,9 @@ class StackDistance {
  private:
   // Stamp 0 is "never", and a stamp 1 would look like the successor of that in a run of stamps.
   static constexpr std::uint32_t first_stamp = 2;
-  friend struct StackDistanceKernel;
 
+  template <class Kernel>
+  void in_batches(std::size_t n, Kernel&& kernel);
   std::uint32_t access_new(std::uint64_t line);
   // Renumbers the live lines' stamps densely; the bitmap grows when they have become many.
   void compact();
@@ -79,7 +84,8 @@ class StackDistance {
   std::uint32_t end_ = 0;            // where stamps run out
   std::uint32_t live_ = 0;
   unsigned line_shift_, stamps_per_line_;
-  const struct StackDistanceKernel* kernel_;
+  bool filter_ = false;  // what the kernels found out about the stream so far
+  const stack_distance::Kernels* kernels_;
 };
 
 }  // namespace tracekit

@@ -1,0 +1,2 @@
+#define KERNELS portable_kernels
+#include "features/stack_distance_kernel.inc"
