@@ -28,8 +28,8 @@ struct Operand {
 struct Operands {
   std::array<Operand, max_operands> regs{};
   std::size_t count{};
-  bool immediate{};  // a `#n` outside brackets which is no shift amount
-  bool indexed{};    // `], #8]` or `]!`: pre- or post-indexed
+  unsigned immediates{};  // `#n` outside brackets, shift amounts apart
+  bool indexed{};         // `], #8]` or `]!`: pre- or post-indexed
   bool has_nzcv{}, sve{};
 };
 
@@ -79,7 +79,7 @@ Operands parse_operands(std::string_view s) {
       part.remove_prefix(1);
     }
     if (part.starts_with('#')) {
-      if (!inside) out.immediate = true;
+      if (!inside) ++out.immediates;
     } else if (part.starts_with("nzcv")) {
       out.has_nzcv = true;
     } else if (auto r = parse_register(head_word(part)); r && out.count < max_operands) {
@@ -114,13 +114,17 @@ bool is_vector(const Operands& ops, std::size_t at, Flags flags, const ArmTraits
   return (at == 0) != ((traits.shape & arm_int_dst) != 0);
 }
 
-void infer(StaticInst& inst, const ArmTraits& traits, const Operands& ops) {
+void infer(StaticInst& inst, const ArmTraits& traits, const Operands& ops, std::string_view name) {
   inst.op = traits.op;
   inst.flags = traits.flags;
-  // Names that serve vectors and general registers alike are told apart by SVE's and fN names
-  // alone.
+  const char letter = ops.count ? ops.regs[0].letter : '\0';
   for (std::size_t i = 0; i < ops.count; ++i)
     if (names_vector(ops.regs[i].letter) && !ops.regs[i].address) inst.flags |= flag::IsVector;
+  if (inst.flags & flag::IsVector) {
+    // gem5 prints scalars as fN and whole vectors as wN.
+    if (letter == 'w' || letter == 'x') inst.op = arm_vector_op(name, inst.op);
+    if (arm_mixes(name, letter == 'f', ops.immediates)) inst.flags |= flag::IsInteger;
+  }
   if (ops.indexed && (traits.flags & (flag::IsLoad | flag::IsStore))) inst.flags |= flag::IsMicroop;
   if ((inst.flags & flag::IsMicroop) && inst.upc == 0) inst.flags |= flag::IsFirstMicroop;
 }
@@ -147,7 +151,7 @@ void decode_arm(StaticInst& inst) {
   const Operands ops = parse_operands(rest);
   const bool vector = inst.has(flag::IsVector | flag::IsFloating) || ops.sve;
   const ArmTraits traits = arm_traits(name, !inst.inferred && vector);
-  if (inst.inferred) infer(inst, traits, ops);
+  if (inst.inferred) infer(inst, traits, ops, name);
 
   std::size_t data = 0;  // registers before the address
   while (data < ops.count && !ops.regs[data].address) ++data;
@@ -164,10 +168,10 @@ void decode_arm(StaticInst& inst) {
   bool overwrites = !(traits.shape & arm_dst_is_src);
   if ((traits.shape & arm_drops_zero) && !vector) {
     // `subs   x2, x1` and `adds   x0, #1` lack the destination, which was zero; adr has no source.
-    const std::size_t full = (ops.immediate ? 1 : 2) + (name.starts_with("adr") ? 0 : 1);
+    const std::size_t full = (ops.immediates ? 1 : 2) + (name.starts_with("adr") ? 0 : 1);
     if (data < full) written = 0;
   }
-  if (vector && ops.immediate && data == 1 && (name == "orr" || name == "bic"))
+  if (vector && ops.immediates && data == 1 && (name == "orr" || name == "bic"))
     overwrites = false;  // the immediate form changes the register in place
   if (traits.shape & arm_compare_swap) {
     first_written = data / 2;  // new values first, then the expected ones

@@ -95,7 +95,8 @@ constexpr std::array general = {
     Entry{"ldp_fp8_uop", OpClass::MemRead, vload | micro, arm_two_dst, 16},
     Entry{"ldrduxi_uop ldrdsxi_uop", OpClass::MemRead, load | micro, arm_two_dst, 8},
     Entry{"ldrdfpxi_uop", OpClass::MemRead, vload | micro, arm_two_dst, 8},
-    Entry{"ldfp16_uop ldfp16reg_uop ldfp16_lit__uop", OpClass::MemRead, vload | micro, 0, 16},
+    Entry{"ldfp16_uop ldfp16_lit__uop", OpClass::MemRead, vload | micro, 0, 16},
+    Entry{"ldfp16reg_uop", OpClass::MemRead, vload, 0, 16},  // gem5 forgets IsMicroop
     Entry{"ldrxi_uop ldrxr_uop ldrxl_uop", OpClass::MemRead, load | micro, 0, 8},
     Entry{"ldrfpxi_uop ldrfpxr_uop ldrfpxl_uop", OpClass::MemRead, vload | micro, 0, 8},
     Entry{"strxi_uop strxr_uop", OpClass::MemWrite, store | micro, arm_no_dst, 8},
@@ -248,7 +249,37 @@ bool atomic_traits(std::string_view name, ArmTraits& out) {
   return true;
 }
 
+struct VectorOp {
+  std::string_view names;
+  OpClass op;
+};
+constexpr std::array vector_ops = {
+    VectorOp{"fadd fsub fabd faddp", OpClass::SimdFloatAdd},
+    VectorOp{"fmul fmulx", OpClass::SimdFloatMult},
+    VectorOp{"fdiv", OpClass::SimdFloatDiv},
+    VectorOp{"fsqrt", OpClass::SimdFloatSqrt},
+    VectorOp{"fabs fneg", OpClass::SimdFloatAlu},
+    VectorOp{"fmax fmin fmaxnm fminnm", OpClass::SimdFloatCmp},
+    VectorOp{"scvtf ucvtf fcvtxn frint* fcvta* fcvtm* fcvtns fcvtnu fcvtp* fcvtz*",
+             OpClass::SimdCvt},
+    VectorOp{"fmov", OpClass::SimdMisc},
+};
+
 }  // namespace
+
+OpClass arm_vector_op(std::string_view mnemonic, OpClass scalar) {
+  const VectorOp* v = find_entry(vector_ops, mnemonic);
+  return v ? v->op : scalar;
+}
+
+bool arm_mixes(std::string_view mnemonic, bool scalar, unsigned immediates) {
+  if (in_list("umov smov", mnemonic)) return true;
+  if (mnemonic == "dup") return immediates == 0;
+  if (mnemonic == "ins") return immediates < 2;
+  if (!scalar) return false;
+  return in_list("scvtf ucvtf fcvta* fcvtm* fcvtns fcvtnu fcvtp* fcvtz* fjcvtzs", mnemonic) ||
+         (mnemonic == "fmov" && immediates == 0);
+}
 
 ArmTraits arm_traits(std::string_view mnemonic, bool vector) {
   ArmTraits atomic;

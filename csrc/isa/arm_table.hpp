@@ -31,6 +31,14 @@ struct ArmTraits {
 
 inline constexpr std::int8_t arm_width = -1;
 
+// `vector`: the trace's flags say that an operand is a vector.
 ArmTraits arm_traits(std::string_view mnemonic, bool vector);
+
+// The class of `mnemonic` on whole vectors, where it differs from the scalar's.
+OpClass arm_vector_op(std::string_view mnemonic, OpClass scalar);
+
+// Does this vector instruction have a general register among its operands?  For text without flags;
+// `scalar`: its registers are printed as fN.
+bool arm_mixes(std::string_view mnemonic, bool scalar, unsigned immediates);
 
 }  // namespace tracekit::isa

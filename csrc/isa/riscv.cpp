@@ -62,7 +62,8 @@ void add_dst(StaticInst& inst, Reg r) {
 void infer(StaticInst& inst, const RiscvTraits& t, std::string_view mnemonic,
            const std::optional<Reg>& first, const std::optional<Reg>& base) {
   inst.op = t.op;
-  inst.flags = t.flags | access_flags(t.op);
+  inst.flags = t.flags;
+  if (!(t.flags & flag::IsAtomic)) inst.flags |= access_flags(t.op);
   // A jump's kind follows from the registers (the calling convention's hints).
   const auto link = [](const std::optional<Reg>& r) {
     return r && r->cls == RegClass::integer && (r->index == 1 || r->index == 5);
@@ -84,7 +85,8 @@ void decode_riscv(StaticInst& inst) {
   std::string_view rest = inst.disassembly;
   std::string_view word = take_word(rest);
   // The memory fence inside an atomic prints its encoding first.
-  if (word.starts_with("0x")) word = take_word(rest);
+  const bool fence_in_atomic = word.starts_with("0x");
+  if (fence_in_atomic) word = take_word(rest);
   // `amoswap_d[l]` and `lr_w_aq`: the ordering is no part of the name.
   std::string_view name = word.substr(0, std::min(word.find('['), word.size()));
   for (const std::string_view order : {"_aqrl", "_aq", "_rl"})
@@ -107,8 +109,7 @@ void decode_riscv(StaticInst& inst) {
     }
   }
 
-  if (inst.inferred)
-    infer(inst, traits, name, regs[0], name == "jalr" ? base ? base : regs[1] : base);
+  if (inst.inferred) infer(inst, traits, name, regs[0], base);
   const bool store =
       inst.has(flag::IsStore) && !inst.has(flag::IsStoreConditional | flag::IsAtomic);
   const bool branch = inst.has(flag::IsCondControl);

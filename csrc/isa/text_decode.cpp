@@ -24,6 +24,8 @@ Arch detect_arch(std::string_view raw) {
     if (rest.empty() && word == "nop") return Arch::unknown;
     return Arch::arm;
   }
+  // An atomic's fence prints its encoding first: `0x1ce426af fence`.
+  if (head.starts_with("0x")) return rest == "fence" ? Arch::riscv : Arch::unknown;
   if (head.front() >= 'a' && head.front() <= 'z') return Arch::riscv;
   return Arch::unknown;
 }

@@ -129,13 +129,10 @@ Text split(std::string_view s) {
   return t;
 }
 
-Flags branch_flags(const Text& t) {
+Flags branch_flags(const Text& t, unsigned upc) {
   using namespace flag;
-  if (t.uop == "br") {
-    // The loops and skips inside a macro test a condition but for a few joins.
-    const bool plain = in_list("PSRLDQ* PSLLDQ* BT*", t.macro);
-    return IsControl | (plain ? 0 : IsDirectControl | IsCondControl);
-  }
+  if (t.uop == "br")  // the loops and skips inside a macro; a few join two paths
+    return IsControl | (x86_plain_branch(t.macro, upc) ? 0 : IsDirectControl | IsCondControl);
   if (t.uop != "wrip" && t.uop != "wripi") return 0;
   if (t.macro.starts_with("CALL"))
     return IsControl | IsUncondControl | IsCall |
@@ -157,7 +154,7 @@ void infer(StaticInst& inst, const Text& t, const X86Traits& traits) {
     return;
   }
   inst.op = traits.op;
-  inst.flags = traits.flags | IsMicroop | branch_flags(t);
+  inst.flags = traits.flags | IsMicroop | branch_flags(t, inst.upc);
   if (t.uop == "br") inst.op = OpClass::IntAlu;
   if (inst.upc == 0) inst.flags |= IsFirstMicroop;
 }

@@ -162,6 +162,12 @@ X86Traits x86_traits(std::string_view uop) {
   return {};
 }
 
+bool x86_plain_branch(std::string_view macro, unsigned upc) {
+  for (const Irregular& i : irregular)
+    if (i.macro == macro) return !bit(i.reads, upc);
+  return false;
+}
+
 X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsigned upc,
                              Flags flags) {
   if (uop == "mcmpf2rf" || uop == "compfp") return {false, true};

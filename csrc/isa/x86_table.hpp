@@ -50,4 +50,7 @@ struct X86Conditions {
 X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsigned upc,
                              Flags flags);
 
+// Is the `br` at this place of this macro unconditional?  For text without flags.
+bool x86_plain_branch(std::string_view macro, unsigned upc);
+
 }  // namespace tracekit::isa
