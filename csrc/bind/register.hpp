@@ -9,5 +9,6 @@ namespace tracekit {
 
 void register_core(pybind11::module_& m);
 void register_isa(pybind11::module_& m);
+void register_streams(pybind11::module_& m);
 
 }  // namespace tracekit
