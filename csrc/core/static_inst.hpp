@@ -55,6 +55,7 @@ struct StaticInst {
   SrcRegs src;
   DstRegs dst;
   std::string disassembly;  // without padding and leading blanks
+  std::string op_name;      // the trace's own name where op is Other
   std::string bytes;        // machine code, where known
 
   bool has(Flags f) const { return (flags & f) != 0; }

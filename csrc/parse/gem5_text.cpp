@@ -1,0 +1,534 @@
+#include "parse/gem5_text.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "isa/text_decode.hpp"
+#include "parse/exec_line.hpp"
+#include "parse/scan.hpp"
+
+namespace tracekit {
+namespace {
+
+constexpr std::string_view stage_names[] = {"fetch", "decode",   "rename", "dispatch",
+                                            "issue", "complete", "retire", "store"};
+
+std::string_view view(const char* begin, const char* end) {
+  return {begin, static_cast<std::size_t>(end - begin)};
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\r')) s.remove_suffix(1);
+  return s;
+}
+
+bool same(const char* p, const std::string& text) {
+  return std::memcmp(p, text.data(), text.size()) == 0;
+}
+
+// "<tick>:0x<pc>:<upc>:<seq>:<disassembly>" behind "O3PipeView:fetch:".
+bool parse_fetch(scan::Cursor c, Block& b, std::string_view& disassembly) {
+  std::uint64_t upc = 0;
+  b = Block{};
+  c.skip_blanks();
+  if (!c.eat_decimal(b.tick[stage::fetch]) || !c.eat(":0x") || !c.eat_hex(b.pc) || !c.eat(":") ||
+      !c.eat_decimal(upc) || upc > 0xffff || !c.eat(":"))
+    return false;
+  c.skip_blanks();
+  if (!c.eat_decimal(b.seq)) return false;
+  c.eat(":");
+  b.upc = static_cast<std::uint16_t>(upc);
+  disassembly = {c.at(), c.left()};
+  return true;
+}
+
+// "<stage>:<tick>", and for retire ":<word>:<tick>" behind it.  Which stage, or -1.
+int parse_stage(scan::Cursor c, std::uint64_t (&tick)[stage::count]) {
+  for (unsigned s = stage::decode; s <= stage::retire; ++s) {
+    const std::string_view name = stage_names[s];
+    if (c.left() <= name.size() || view(c.at(), c.at() + name.size()) != name || c.at()[name.size()] != ':')
+      continue;
+    c.skip(name.size() + 1);
+    c.skip_blanks();
+    if (!c.eat_decimal(tick[s])) return -1;
+    if (s == stage::retire && c.eat(":store:")) {
+      c.skip_blanks();
+      if (!c.eat_decimal(tick[stage::store])) return -1;
+    }
+    return static_cast<int>(s);
+  }
+  return -1;
+}
+
+}  // namespace
+
+// BOOM's blocks: one line a stage, in no order, no mark for a squash.  One that is this far behind the
+// newest gets no further lines.
+struct Gem5Text::Boom {
+  static constexpr std::size_t window = std::size_t{1} << 16;
+  struct Open {
+    Block block;
+    std::string text;
+    bool fetched{};
+  };
+  std::map<std::uint64_t, Open> open;
+};
+
+Gem5Text::Gem5Text() = default;
+Gem5Text::~Gem5Text() = default;
+
+void Gem5Text::feed(const char* data, std::size_t size) {
+  const char* p = data;
+  const char* const end = data + size;
+  if (!carry_.empty() || skipping_) {
+    const auto* nl = static_cast<const char*>(std::memchr(p, '\n', size));
+    const char* upto = nl ? nl + 1 : end;
+    if (!skipping_) carry_.append(p, upto);
+    if (carry_.size() > max_line) {
+      counters_.add("overlong_line", base_);
+      carry_.clear();
+      skipping_ = true;
+    }
+    if (nl) {
+      if (!skipping_) {
+        std::string line;
+        line.swap(carry_);
+        chunk_ = chunk_end_ = nullptr;
+        slow_line(line.data(), line.data() + line.size() - 1);
+      }
+      skipping_ = false;
+    }
+    base_ += static_cast<std::uint64_t>(upto - p);
+    p = upto;
+  }
+  if (p == end) return;
+  const auto* last = static_cast<const char*>(memrchr(p, '\n', static_cast<std::size_t>(end - p)));
+  const char* whole = last ? last + 1 : p;
+  chunk_ = p;
+  chunk_end_ = end;
+  whole_lines(p, whole);
+  base_ += static_cast<std::uint64_t>(whole - p);
+  carry_.assign(whole, end);
+  base_ += carry_.size();
+  if (carry_.size() > max_line) {
+    counters_.add("overlong_line", base_);
+    carry_.clear();
+    skipping_ = true;
+  }
+}
+
+void Gem5Text::whole_lines(const char* p, const char* end) {
+  while (p != end) {
+    if (end - p >= 4096) {  // room for the unchecked readers
+      const char* next = nullptr;
+      if (*p == 'O')
+        next = fast_block(p, end);
+      else if (last_cpu_)
+        next = fast_exec(p, end);
+      if (next) {
+        p = next;
+        continue;
+      }
+    }
+    const auto* nl = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
+    if (nl - p > static_cast<std::ptrdiff_t>(max_line))
+      count("overlong_line", p);
+    else
+      slow_line(p, nl);
+    p = nl + 1;
+  }
+}
+
+// A whole block as gem5 prints it, or nullptr where anything differs: then its lines go the slow way.
+const char* Gem5Text::fast_block(const char* p, const char* end) {
+  if (in_block_ || !scan::starts(p, "O3PipeView:fetch:")) return nullptr;
+  Block b;
+  std::uint64_t upc = 0;
+  const char* q = scan::decimal(p + 17, b.tick[stage::fetch]);
+  if (!q || !scan::starts(q, ":0x")) return nullptr;
+  q = scan::hexadecimal(q + 3, b.pc);
+  if (!q || *q != ':') return nullptr;
+  q = scan::decimal(q + 1, upc);
+  if (!q || *q != ':' || upc > 0xffff) return nullptr;
+  b.upc = static_cast<std::uint16_t>(upc);
+  const char* seq = q + 1;
+  q = scan::decimal(seq, b.seq);
+  if (!q || q == seq || *q != ':') return nullptr;
+  const char* text = q + 1;
+  const auto* nl = static_cast<const char*>(std::memchr(text, '\n', static_cast<std::size_t>(end - text)));
+  if (!nl || end - nl < 512) return nullptr;
+  q = nl + 1;
+  const auto line = [&](const auto& name, unsigned s, const auto& after) {
+    constexpr std::size_t n = sizeof(name) - 1, m = sizeof(after) - 1;
+    if (std::memcmp(q, name, n) != 0) return false;
+    const char* digits = q + n;
+    q = scan::decimal(digits, b.tick[s]);
+    if (!q || q == digits || std::memcmp(q, after, m) != 0) return false;
+    q += m;
+    return true;
+  };
+  if (!line("O3PipeView:decode:", stage::decode, "\n") ||
+      !line("O3PipeView:rename:", stage::rename, "\n") ||
+      !line("O3PipeView:dispatch:", stage::dispatch, "\n") ||
+      !line("O3PipeView:issue:", stage::issue, "\n") ||
+      !line("O3PipeView:complete:", stage::complete, "\n") ||
+      !line("O3PipeView:retire:", stage::retire, ":store:") || !line("", stage::store, "\n"))
+    return nullptr;
+  take_block(b, view(text, nl));
+  return q;
+}
+
+// An Exec line of a CPU and a static instruction already seen, or nullptr.
+const char* Gem5Text::fast_exec(const char* p, const char* end) {
+  const char* q = p;
+  for (int i = 0; i < 8 && *q == ' '; ++i) ++q;
+  std::uint64_t when = 0;
+  const char* digits = q;
+  q = scan::decimal(digits, when);
+  if (!q || q == digits || !scan::starts(q, ": ")) return nullptr;
+  q += 2;
+  CpuStream* c = last_cpu_;
+  if (!same(q, c->prefix)) {
+    const auto it = std::find_if(cpus_.begin(), cpus_.end(), [&](const auto& o) { return same(q, o->prefix); });
+    if (it == cpus_.end()) return nullptr;
+    c = it->get();
+  }
+  q += c->prefix.size();
+
+  const char* const head = q;
+  std::uint64_t addr = 0, seq = 0;
+  std::uint8_t bits = 0;
+  const auto fits = [&](std::uint32_t sid) {
+    const CpuStream::Text& t = c->text[sid];
+    if (end - head < static_cast<std::ptrdiff_t>(t.head.size() + t.tail.size() + 128)) return false;
+    if (!same(head, t.head)) return false;
+    q = head + t.head.size();
+    bits = 0;
+    seq = addr = 0;
+    if (q[0] == ' ' && scan::starts(q, " A=0x")) {
+      const char* hex = q + 5;
+      q = scan::hexadecimal(hex, addr);
+      if (!q || q == hex) return false;
+      bits = row_bit::has_addr;
+    }
+    if (scan::starts(q, "  FetchSeq=")) {
+      const char* number = q + 11;
+      q = scan::decimal(number, seq);
+      if (!q || q == number) return false;
+    }
+    if (!same(q, t.tail)) return false;
+    q += t.tail.size();
+    return *q == '\n';
+  };
+  std::uint32_t sid = StaticTable::none;
+  if (c->last != StaticTable::none) {
+    for (std::uint32_t guess : c->text[c->last].next)
+      if (guess != StaticTable::none && fits(guess)) {
+        sid = guess;
+        break;
+      }
+  }
+  if (sid == StaticTable::none) {
+    std::uint64_t pc = 0, upc = 0;
+    if (!scan::starts(head, "0x")) return nullptr;
+    const char* r = scan::hexadecimal(head + 2, pc);
+    if (!r) return nullptr;
+    if (*r == '.') {
+      r += r[1] == ' ' ? 2 : 1;
+      if (!scan::decimal(r, upc) || upc > 0xffff) return nullptr;
+    }
+    for (std::uint32_t s = c->statics.find(pc, static_cast<std::uint16_t>(upc)); s != StaticTable::none;
+         s = c->statics.next(s))
+      if (fits(s)) {
+        sid = s;
+        break;
+      }
+    if (sid == StaticTable::none) return nullptr;
+  }
+  last_cpu_ = c;
+  follow(*c, sid);
+  ++exec_lines_;
+  const StaticInst& inst = c->statics[sid];
+  c->order.add(seq, when, inst.pc, inst.upc, sid, addr, bits, c->rows);
+  return q + 1;
+}
+
+void Gem5Text::slow_line(const char* begin, const char* end) {
+  if (end != begin && end[-1] == '\r') --end;
+  if (end - begin > 12 && scan::starts(begin, "O3PipeView: ")) begin += 12;  // FmtFlag
+  if (end - begin >= 11 && scan::starts(begin, "O3PipeView:")) {
+    block_line(begin, end);
+    return;
+  }
+  scan::Cursor c(begin, end);
+  std::uint64_t number = 0;
+  c.skip_blanks();
+  if (c.eat_decimal(number)) {
+    if (c.eat("; O3PipeView:")) {
+      boom_line(number, view(c.at(), end), begin);
+      return;
+    }
+    if (exec_line(begin, end)) return;
+  }
+  if (begin != end) count("other_line", begin);
+}
+
+void Gem5Text::block_line(const char* begin, const char* end) {
+  scan::Cursor c(begin + 11, end);
+  if (c.eat("fetch:")) {
+    drop_open_block();
+    std::string_view text;
+    if (!parse_fetch(c, open_, text)) {
+      count("malformed_line", begin);
+      return;
+    }
+    open_text_.assign(text);
+    in_block_ = true;
+    return;
+  }
+  std::uint64_t ignored[stage::count];
+  const int s = parse_stage(c, in_block_ ? open_.tick : ignored);
+  if (s < 0) {
+    // A stage that this table does not know (a fork's), or digits that are none.
+    const bool known = std::any_of(std::begin(stage_names), std::end(stage_names), [&](auto name) {
+      return view(c.at(), end).starts_with(name);
+    });
+    count(known ? "malformed_line" : "unknown_stage", begin);
+    return;
+  }
+  if (!in_block_) {
+    count("stray_stage_line", begin);
+    return;
+  }
+  if (s == stage::retire) {
+    in_block_ = false;
+    take_block(open_, open_text_);
+  }
+}
+
+void Gem5Text::drop_open_block() {
+  if (in_block_) counters_.add("incomplete_block", base_);
+  in_block_ = false;
+}
+
+void Gem5Text::boom_line(std::uint64_t seq, std::string_view rest, const char* begin) {
+  if (!boom_) boom_ = std::make_unique<Boom>();
+  scan::Cursor c(rest.data(), rest.data() + rest.size());
+  Block b;
+  std::string_view text;
+  Boom::Open& o = boom_->open[seq];
+  if (c.eat("fetch:")) {
+    if (!parse_fetch(c, b, text)) {
+      count("malformed_line", begin);
+    } else {
+      o.fetched = true;
+      o.text.assign(trim(text));
+      o.block.pc = b.pc;
+      o.block.upc = b.upc;
+      o.block.tick[stage::fetch] = b.tick[stage::fetch];
+    }
+  } else if (parse_stage(c, o.block.tick) < 0) {
+    count("malformed_line", begin);
+  }
+  o.block.seq = seq;
+  while (boom_->open.size() > Boom::window) {
+    auto oldest = boom_->open.begin();
+    if (oldest->second.fetched)
+      take_block(oldest->second.block, oldest->second.text);
+    else
+      counters_.add("incomplete_block", base_);
+    boom_->open.erase(oldest);
+  }
+}
+
+bool Gem5Text::exec_line(const char* begin, const char* end) {
+  scan::Cursor c(begin, end);
+  std::uint64_t when = 0, ignored = 0;
+  c.skip_blanks();
+  if (!c.eat_decimal(when) || !c.eat(": ")) return false;
+  c.eat("ExecEnable: ");  // FmtFlag
+  const std::string_view rest = view(c.at(), end);
+  const std::size_t colon = rest.find(": ");
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const std::string_view name = rest.substr(0, colon);
+  if (name.find(' ') != std::string_view::npos) return false;
+  c.skip(colon + 2);
+  if (c.peek() == 'A') {
+    c.skip(1);
+    if (!c.eat_decimal(ignored) || !c.eat(" ")) return false;
+  }
+  if (c.peek() == 'T') {
+    c.skip(1);
+    if (!c.eat_decimal(ignored) || !c.eat(" : ")) return false;
+  }
+  const auto text = split_exec(view(c.at(), end));
+  if (!text) return false;
+  if (text->macro_line) {
+    count("macro_op_line", begin);
+    return true;
+  }
+  if (!exec_lines_) {
+    if (seq_order_.started()) {
+      count("exec_line_after_blocks", begin);  // too late to join: blocks alone made the rows so far
+      return true;
+    }
+    // The blocks before the first Exec line belong to instructions from before it.
+    ++exec_lines_;
+    CpuStream& first = cpu(name);
+    for (const Block& b : early_) first.order.unmatched(b);
+    early_.clear();
+    early_.shrink_to_fit();
+    early_text_.clear();
+    early_text_.shrink_to_fit();
+    --exec_lines_;
+  }
+  ExecFields f;
+  parse_exec_fields(text->fields, f);
+  CpuStream& s = cpu(name);
+  last_cpu_ = &s;
+  std::uint32_t sid = StaticTable::none;
+  for (sid = s.statics.find(text->pc, text->upc); sid != StaticTable::none; sid = s.statics.next(sid))
+    if (s.text[sid].head == text->head && s.text[sid].tail == text->tail) break;
+  if (sid == StaticTable::none) {
+    ExecStatic fresh = make_static(*text);
+    if (fresh.unknown_op) {
+      count("unknown_op_class", begin);
+      fresh.inst.op_name = std::string(text->op_class);
+    }
+    if (fresh.unknown_flag) count("unknown_flag", begin);
+    sid = add_static(s, std::move(fresh.inst), text->head, text->tail);
+  }
+  follow(s, sid);
+  ++exec_lines_;
+  std::uint8_t bits = 0;
+  if (f.has_addr) bits |= row_bit::has_addr;
+  if (f.predicated_off) bits |= row_bit::predicated_off;
+  s.order.add(f.has_seq ? f.seq : 0, when, text->pc, text->upc, sid, f.addr, bits, s.rows);
+  return true;
+}
+
+void Gem5Text::take_block(const Block& b, std::string_view disassembly) {
+  ++blocks_;
+  if (exec_lines_) {
+    CpuStream* owner = last_cpu_ && last_cpu_->order.matches(b) ? last_cpu_ : nullptr;
+    if (cpus_.size() > 1) {
+      for (const auto& c : cpus_)
+        if (c.get() != owner && c->order.matches(b)) {
+          if (owner) counters_.add("ambiguous_block", base_);
+          if (!owner) owner = c.get();
+        }
+    }
+    if (owner)
+      owner->order.complete(b, owner->rows);
+    else
+      last_cpu_->order.unmatched(b);
+    return;
+  }
+  constexpr std::size_t undecided = 1 << 16;
+  if (!seq_order_.started() && early_.size() < undecided) {
+    early_.push_back(b);
+    early_text_.emplace_back(disassembly);
+    return;
+  }
+  flush_early();
+  sort_block(b, disassembly);
+}
+
+void Gem5Text::flush_early() {
+  std::vector<Block> blocks;
+  std::vector<std::string> text;
+  blocks.swap(early_);
+  text.swap(early_text_);
+  for (std::size_t i = 0; i < blocks.size(); ++i) sort_block(blocks[i], text[i]);
+}
+
+void Gem5Text::sort_block(const Block& b, std::string_view disassembly) {
+  CpuStream& c = cpu("");
+  std::uint32_t sid = 0;
+  if (b.tick[stage::retire]) {
+    for (sid = c.statics.find(b.pc, b.upc); sid != StaticTable::none; sid = c.statics.next(sid))
+      if (c.text[sid].head == disassembly) break;
+    if (sid == StaticTable::none) {
+      StaticInst inst;
+      inst.pc = b.pc;
+      inst.upc = b.upc;
+      inst.inferred = true;
+      inst.disassembly = std::string(disassembly);
+      sid = add_static(c, std::move(inst), disassembly, {});
+    }
+  }
+  seq_order_.add(b, sid, c.rows);
+}
+
+void Gem5Text::finish() {
+  if (!carry_.empty()) counters_.add("cut_line", base_ - carry_.size());
+  carry_.clear();
+  drop_open_block();
+  if (boom_) {
+    for (auto& [seq, o] : boom_->open)
+      if (o.fetched) take_block(o.block, o.text);
+    boom_.reset();
+  }
+  flush_early();
+  if (seq_order_.started()) seq_order_.finish(cpu("").rows);
+  for (const auto& c : cpus_) c->order.finish(c->rows);
+}
+
+CpuStream& Gem5Text::cpu(std::string_view name) {
+  for (const auto& c : cpus_)
+    if (c->name == name) return *c;
+  cpus_.push_back(std::make_unique<CpuStream>());
+  CpuStream& c = *cpus_.back();
+  c.name = std::string(name);
+  c.prefix = c.name + ": ";
+  return c;
+}
+
+std::uint32_t Gem5Text::add_static(CpuStream& c, StaticInst inst, std::string_view head,
+                                   std::string_view tail) {
+  if (arch_ == Arch::unknown) arch_ = isa::detect_arch(inst.disassembly);
+  inst.disassembly = std::string(trim(inst.disassembly));
+  isa::decode_text(arch_, inst);
+  c.text.push_back({std::string(head), std::string(tail), {StaticTable::none, StaticTable::none}});
+  return c.statics.add(std::move(inst));
+}
+
+void Gem5Text::follow(CpuStream& c, std::uint32_t sid) {
+  if (c.last != StaticTable::none) {
+    auto& next = c.text[c.last].next;
+    if (next[0] != sid && next[1] != sid) {
+      next[1] = next[0];
+      next[0] = sid;
+    }
+  }
+  c.last = sid;
+}
+
+Counters Gem5Text::counters() const {
+  Counters all = counters_;
+  const auto add = [&](const char* kind, std::uint64_t n) {
+    if (n) all.add(kind, 0, n);
+  };
+  std::uint64_t forced = 0;
+  for (const auto& c : cpus_) forced += c->order.blocks_seen() ? c->order.forced() : 0;
+  add("block_missing", forced);
+  add("block_without_exec", order_stats().block_without_exec);
+  add("late_block", seq_order_.late());
+  return all;
+}
+
+OrderStats Gem5Text::order_stats() const {
+  OrderStats sum = seq_order_.stats();
+  for (const auto& c : cpus_) {
+    const OrderStats& s = c->order.stats();
+    sum.squashed += s.squashed;
+    sum.trapped += s.trapped;
+    sum.untimed += s.untimed;
+    sum.block_without_exec += s.block_without_exec;
+  }
+  return sum;
+}
+
+}  // namespace tracekit

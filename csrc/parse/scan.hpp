@@ -1,0 +1,136 @@
+// Numbers out of text, eight bytes at a time (portable SWAR; no instruction set beyond the baseline).
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tracekit::scan {
+
+inline constexpr std::size_t margin = 32;  // bytes that the unchecked readers may look ahead
+
+inline std::uint64_t load8(const char* p) {
+  std::uint64_t w;
+  std::memcpy(&w, p, 8);
+  if constexpr (std::endian::native == std::endian::big) w = __builtin_bswap64(w);
+  return w;
+}
+
+// Eight digit values (first one in the lowest byte) as a number.
+inline std::uint64_t eight_digits(std::uint64_t x) {
+  x = (x * 10 + (x >> 8)) & 0x00ff00ff00ff00ffULL;
+  x = (x * 100 + (x >> 16)) & 0x0000ffff0000ffffULL;
+  return (x * 10000 + (x >> 32)) & 0xffffffffULL;
+}
+
+// How many of the eight bytes are digits before the first that is not; x = bytes ^ '0'.
+// A carry can only leave a byte that is itself flagged, so the lowest flag is always right.
+inline unsigned leading_digits(std::uint64_t x) {
+  const std::uint64_t bad = ((x + 0x7676767676767676ULL) | x) & 0x8080808080808080ULL;
+  return bad ? static_cast<unsigned>(std::countr_zero(bad)) >> 3 : 8;
+}
+
+inline constexpr std::uint64_t pow10[9] = {1,      10,      100,      1000,     10000,
+                                           100000, 1000000, 10000000, 100000000};
+
+// Reads a decimal number at p (up to `margin` readable bytes behind it).  Returns the first byte after
+// it; p itself where there is no digit, and nullptr where the number does not fit 64 bits.
+inline const char* decimal(const char* p, std::uint64_t& value) {
+  constexpr std::uint64_t zeros = 0x3030303030303030ULL;
+  std::uint64_t x = load8(p) ^ zeros;
+  unsigned n = leading_digits(x);
+  if (n < 8) {
+    value = n ? eight_digits(x << (8 * (8 - n))) : 0;
+    return p + n;
+  }
+  std::uint64_t v = eight_digits(x);
+  p += 8;
+  x = load8(p) ^ zeros;
+  n = leading_digits(x);
+  if (n < 8) {
+    value = n ? v * pow10[n] + eight_digits(x << (8 * (8 - n))) : v;
+    return p + n;
+  }
+  v = v * pow10[8] + eight_digits(x);
+  p += 8;
+  for (int i = 0; i < 5; ++i, ++p) {
+    const unsigned d = static_cast<unsigned char>(*p) - unsigned{'0'};
+    if (d > 9) {
+      value = v;
+      return p;
+    }
+    if (__builtin_mul_overflow(v, std::uint64_t{10}, &v) ||
+        __builtin_add_overflow(v, std::uint64_t{d}, &v))
+      return nullptr;
+  }
+  return nullptr;
+}
+
+struct HexTable {
+  std::int8_t v[256];
+};
+inline constexpr HexTable hex_value = [] {
+  HexTable t{};
+  for (auto& x : t.v) x = -1;
+  for (int i = 0; i < 10; ++i) t.v['0' + i] = static_cast<std::int8_t>(i);
+  for (int i = 0; i < 6; ++i) t.v['a' + i] = t.v['A' + i] = static_cast<std::int8_t>(10 + i);
+  return t;
+}();
+
+// Reads a hexadecimal number without 0x; like `decimal`.
+inline const char* hexadecimal(const char* p, std::uint64_t& value) {
+  std::uint64_t v = 0;
+  for (int i = 0; i < 24; ++i, ++p) {
+    const int d = hex_value.v[static_cast<unsigned char>(*p)];
+    if (d < 0) {
+      value = v;
+      return p;
+    }
+    if (v >> 60) return nullptr;
+    v = v << 4 | static_cast<unsigned>(d);
+  }
+  return nullptr;
+}
+
+template <std::size_t N>
+inline bool starts(const char* p, const char (&text)[N]) {
+  return std::memcmp(p, text, N - 1) == 0;
+}
+
+// The bounds-checked readers of the slow path: a cursor over one line.
+class Cursor {
+ public:
+  Cursor(const char* begin, const char* end) : p_(begin), end_(end) {}
+  bool done() const { return p_ == end_; }
+  const char* at() const { return p_; }
+  std::size_t left() const { return static_cast<std::size_t>(end_ - p_); }
+  char peek() const { return p_ < end_ ? *p_ : '\0'; }
+  void skip(std::size_t n) { p_ += n < left() ? n : left(); }
+  void skip_blanks() {
+    while (p_ < end_ && *p_ == ' ') ++p_;
+  }
+  template <std::size_t N>
+  bool eat(const char (&text)[N]) {
+    if (left() < N - 1 || std::memcmp(p_, text, N - 1) != 0) return false;
+    p_ += N - 1;
+    return true;
+  }
+  bool eat_decimal(std::uint64_t& value) { return eat_with(decimal, value); }
+  bool eat_hex(std::uint64_t& value) { return eat_with(hexadecimal, value); }
+
+ private:
+  bool eat_with(const char* (*read)(const char*, std::uint64_t&), std::uint64_t& value) {
+    char copy[2 * margin] = {};  // the readers look ahead
+    std::memcpy(copy, p_, left() < margin ? left() : margin);
+    const char* q = read(copy, value);
+    if (q == nullptr || q == copy) return false;
+    p_ += q - copy;
+    return true;
+  }
+
+  const char* p_;
+  const char* end_;
+};
+
+}  // namespace tracekit::scan
