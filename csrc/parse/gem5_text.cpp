@@ -488,9 +488,9 @@ CpuStream& Gem5Text::cpu(std::string_view name) {
 
 std::uint32_t Gem5Text::add_static(CpuStream& c, StaticInst inst, std::string_view head,
                                    std::string_view tail) {
-  if (arch_ == Arch::unknown) arch_ = isa::detect_arch(inst.disassembly);
+  if (arch_ == Arch::unknown) arch_ = detect_arch(inst.disassembly);
   inst.disassembly = std::string(trim(inst.disassembly));
-  isa::decode_text(arch_, inst);
+  decode_text(arch_, inst);
   c.text.push_back({std::string(head), std::string(tail), {StaticTable::none, StaticTable::none}});
   return c.statics.add(std::move(inst));
 }

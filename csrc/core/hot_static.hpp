@@ -1,0 +1,31 @@
+// The few facts of a static instruction that every dynamic row asks for, in 32 bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "core/static_table.hpp"
+
+namespace tracekit {
+
+struct HotStatic {
+  enum : std::uint8_t {
+    control = 1,
+    conditional = 2,
+    load_ref = 4,  // what perfvec-ref counts as a load: the op class MemRead alone
+    load = 8,      // reads memory
+    memory = 16,   // expected to access memory
+    syscall = 32,
+    any_fall = 64,  // the fall-through is not known: up to 15 bytes behind pc
+  };
+  std::uint64_t pc{};
+  std::uint64_t fall[2]{};  // where a conditional branch goes on when it is not taken; 0 = no candidate
+  std::uint16_t upc{};
+  std::uint8_t bits{};
+
+  bool is(unsigned mask) const { return (bits & mask) != 0; }
+};
+
+// Everything it needs must be in the table already: of an X86 branch, the `limm` of its macro-op.
+HotStatic make_hot(Arch arch, const StaticTable& table, std::uint32_t sid);
+
+}  // namespace tracekit
