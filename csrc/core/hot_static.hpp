@@ -16,6 +16,7 @@ struct HotStatic {
     memory = 16,   // expected to access memory
     syscall = 32,
     any_fall = 64,  // the fall-through is not known: up to 15 bytes behind pc
+    last = 128,     // ends its instruction: a macro-op's last micro-op, or no micro-op at all
   };
   std::uint64_t pc{};
   std::uint64_t fall[2]{};  // where a conditional branch goes on when it is not taken; 0 = no candidate

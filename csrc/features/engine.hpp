@@ -40,6 +40,9 @@ struct FeatureBatch {
     f(window_before), f(window_now), f(p_local), f(p_global);
     for (auto& t : ticks) f(t);
   }
+  void resize(std::size_t n) {
+    each([n](auto& column) { column.resize(n); });
+  }
   // Takes the first n rows away.
   void drop_front(std::size_t n) {
     each([n](auto& column) {

@@ -1,0 +1,68 @@
+#include "bind/rows.hpp"
+
+#include <string>
+
+namespace py = pybind11;
+
+namespace tracekit {
+
+const char* arch_name(Arch arch) {
+  constexpr const char* names[] = {"unknown", "arm", "x86", "riscv"};
+  return names[static_cast<unsigned>(arch)];
+}
+
+py::dict export_counters(const Counters& counters) {
+  py::dict d;
+  for (const auto& [kind, a] : counters.kinds()) {
+    py::dict one;
+    one["count"] = a.count;
+    one["first_offset"] = a.first_offset;
+    d[py::str(kind)] = one;
+  }
+  return d;
+}
+
+py::dict export_statics(const StaticTable& table) {
+  const auto n = static_cast<py::ssize_t>(table.size());
+  py::array_t<std::uint64_t> pc(n), flags(n);
+  py::array_t<std::uint16_t> upc(n), access_size(n);
+  py::array_t<std::uint8_t> op(n), branch(n), inferred(n), lost(n);
+  py::array_t<std::uint8_t> src_class({n, py::ssize_t{max_src}}), dst_class({n, py::ssize_t{max_dst}});
+  py::array_t<std::uint16_t> src_index({n, py::ssize_t{max_src}}), dst_index({n, py::ssize_t{max_dst}});
+  py::list disassembly, bytes, op_name;
+  constexpr std::uint8_t no_reg = 255;
+  for (py::ssize_t i = 0; i < n; ++i) {
+    const StaticInst& s = table[static_cast<std::uint32_t>(i)];
+    pc.mutable_at(i) = s.pc;
+    upc.mutable_at(i) = s.upc;
+    op.mutable_at(i) = static_cast<std::uint8_t>(s.op);
+    flags.mutable_at(i) = s.flags;
+    branch.mutable_at(i) = static_cast<std::uint8_t>(s.branch);
+    access_size.mutable_at(i) = s.access_size;
+    inferred.mutable_at(i) = s.inferred;
+    lost.mutable_at(i) = static_cast<std::uint8_t>(s.src.dropped() + s.dst.dropped());
+    const auto regs = [&](const auto& from, auto& cls, auto& index, std::size_t width) {
+      for (std::size_t k = 0; k < width; ++k) {
+        cls.mutable_at(i, k) = k < from.size() ? static_cast<std::uint8_t>(from[k].cls) : no_reg;
+        index.mutable_at(i, k) = k < from.size() ? from[k].index : std::uint16_t{0};
+      }
+    };
+    regs(s.src, src_class, src_index, max_src);
+    regs(s.dst, dst_class, dst_index, max_dst);
+    // The text of a trace is untrusted: whatever is no UTF-8 must not become an exception here.
+    disassembly.append(py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeUTF8(s.disassembly.data(), static_cast<py::ssize_t>(s.disassembly.size()), "replace")));
+    bytes.append(py::bytes(s.bytes));
+    op_name.append(py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeUTF8(s.op_name.data(), static_cast<py::ssize_t>(s.op_name.size()), "replace")));
+  }
+  py::dict d;
+  d["pc"] = pc, d["upc"] = upc, d["op"] = op, d["flags"] = flags, d["branch"] = branch;
+  d["access_size"] = access_size, d["inferred"] = inferred, d["operands_lost"] = lost;
+  d["src_class"] = src_class, d["src_index"] = src_index;
+  d["dst_class"] = dst_class, d["dst_index"] = dst_index;
+  d["disassembly"] = disassembly, d["bytes"] = bytes, d["op_name"] = op_name;
+  return d;
+}
+
+}  // namespace tracekit

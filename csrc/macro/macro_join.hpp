@@ -1,0 +1,48 @@
+// The macro level: one row an instruction, joined from its micro-ops (features.md, "The macro level").
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "core/hot_static.hpp"
+#include "features/engine.hpp"
+
+namespace tracekit {
+
+// Rows from the one behind an instruction's last micro-op to the next last one are one row; a page's first
+// touch and its retry are one row, a system call is one of its own.  Address and data distances come from
+// the first access, the fetch distance from the first row, the outcome and entropies from the last branch.
+// Of the stages, fetch to issue are the first micro-op's, complete, retire and store the last to happen; so
+// the sum of incremental latencies is that of the micro-ops.
+class MacroJoin {
+ public:
+  // Takes rows [0, n).  `statics` are the micro-ops'.
+  void add(const FeatureBatch& in, std::size_t n, const std::vector<HotStatic>& statics);
+  // An instruction whose last micro-op never came is one row too.
+  void finish(const std::vector<HotStatic>& statics);
+
+  FeatureBatch& rows() { return rows_; }
+  std::size_t size() const { return rows_.size(); }
+  const std::vector<HotStatic>& statics() const { return hot_; }
+  // The micro-ops of macro id: their ids, each once, in order of first appearance.
+  const std::vector<std::vector<std::uint32_t>>& members() const { return members_; }
+
+ private:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  void open(const FeatureBatch& in, std::size_t i);
+  void close(const std::vector<HotStatic>& statics);
+  std::uint32_t intern(const std::vector<HotStatic>& statics);
+
+  FeatureBatch rows_;  // the last one is open while `members_open_` is not empty
+  std::vector<std::uint32_t> members_open_;
+  bool any_timed_{};
+  std::vector<HotStatic> hot_;
+  std::vector<std::vector<std::uint32_t>> members_;
+  std::vector<std::uint32_t> first_, next_;  // chains of macros by their first micro-op
+};
+
+// The static instructions of the macro level.
+StaticTable join_statics(const StaticTable& micro, const std::vector<std::vector<std::uint32_t>>& members);
+
+}  // namespace tracekit
