@@ -129,23 +129,23 @@ void register_streams(py::module_& m) {
   add_column(batch, "address", &NativeBatch::address);
   add_column(batch, "access_size", &NativeBatch::access_size);
   add_column(batch, "is_store", &NativeBatch::is_store);
-  batch.def(
+  batch.def_static(
       "joined",
-      [](const NativeBatch& first, const py::list& stretches) {
-        NativeBatch out;
-        append_rows(out, first, 0, first.size());
+      [](const py::list& stretches) {
+        auto out = std::make_unique<NativeBatch>();
         for (const py::handle& item : stretches) {
-          const auto [src, from, to] =
-              item.cast<std::tuple<const NativeBatch*, std::size_t, std::size_t>>();
+          const auto [src, from, to, anew] =
+              item.cast<std::tuple<const NativeBatch*, std::size_t, std::size_t, bool>>();
           if (from > to || to > src->size()) throw py::index_error("no such rows");
-          const std::size_t at = out.size();
-          append_rows(out, *src, from, to);
-          if (out.size() > at) out.bits[at] |= native_bit::restart;
+          const std::size_t at = out->size();
+          append_rows(*out, *src, from, to);
+          if (anew && out->size() > at) out->bits[at] |= native_bit::restart;
         }
         return out;
       },
       py::arg("stretches"),
-      "A new batch: this one's rows, then of each (batch, from, to) its rows, which start anew.");
+      "The rows [from, to) of each (batch, from, to, anew); anew: they do not follow from those "
+      "before.");
 
   py::class_<DrmemtraceParser> dr(m, "DrmemtraceParser");
   dr.def(py::init<EncodingTable&>(), py::arg("table"), py::keep_alive<1, 2>());
@@ -173,10 +173,18 @@ void register_streams(py::module_& m) {
       .def_property_readonly("process", &DrmemtraceParser::process)
       .def_property_readonly("threads", &DrmemtraceParser::threads)
       .def_property_readonly("counts", [](const DrmemtraceParser& p) { return counts(p.counts()); })
-      .def("fetched_pcs", [](const DrmemtraceParser& p) {
-        const std::vector<std::uint64_t> pcs = p.fetched_pcs();
-        return py::array_t<std::uint64_t>(static_cast<py::ssize_t>(pcs.size()), pcs.data());
-      });
+      .def(
+          "fetched",
+          [](const DrmemtraceParser& p) {
+            std::vector<std::uint64_t> pcs;
+            std::vector<std::uint8_t> kinds;
+            p.fetched(pcs, kinds);
+            const auto n = static_cast<py::ssize_t>(pcs.size());
+            return py::make_tuple(py::array_t<std::uint64_t>(n, pcs.data()),
+                                  py::array_t<std::uint8_t>(n, kinds.data()));
+          },
+          "The distinct pcs that were fetched, in no order, and the BranchKind that each record "
+          "told.");
 
   const auto taken = [](auto& p) {
     auto rows = std::make_unique<NativeBatch>();

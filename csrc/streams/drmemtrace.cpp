@@ -100,7 +100,12 @@ void DrmemtraceParser::learn(PcEntry& e, std::uint64_t pc, std::uint16_t length,
   if (code_size_ != 0) {
     ++counts_.encodings;
     std::memcpy(enc.bytes.data(), code_, code_size_);
-    enc.known = !regdeps;
+    // Machine code that nobody here decodes (32-bit x86 and Arm) says no more than none.
+    enc.known = !regdeps && (filetype_ & (file::arch_x86_64 | file::arch_aarch64)) != 0;
+    if (!enc.known && !regdeps) {
+      enc.bytes = {};
+      anomalies_.add("machine code of an instruction set that is not decoded", offset_);
+    }
   } else if (e.used && e.length == enc.length) {  // only the kind is new: keep the code
     const Encoding& old = (*table_)[e.enc];
     enc.bytes = old.bytes;
@@ -433,11 +438,13 @@ void DrmemtraceParser::take(NativeBatch& rows, std::vector<Timestamp>& times) {
   }
 }
 
-std::vector<std::uint64_t> DrmemtraceParser::fetched_pcs() const {
-  std::vector<std::uint64_t> out;
-  for (const PcEntry& e : pcs_.slots())
-    if (e.used && e.fetched) out.push_back(e.pc);
-  return out;
+void DrmemtraceParser::fetched(std::vector<std::uint64_t>& pcs,
+                               std::vector<std::uint8_t>& kinds) const {
+  for (const PcEntry& e : pcs_.slots()) {
+    if (!e.used || !e.fetched) continue;
+    pcs.push_back(e.pc);
+    kinds.push_back(e.kind);
+  }
 }
 
 }  // namespace tracekit

@@ -58,7 +58,8 @@ class DrmemtraceParser {
   const std::vector<std::uint64_t>& threads() const { return threads_; }
   const DrCounts& counts() const { return counts_; }
   const Counters& anomalies() const { return anomalies_; }
-  std::vector<std::uint64_t> fetched_pcs() const;
+  // The distinct pcs that were fetched, in no order, and the BranchKind of each.
+  void fetched(std::vector<std::uint64_t>& pcs, std::vector<std::uint8_t>& kinds) const;
 
  private:
   void parse(const std::uint8_t* p, const std::uint8_t* end);

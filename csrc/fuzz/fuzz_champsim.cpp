@@ -1,0 +1,43 @@
+// Any bytes as ChampSim records: read, converted to rows, written, read again with the same meaning.
+#include <algorithm>
+
+#include "streams/champsim.hpp"
+#include "streams/native_rows.hpp"
+
+namespace {
+
+using namespace tracekit;
+
+void read(const std::uint8_t* data, std::size_t size, bool wide, std::size_t piece,
+          StaticTable& statics, RowBatch& out) {
+  EncodingTable table;
+  ChampsimParser parser(table, wide);
+  for (std::size_t at = 0; at < size; at += piece)
+    parser.feed(data + at, std::min(piece, size - at));
+  parser.finish();
+  NativeBatch batch;
+  parser.take(batch);
+  NativeRows rows(table, statics, Described::champsim);
+  std::vector<std::uint32_t> ids;
+  rows.meet(ids);
+  rows.convert(batch, out);
+  rows.finish(out);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  StaticTable first, second;
+  RowBatch a, b;
+  read(data + 1, size - 1, data[0] & 1, 1 + (data[0] >> 1), first, a);
+  ChampsimWriter writer(Arch::unknown);
+  std::vector<std::uint8_t> bytes, again;
+  writer.encode(first, a.sid.data(), a.addr.data(), a.bits.data(), a.size(), bytes);
+  if (bytes.size() != 64 * writer.records()) __builtin_trap();
+  read(bytes.data(), bytes.size(), false, 64, second, b);
+  ChampsimWriter twice(Arch::unknown);
+  twice.encode(second, b.sid.data(), b.addr.data(), b.bits.data(), b.size(), again);
+  if (bytes != again) __builtin_trap();
+  return 0;
+}
