@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-
 from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
+
 from tracekit.errors import FormatError, TracekitError
 from tracekit.streams.chunks import chunks
 
@@ -116,7 +116,8 @@ class Drmemtrace:
         first = next(chunks(self.threads[0].path, 4096), b"")
         if not is_drmemtrace(first):
             raise FormatError(
-                "not a drmemtrace file: its first record is no header", path=str(self.threads[0].path)
+                "not a drmemtrace file: its first record is no header",
+                path=str(self.threads[0].path),
             )
         probe = DrmemtraceParser(EncodingTable())
         probe.feed(first[: len(first) // 12 * 12])
