@@ -110,6 +110,7 @@ void decode_riscv(StaticInst& inst) {
   }
 
   if (inst.inferred) infer(inst, traits, name, regs[0], base);
+  if (inst.inferred && fence_in_atomic) inst.flags |= flag::IsMicroop;
   const bool store =
       inst.has(flag::IsStore) && !inst.has(flag::IsStoreConditional | flag::IsAtomic);
   const bool branch = inst.has(flag::IsCondControl);

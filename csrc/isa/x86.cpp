@@ -5,7 +5,6 @@
 // destination of one or two bytes is read too (the rest of the register stays), a media micro-op
 // reads the half that it merges into.  Control registers, segments and rip are no operands here.
 #include <array>
-#include <limits>
 
 #include "isa/decoders.hpp"
 #include "isa/scan.hpp"
@@ -41,13 +40,12 @@ std::optional<Parsed> integer_register(std::string_view s) {
       if (s[0] == 'e') return reg(i, 4);
     }
     if (s.size() == 3 && s.substr(0, 2) == n && s[2] == 'l') return reg(i, 1);  // spl
-    // al, ah; gem5 prints a byte of rsp with REX as `spl` and without as `sph` (= ah's place).
+    // `ah` is a part of rax.
     if (i < 4 && s.size() == 2 && s[0] == n[0] && (s[1] == 'l' || s[1] == 'h')) return reg(i, 1);
   }
   if (s.size() < 2 || (s[0] != 'r' && s[0] != 't')) return std::nullopt;
   std::string_view digits = s.substr(1);
   std::uint8_t width = 8;
-  if (digits.ends_with('h')) digits.remove_suffix(1);  // a folded byte: r8bh is never real
   if (digits.ends_with('b'))
     width = 1;
   else if (digits.ends_with('w'))
@@ -70,7 +68,7 @@ std::optional<Parsed> parse_register(std::string_view s) {
   if (s.starts_with("xmm")) {
     const std::string_view word = head_word(s);
     const auto i = index_after(word.substr(0, word.find('_')), "xmm");
-    return i && *i < 32 ? std::optional(reg(RegClass::vector, *i)) : std::nullopt;
+    return i && *i < micro_vectors ? std::optional(reg(RegClass::vector, *i)) : std::nullopt;
   }
   if (const auto i = index_after(head_word(s), "ufp"); i && *i < 64)
     return reg(RegClass::vector, micro_vectors + *i);
@@ -161,40 +159,38 @@ void infer(StaticInst& inst, const Text& t, const X86Traits& traits) {
 
 // Bytes that one access of `uop` moves, where its data register's width does not tell.
 std::uint8_t media_access(const Text& t) {
-  if (in_list("MOVD_XMM_M MOVD_XMM_P MOVD_M_XMM MOVD_P_XMM", t.macro)) return 0;  // 4 or 8
-  if (in_list("MOVSS_* INSERTPS_* ROUNDSS_* PMOVSXBD_* PMOVZXBD_* PMOVSXWQ_* PMOVZXWQ_*", t.macro))
+  // Four or eight by a prefix that the name does not show.
+  if (in_list("MOVD_XMM_M MOVD_XMM_P MOVD_M_XMM MOVD_P_XMM CVTSI2SD_* CVTSI2SS_*", t.macro))
+    return 0;
+  // What the instruction accesses; gem5 fetches 8 bytes for most scalar singles.
+  if (in_list("MOVSS_* ADDSS_* SUBSS_* MULSS_* DIVSS_* MINSS_* MAXSS_* SQRTSS_* RCPSS_* RSQRTSS_* "
+              "CMPSS_* COMISS_* UCOMISS_* CVTSS2* CVTTSS2* INSERTPS_* ROUNDSS_* PMOVSXBD_* "
+              "PMOVZXBD_* PMOVSXWQ_* PMOVZXWQ_*",
+              t.macro))
     return 4;
   if (in_list("PMOVSXBQ_* PMOVZXBQ_*", t.macro)) return 2;
   if (in_list("ldfp87 ldifp87 stfp87", t.uop)) return 0;
   return 8;
 }
 
-void hidden_registers(StaticInst& inst, std::uint8_t hidden) {
-  if (hidden & x86_in_product) {
-    const bool high = inst.disassembly.find("muleh") != std::string::npos;
-    add_src(inst, gpr(high ? prod_high : prod_low));
-  }
-  if (hidden & x86_out_product) {
-    add_dst(inst, gpr(prod_low));
-    add_dst(inst, gpr(prod_high));
-  }
-  if (hidden & x86_out_division) {
-    add_dst(inst, gpr(remainder_));
-    add_dst(inst, gpr(quotient));
-    // The first step also sets the divisor, which the others read.
-    if (!(hidden & x86_in_division))
-      add_dst(inst, gpr(divisor));
-    else
-      add_src(inst, gpr(divisor));
-  }
-  if (hidden & x86_in_division) {
-    const bool first_only = inst.disassembly.find("divq") != std::string::npos;
-    const bool rest_only = inst.disassembly.find("divr") != std::string::npos;
-    if (!first_only) add_src(inst, gpr(remainder_));
-    if (!rest_only) add_src(inst, gpr(quotient));
-  }
-  if (hidden & x86_in_double) add_src(inst, gpr(double_bits));
-  if (hidden & x86_out_double) add_dst(inst, gpr(double_bits));
+void hidden_registers(StaticInst& inst, std::uint16_t hidden) {
+  struct Hidden {
+    std::uint16_t bits, index;
+  };
+  constexpr std::array read = {
+      Hidden{x86_in_low, prod_low},      Hidden{x86_in_high, prod_high},
+      Hidden{x86_in_quotient, quotient}, Hidden{x86_in_remainder, remainder_},
+      Hidden{x86_in_divisor, divisor},   Hidden{x86_in_double, double_bits},
+  };
+  constexpr std::array written = {
+      Hidden{x86_out_product, prod_low},  Hidden{x86_out_product, prod_high},
+      Hidden{x86_out_division, quotient}, Hidden{x86_out_division, remainder_},
+      Hidden{x86_out_divisor, divisor},   Hidden{x86_out_double, double_bits},
+  };
+  for (const Hidden& h : read)
+    if (hidden & h.bits) add_src(inst, gpr(h.index));
+  for (const Hidden& h : written)
+    if (hidden & h.bits) add_dst(inst, gpr(h.index));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ struct Entry {
   X86Form form;
   OpClass op = OpClass::IntAlu;
   Flags flags = IsInteger;
-  std::uint8_t hidden = 0;
+  std::uint16_t hidden = 0;
 };
 
 constexpr Flags vec = IsFloating;  // gem5 calls xmm registers floating
@@ -41,11 +41,14 @@ constexpr std::array table = {
           X86Form::sources},
     Entry{"mul1s mul1si mul1u mul1ui", X86Form::sources, OpClass::IntMult, IsInteger,
           x86_out_product},
-    Entry{"mulel muleh", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_product},
-    Entry{"div1 div1i", X86Form::sources, OpClass::IntDiv, IsInteger, x86_out_division},
+    Entry{"mulel", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_low},
+    Entry{"muleh", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_high},
+    Entry{"div1 div1i", X86Form::sources, OpClass::IntDiv, IsInteger,
+          x86_out_division | x86_out_divisor},
     Entry{"div2 div2i", X86Form::alu, OpClass::IntDiv, IsInteger,
-          x86_in_division | x86_out_division},
-    Entry{"divq divr", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_division},
+          x86_in_quotient | x86_in_remainder | x86_in_divisor | x86_out_division},
+    Entry{"divq", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_quotient},
+    Entry{"divr", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_remainder},
     Entry{"mdb mdbi", X86Form::sources, OpClass::IntAlu, IsInteger, x86_out_double},
     Entry{"sld sldi srd srdi", X86Form::alu, OpClass::IntAlu, IsInteger, x86_in_double},
     Entry{"br eret fault panic warn_once halt", X86Form::none, OpClass::No_OpClass, 0},

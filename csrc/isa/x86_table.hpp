@@ -22,20 +22,24 @@ enum class X86Form : std::uint8_t {
   none,       // no register is printed
 };
 
-enum : std::uint8_t {  // the registers between micro-ops that text does not show
-  x86_in_product = 1,
-  x86_out_product = 2,
-  x86_in_division = 4,
-  x86_out_division = 8,
-  x86_in_double = 16,
-  x86_out_double = 32,
+enum : std::uint16_t {  // the registers between micro-ops that text does not show
+  x86_in_low = 1,       // the product's halves
+  x86_in_high = 2,
+  x86_out_product = 4,
+  x86_in_quotient = 8,  // the state of a division
+  x86_in_remainder = 16,
+  x86_in_divisor = 32,
+  x86_out_division = 64,  // quotient and remainder
+  x86_out_divisor = 128,
+  x86_in_double = 256,  // the second half of a double shift
+  x86_out_double = 512,
 };
 
 struct X86Traits {
   X86Form form{X86Form::alu};
   OpClass op{OpClass::IntAlu};
   Flags flags{flag::IsInteger};
-  std::uint8_t hidden{};
+  std::uint16_t hidden{};
   bool known{};
 };
 
