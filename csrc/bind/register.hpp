@@ -10,6 +10,7 @@ namespace tracekit {
 void register_core(pybind11::module_& m);
 void register_isa(pybind11::module_& m);
 void register_streams(pybind11::module_& m);
+void register_native_rows(pybind11::module_& m);
 void register_features(pybind11::module_& m);
 void register_gem5_text(pybind11::module_& m);
 void register_chunk(pybind11::module_& m);

@@ -1,6 +1,6 @@
-#include <span>
-
+#include "bind/buffer.hpp"
 #include "bind/register.hpp"
+#include "bind/rows.hpp"
 #include "streams/champsim.hpp"
 #include "streams/drmemtrace.hpp"
 #include "streams/native_append.hpp"
@@ -25,23 +25,6 @@ template <class T>
 void add_column(py::class_<NativeBatch>& c, const char* name, Column<T> NativeBatch::*member) {
   c.def_property_readonly(
       name, [member](py::object self) { return view(self, self.cast<NativeBatch&>().*member); });
-}
-
-struct Bytes {
-  explicit Bytes(const py::buffer& b) : info(b.request()) {
-    if (info.ndim > 1 || (info.ndim == 1 && info.strides[0] != info.itemsize))
-      throw py::type_error("expected contiguous bytes");
-  }
-  const std::uint8_t* data() const { return static_cast<const std::uint8_t*>(info.ptr); }
-  std::size_t size() const { return static_cast<std::size_t>(info.size * info.itemsize); }
-  py::buffer_info info;
-};
-
-py::dict anomalies(const Counters& c) {
-  py::dict out;
-  for (const auto& [kind, a] : c.kinds())
-    out[py::str(kind)] = py::make_tuple(a.count, a.first_offset);
-  return out;
 }
 
 py::dict counts(const DrCounts& c) {
@@ -80,13 +63,14 @@ void add_feeding(py::class_<Parser>& c) {
   c.def(
        "feed",
        [](Parser& self, const py::buffer& data) {
-         const Bytes bytes(data);
+         const ByteView bytes(data);
          py::gil_scoped_release unlocked;
-         self.feed(bytes.data(), bytes.size());
+         self.feed(bytes.bytes(), bytes.size());
        },
        py::arg("data"))
       .def("finish", &Parser::finish, py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("anomalies", [](const Parser& p) { return anomalies(p.anomalies()); });
+      .def_property_readonly("anomalies",
+                             [](const Parser& p) { return export_counters(p.anomalies()); });
 }
 
 }  // namespace
@@ -214,16 +198,16 @@ void register_streams(py::module_& m) {
   text.def(
           "feed",
           [](TextStreamParser& self, const py::buffer& data) {
-            const Bytes bytes(data);
+            const ByteView bytes(data);
             py::gil_scoped_release unlocked;
-            self.feed({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+            self.feed({bytes.data(), bytes.size()});
           },
           py::arg("data"))
       .def("finish", &TextStreamParser::finish)
       .def("take", [taken](TextStreamParser& p) { return taken(p); })
       .def_property_readonly("lines", &TextStreamParser::lines)
-      .def_property_readonly("anomalies",
-                             [](const TextStreamParser& p) { return anomalies(p.anomalies()); });
+      .def_property_readonly(
+          "anomalies", [](const TextStreamParser& p) { return export_counters(p.anomalies()); });
 }
 
 }  // namespace tracekit

@@ -183,7 +183,7 @@ class Drmemtrace:
         """Counted damage by kind, over all threads."""
         total: dict[str, dict[str, int]] = {}
         for t in self.threads:
-            for kind, (count, offset) in t.parser.anomalies.items():
-                one = total.setdefault(kind, {"count": 0, "first_offset": offset})
-                one["count"] += count
+            for kind, found in t.parser.anomalies.items():
+                one = total.setdefault(kind, {**found, "count": 0})
+                one["count"] += found["count"]
         return total
