@@ -1,0 +1,9 @@
+"""CPU inference: streams feature rows through a model folder (Numba; torch is never imported)."""
+
+from __future__ import annotations
+
+from tracekit.infer.engine import REPRESENTATION, Engine, load
+from tracekit.infer.quantize import quantize
+from tracekit.infer.stream import Stream
+
+__all__ = ["REPRESENTATION", "Engine", "Stream", "load", "quantize"]

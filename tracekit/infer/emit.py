@@ -1,0 +1,327 @@
+"""LLVM IR of the matrix tiles: rows x vectors of accumulators that never leave their registers.
+
+A tile multiplies R rows of activations with a panel of weights and finishes what it computed (the
+LSTM's gates, or a bias) before anything is stored.  Activations are read as groups of four bytes
+(one float32, two bfloat16 or int16, four uint8) that are broadcast; a panel holds, for each group,
+its vectors one after another: w[group][vector][lane][element of the group].
+
+Numba has no vector types, so these functions build the IR that an ``@intrinsic`` returns
+(tracekit/infer/kernels_*.py).  Sizes and strides are run-time arguments, in bytes; the shapes of the
+tile are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+__all__ = ["Product", "Target", "emit_linear_tile", "emit_lstm_tile"]
+
+F32, I8, I16, I32, I64 = ir.FloatType(), *(ir.IntType(n) for n in (8, 16, 32, 64))
+Value = Any
+Rows = list[list[Value]]
+UNROLL = 4
+
+# tanh(x) = x P(x²)/Q(x²), clamped.  PRECISE: the degrees 13/6 of Eigen's generic_fast_tanh_float, within
+# 4e-7.  COARSE: degrees 5/4, minimax on ±5, within 4.6e-5: below the steps of bfloat16 and int8.
+PRECISE = (
+    7.90531110763549805,
+    (4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08)
+    + (-8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16),
+    (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06),
+)
+COARSE = (
+    5.0,
+    (0.9998136463411477, 0.10175849676466718, 0.0006558679447477302),
+    (1.0, 0.4345477119184706, 0.01264907304476027),
+)
+
+
+@dataclass(frozen=True)
+class Product:
+    """One matrix product: the kind of its operands, and whether a scale follows it."""
+
+    kind: str  # f32, bf16, u8 (times int8) or i16
+    scaled: bool = False  # quantised: the sum is multiplied by a scale for each output
+
+
+@dataclass(frozen=True)
+class Target:
+    """Shape of the tiles for an instruction set."""
+
+    isa: str  # avx512, avx2 or portable
+    lanes: int  # float32 in a vector
+    rows: int  # rows of a tile
+
+    @property
+    def floats(self) -> ir.VectorType:
+        return ir.VectorType(F32, self.lanes)
+
+    @property
+    def ints(self) -> ir.VectorType:
+        return ir.VectorType(I32, self.lanes)
+
+
+class Emitter:
+    """Small vocabulary over an IRBuilder, for one target."""
+
+    def __init__(self, builder: ir.IRBuilder, target: Target) -> None:
+        self.b, self.t = builder, target
+
+    def const(self, x: float) -> Value:
+        return ir.Constant(self.t.floats, [x] * self.t.lanes)
+
+    def call(self, name: str, result: ir.Type, args: Sequence[Value]) -> Value:
+        module = self.b.module
+        function = module.globals.get(name)
+        if function is None:
+            kind = ir.FunctionType(result, [a.type for a in args])
+            function = ir.Function(module, kind, name)
+        return self.b.call(function, args)
+
+    def pointer(self, address: Value, offset: Value | int, kind: ir.Type) -> Value:
+        if isinstance(offset, int):
+            offset = ir.Constant(I64, offset)
+        return self.b.inttoptr(self.b.add(address, offset), kind.as_pointer())
+
+    def load(self, address: Value, offset: Value | int, kind: ir.Type, align: int = 4) -> Value:
+        return self.b.load(self.pointer(address, offset, kind), align=align)
+
+    def store(self, value: Value, address: Value, offset: Value | int, align: int = 1) -> None:
+        self.b.store(value, self.pointer(address, offset, value.type), align=align)
+
+    def splat(self, scalar: Value) -> Value:
+        kind = ir.VectorType(scalar.type, self.t.lanes)
+        one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
+        zeros = ir.Constant(ir.VectorType(I32, self.t.lanes), [0] * self.t.lanes)
+        return self.b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        n = self.t.lanes
+        if self.t.isa == "portable":  # let the compiler say whether the machine has an fma
+            return self.call(f"llvm.fmuladd.v{n}f32", self.t.floats, [a, b, c])
+        return self.call(f"llvm.fma.v{n}f32", self.t.floats, [a, b, c])
+
+    def clamp(self, x: Value, limit: float) -> Value:
+        # compare and select in the order that is one vminps and one vmaxps
+        for side, sign in (("<", 1.0), (">", -1.0)):
+            edge = self.const(sign * limit)
+            x = self.b.select(self.b.fcmp_ordered(side, x, edge), x, edge)
+        return x
+
+    def reciprocal(self, x: Value, precise: bool) -> Value:
+        if precise or self.t.isa != "avx512":
+            return self.b.fdiv(self.const(1.0), x)
+        mask = ir.Constant(I16, 0xFFFF)
+        return self.call("llvm.x86.avx512.rcp14.ps.512", self.t.floats, [x, x, mask])
+
+    def tanh_ratio(self, x: Value, precise: bool, half: bool = False) -> tuple[Value, Value]:
+        """Numerator and denominator of tanh(x), or of tanh(x/2)."""
+        limit, over, under = PRECISE if precise else COARSE
+        if half:  # the scale goes into the coefficients, so it costs nothing
+            limit *= 2
+            over = tuple(a * 0.5 ** (2 * i + 1) for i, a in enumerate(over))
+            under = tuple(a * 0.25**i for i, a in enumerate(under))
+        x = self.clamp(x, limit)
+        square = self.b.fmul(x, x)
+        return self.b.fmul(x, self.poly(square, over)), self.poly(square, under)
+
+    def poly(self, x: Value, coefficients: Sequence[float]) -> Value:
+        out = self.const(coefficients[-1])
+        for a in reversed(coefficients[:-1]):
+            out = self.fma(out, x, self.const(a))
+        return out
+
+    def loop(
+        self, count: Value, unroll: int, state: list[Value], body: Callable[..., list[Value]]
+    ) -> list[Value]:
+        """``for i in range(count): state = body(i, state)``; values stay in registers."""
+        b = self.b
+        start: Value = ir.Constant(I64, 0)
+        for step in (unroll, 1):  # the second one does what the unrolled one left
+            before = b.block
+            head, inner = b.append_basic_block("head"), b.append_basic_block("body")
+            done = b.append_basic_block("done")
+            b.branch(head)
+            b.position_at_end(head)
+            i = b.phi(I64)
+            i.add_incoming(start, before)
+            phis = [b.phi(v.type) for v in state]
+            for phi, v in zip(phis, state, strict=True):
+                phi.add_incoming(v, before)
+            after = b.add(i, ir.Constant(I64, step))
+            b.cbranch(b.icmp_signed("<=", after, count), inner, done)
+            b.position_at_end(inner)
+            out: list[Value] = list(phis)
+            for k in range(step):
+                out = body(b.add(i, ir.Constant(I64, k)), out)
+            b.branch(head)
+            i.add_incoming(after, b.block)
+            for phi, v in zip(phis, out, strict=True):
+                phi.add_incoming(v, b.block)
+            b.position_at_end(done)
+            start, state = i, list(phis)
+        return state
+
+    def add_product(
+        self,
+        product: Product,
+        acc: Rows,
+        a: Value,
+        lda: Value,
+        groups: Value,
+        w: Value,
+        scale: Value,
+    ) -> Rows:
+        """acc + a product, in float32; one that is scaled is summed apart first."""
+        if not product.scaled:
+            return self.product(product.kind, acc, a, lda, groups, w)
+        vectors = len(acc[0])
+        integer = product.kind in ("u8", "i16")
+        zero = ir.Constant(self.t.ints, [0] * self.t.lanes) if integer else self.const(0.0)
+        whole = self.product(product.kind, [[zero] * vectors for _ in acc], a, lda, groups, w)
+        scales = self.panel(scale, vectors)
+        out = []
+        for row, sums in zip(acc, whole, strict=True):
+            if integer:
+                sums = [self.b.sitofp(v, self.t.floats) for v in sums]
+            out.append([self.fma(v, s, o) for v, s, o in zip(sums, scales, row, strict=True)])
+        return out
+
+    def product(self, kind: str, acc: Rows, a: Value, lda: Value, groups: Value, w: Value) -> Rows:
+        """acc[r][v] += Σ over groups of a[r][group] · w[group][v]."""
+        b, t = self.b, self.t
+        vectors, size = len(acc[0]), 4 * t.lanes
+        rows = [b.add(a, b.mul(lda, ir.Constant(I64, r))) for r in range(len(acc))]
+        scalar = F32 if kind == "f32" else I32
+        vector = t.floats if kind == "f32" else t.ints
+
+        def body(i: Value, flat: list[Value]) -> list[Value]:
+            at = b.mul(i, ir.Constant(I64, size * vectors))
+            panel = b.add(w, at)
+            weights = [self.load(panel, v * size, vector, size) for v in range(vectors)]
+            offset = b.mul(i, ir.Constant(I64, 4))
+            out = []
+            for r, row in enumerate(rows):
+                x = self.splat(self.load(row, offset, scalar))
+                for v in range(vectors):
+                    out.append(self.dot(kind, flat[r * vectors + v], x, weights[v]))
+            return out
+
+        flat = self.loop(groups, UNROLL, [v for row in acc for v in row], body)
+        return [flat[r * vectors : (r + 1) * vectors] for r in range(len(acc))]
+
+    def dot(self, kind: str, acc: Value, x: Value, w: Value) -> Value:
+        if kind == "f32":
+            return self.fma(x, w, acc)
+        if kind == "bf16":
+            return self.call("llvm.x86.avx512bf16.dpbf16ps.512", self.t.floats, [acc, x, w])
+        if kind == "u8":
+            return self.call("llvm.x86.avx512.vpdpbusd.512", self.t.ints, [acc, x, w])
+        pairs = ir.VectorType(I16, 2 * self.t.lanes)
+        x, w = self.b.bitcast(x, pairs), self.b.bitcast(w, pairs)
+        return self.b.add(acc, self.call("llvm.x86.avx2.pmadd.wd", self.t.ints, [x, w]))
+
+    def panel(self, address: Value, vectors: int) -> list[Value]:
+        size = 4 * self.t.lanes
+        return [self.load(address, v * size, self.t.floats, size) for v in range(vectors)]
+
+    def store_as(self, kind: str, x: Value, address: Value) -> None:
+        """Store a vector in ±1 as an activation: f32, bf16, f32 rounded to bf16, u8, i16 or f32 of int8."""
+        b, ints = self.b, self.t.ints
+
+        def whole(n: int) -> Value:
+            return ir.Constant(ints, [n] * self.t.lanes)
+
+        if kind == "f32":
+            self.store(x, address, 0)
+        elif kind in ("bf16", "f32bf16"):
+            bits = b.bitcast(x, ints)
+            odd = b.and_(b.lshr(bits, whole(16)), whole(1))
+            bits = b.add(b.add(bits, odd), whole(0x7FFF))  # to nearest, ties to even
+            if kind == "bf16":
+                half = ir.VectorType(I16, self.t.lanes)
+                self.store(b.trunc(b.lshr(bits, whole(16)), half), address, 0)
+            else:
+                self.store(b.bitcast(b.and_(bits, whole(-65536)), self.t.floats), address, 0)
+        else:
+            # 1.5 · 2^23 has a unit of 1: adding it rounds, and the low bits are the integer
+            magic = 12582912.0 + (128.0 if kind == "u8" else 0.0)
+            rounded = self.fma(x, self.const(127.0), self.const(magic))
+            if kind == "f32int8":
+                self.store(b.fsub(rounded, self.const(magic)), address, 0)
+            else:
+                part = ir.VectorType(I8 if kind == "u8" else I16, self.t.lanes)
+                self.store(b.trunc(b.bitcast(rounded, ints), part), address, 0)
+
+
+def emit_lstm_tile(
+    builder: ir.IRBuilder,
+    target: Target,
+    recurrent: Product,
+    direct: Product,
+    stored: str,
+    args: Sequence[Value],
+    precise: bool,
+) -> None:
+    """One step of one layer for ``target.rows`` rows x ``target.lanes`` units, all four gates.
+
+    ``recurrent`` and ``direct`` are the products with h and with x; ``stored`` is how the new h is stored.  Arguments, all 64-bit, strides in bytes:
+    h, stride, groups; x, stride, groups; weights (those of h, then those of x); bias [4][lanes];
+    scales of h and of x [2][4][lanes] (of products in integers, else unused); c, stride;
+    new h, stride; new h as float32, stride.
+    """
+    e = Emitter(builder, target)
+    b, n = builder, target.lanes
+    h, ldh, kh, x, ldx, kx, w, bias, scale, c, ldc, out, ldo, outf, ldf = args
+    acc: Rows = [e.panel(bias, 4)] * target.rows
+    acc = e.add_product(recurrent, acc, h, ldh, kh, w, scale)
+    wx = b.add(w, b.mul(kh, ir.Constant(I64, 16 * n)))
+    acc = e.add_product(direct, acc, x, ldx, kx, wx, b.add(scale, ir.Constant(I64, 16 * n)))
+    half = e.const(0.5)
+    for r in range(target.rows):
+        i, f, g, o = acc[r]
+        row = ir.Constant(I64, r)
+        pi, qi = e.tanh_ratio(i, precise, half=True)
+        pf, qf = e.tanh_ratio(f, precise, half=True)
+        pg, qg = e.tanh_ratio(g, precise)
+        po, qo = e.tanh_ratio(o, precise, half=True)
+        at = b.mul(ldc, row)
+        # sigmoid(f) c + sigmoid(i) tanh(g) over one denominator: one division for three functions
+        qig = b.fmul(qi, qg)
+        keep = b.fmul(b.fmul(b.fadd(qf, pf), e.load(c, at, target.floats, 4)), qig)
+        add = b.fmul(b.fmul(b.fadd(qi, pi), pg), qf)
+        scale_c = b.fmul(half, e.reciprocal(b.fmul(qf, qig), precise))
+        new_c = b.fmul(b.fadd(keep, add), scale_c)
+        e.store(new_c, c, at)
+        pc, qc = e.tanh_ratio(new_c, precise)
+        new_h = b.fmul(b.fmul(b.fadd(qo, po), pc), half)
+        new_h = b.fmul(new_h, e.reciprocal(b.fmul(qo, qc), precise))
+        e.store_as(stored, new_h, b.add(out, b.mul(ldo, row)))
+        if stored != "f32":
+            e.store(new_h, outf, b.mul(ldf, row))
+
+
+def emit_linear_tile(
+    builder: ir.IRBuilder,
+    target: Target,
+    kind: str,
+    vectors: int,
+    args: Sequence[Value],
+) -> None:
+    """``vectors`` x lanes outputs of a linear layer for a tile of rows, as float32.
+
+    Arguments: x, stride, groups; weights; bias; output, stride.
+    """
+    e = Emitter(builder, target)
+    x, ldx, kx, w, bias, out, ldo = args
+    start = e.panel(bias, vectors)
+    acc = e.product(kind, [start] * target.rows, x, ldx, kx, w)
+    for r in range(target.rows):
+        at = builder.mul(ldo, ir.Constant(I64, r))
+        for v in range(vectors):
+            offset = builder.add(at, ir.Constant(I64, 4 * target.lanes * v))
+            e.store(acc[r][v], out, offset)

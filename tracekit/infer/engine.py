@@ -1,0 +1,349 @@
+"""The streaming engine: a trace in chunks side by side, each warmed up on the rows before it.
+
+The trace is cut on a fixed grid.  Each chunk is run from zero state over ``warmup`` earlier rows first
+(the first one from the true start), in groups of chunks that share every load of the weights; each
+thread takes whole groups.  No row's arithmetic depends on the rows beside it, so a result is a
+function of the trace and the grid alone, bit for bit: not of threads, nor of how the trace came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import FormatError, UsageError
+from tracekit.infer import cpu, loops
+from tracekit.infer.inputs import InputPlan
+from tracekit.infer.kernels import TARGETS
+from tracekit.infer.pack import round_up
+from tracekit.infer.stages import Chain, Formats, Quantised, plan_head, plan_layers
+from tracekit.model import Card, load_card, load_tensors
+from tracekit.model.card import GOLDEN, load_file
+from tracekit.model.spec import Head
+
+__all__ = ["REPRESENTATION", "Engine", "load"]
+
+Array = NDArray[Any]
+REPRESENTATION = "representation"
+CHUNK, WARMUP = 4096, 256
+ROWS = 48  # chunks side by side: weights come from memory once for all of them
+STEPS = 16  # instructions of a chunk that one layer does before the next one takes over
+FAR = -(1 << 60)  # the place of a row that is only there to fill a tile
+
+
+@dataclass
+class Sums:
+    """What a run adds up: pieces of ranges, none of which crosses a chunk's edge."""
+
+    bounds: Array  # int64 [pieces + 1]
+    values: dict[str, Array]  # float64 [pieces, width] by output
+
+
+class Engine:
+    """A loaded model.  Safe to share between threads once made; see ``load``."""
+
+    def __init__(
+        self,
+        card: Card,
+        tensors: Mapping[str, Array],
+        quantised: Mapping[str, Quantised] | None = None,
+        *,
+        dtype: str = "auto",
+        threads: int | None = None,
+        chunk: int | None = None,
+        warmup: int = WARMUP,
+    ) -> None:
+        if chunk is not None and not 1 <= chunk <= 1 << 30:
+            raise UsageError(f"chunk is {chunk}; at least 1")
+        if not 0 <= warmup <= 1 << 20:
+            raise UsageError(f"warmup is {warmup}; from 0 to {1 << 20}")
+        self.card, self.spec = card, card.spec
+        self.isa, self.threads = cpu.active_isa(), cpu.thread_count(threads)
+        self.chunk, self.warmup = chunk, warmup
+        self.dtype = choose_dtype(dtype, self.isa, bool(quantised))
+        self.formats = Formats(self.isa, self.dtype)
+        self._inputs = InputPlan(self.spec.inputs, card.columns, tensors)
+        self._layers = plan_layers(self.spec.layers, tensors, self.formats, quantised or {})
+        self._heads = {
+            head.name: plan_head(head, tensors, self.formats) for head in self.spec.heads
+        }
+        self._tables = {
+            head.name: tensors[f"{head.layers[0].name}.weight"].astype(np.float64)
+            for head in self.spec.heads
+            if head.compositional
+        }
+        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+
+    def predict(self, features: Array, head: str | None = None) -> Array:
+        """Predictions of one head (the first) for each row: float32 [rows, out].
+
+        ``features`` is float32 [rows, columns of the card], raw, C-contiguous.
+        """
+        name = self.spec.head(head).name
+        return self.run(features, [name])[name]
+
+    def represent(self, features: Array) -> Array:
+        """The last layer's output for each row: float32 [rows, R]."""
+        return self.run(features, [REPRESENTATION])[REPRESENTATION]
+
+    def sum_representations(self, features: Array, breaks: Sequence[int] | Array) -> Array:
+        """Sums over ranges of rows: float64 [len(breaks) - 1, R].
+
+        Range i is rows breaks[i] to breaks[i + 1]; breaks do not decrease and lie within the trace.
+        """
+        return self.sum(features, breaks, [REPRESENTATION])[REPRESENTATION]
+
+    def totals(
+        self, features: Array, breaks: Sequence[int] | Array, head: str | None = None
+    ) -> Array:
+        """A head's predictions summed over ranges: float64 [len(breaks) - 1, out].
+
+        For a linear head without bias this is one product with the summed representations.
+        """
+        name = self.spec.head(head).name
+        if name in self._tables:
+            return self.apply_table(self.sum_representations(features, breaks), name)
+        return self.sum(features, breaks, [name])[name]
+
+    def apply_table(self, sums: Array, head: str | None = None) -> Array:
+        """Totals from summed representations, for a compositional head; float64."""
+        name = self.spec.head(head).name
+        if name not in self._tables:
+            raise UsageError(f"head {name!r} is not one linear layer without bias")
+        out: Array = sums @ self._tables[name].T
+        return out
+
+    def run(self, features: Array, outputs: Sequence[str]) -> dict[str, Array]:
+        """Several outputs ("representation" or heads' names) in one pass."""
+        self.check(features)
+        n = len(features)
+        out = {name: np.empty((n, self.width(name)), np.float32) for name in outputs}
+        self.run_range(features, 0, 0, n, self.grid(n), out, None)
+        return out
+
+    def sum(
+        self, features: Array, breaks: Sequence[int] | Array, outputs: Sequence[str]
+    ) -> dict[str, Array]:
+        """Sums of several outputs over ranges, in float64, in one pass."""
+        self.check(features)
+        n = len(features)
+        edges = check_breaks(breaks, n)
+        chunk = self.grid(n)
+        sums = self.pieces(edges, 0, n, chunk, outputs)
+        self.run_range(features, 0, 0, n, chunk, {}, sums)
+        totals = {name: np.zeros((len(edges) - 1, self.width(name))) for name in outputs}
+        add_pieces(sums, edges, totals)
+        return totals
+
+    def grid(self, rows: int | None) -> int:
+        """The chunk that is used for a trace of so many rows: short ones fill the tiles too."""
+        if self.chunk is not None:
+            return self.chunk
+        if rows is None:
+            return CHUNK
+        return min(CHUNK, max(WARMUP, round_up(-(-rows // ROWS), 64)))
+
+    def width(self, output: str) -> int:
+        """Width of an output; raises FormatError where there is none of that name."""
+        return self.spec.width if output == REPRESENTATION else self.spec.head(output).width_out
+
+    def check(self, features: Array) -> None:
+        """Raise UsageError unless these are features that the card describes."""
+        count = len(self.card.columns)
+        if not isinstance(features, np.ndarray) or features.dtype != np.float32:
+            raise UsageError("features is not a float32 array")
+        if features.ndim != 2 or features.shape[1] != count:
+            raise UsageError(f"features is {features.shape}; the model has {count} columns")
+        if not features.flags.c_contiguous:
+            raise UsageError("features is not C-contiguous", hint="numpy.ascontiguousarray")
+
+    def pieces(self, edges: Array, low: int, high: int, chunk: int, outputs: Sequence[str]) -> Sums:
+        """Room for the sums of rows low to high, cut at the ranges' and at the chunks' edges."""
+        begin, end = max(low, int(edges[0])), min(high, int(edges[-1]))
+        cuts = np.array([begin, max(begin, end)], np.int64)
+        inside = edges[(edges > begin) & (edges < end)]
+        grid = np.arange(begin // chunk * chunk, end, chunk, np.int64)
+        bounds = np.unique(np.concatenate([cuts, inside, grid[grid > begin]]))
+        values = {name: np.zeros((len(bounds) - 1, self.width(name))) for name in outputs}
+        return Sums(bounds, values)
+
+    def run_range(
+        self,
+        features: Array,
+        base: int,
+        low: int,
+        high: int,
+        chunk: int,
+        out: Mapping[str, Array],
+        sums: Sums | None,
+    ) -> None:
+        """Rows low (on the grid) to high of the trace; ``features`` start at its row ``base``.
+
+        Rows low - warmup to high must be there, or the trace's start.  Results go to out[name][row - low].
+        """
+        starts = np.arange(low, high, chunk, dtype=np.int64)
+        if not len(starts):
+            return
+        count = -(-len(starts) // ROWS)
+        count = min(round_up(count, self.threads), len(starts))
+        groups = [g for g in np.array_split(starts, count) if len(g)]
+
+        def work(group: Array) -> None:
+            self._group(features, base, low, high, chunk, group, out, sums)
+
+        if self._pool is None or len(groups) == 1:
+            for group in groups:
+                work(group)
+        else:
+            for _ in self._pool.map(work, groups):
+                pass
+
+    def _group(
+        self,
+        features: Array,
+        base: int,
+        low: int,
+        high: int,
+        chunk: int,
+        starts: Array,
+        out: Mapping[str, Array],
+        sums: Sums | None,
+    ) -> None:
+        """Chunks side by side through all layers."""
+        rows = round_up(len(starts), TARGETS[self.isa].rows)
+        inputs = self._inputs.runner(STEPS, rows)
+        layers = Chain(self._layers, inputs.output, STEPS, rows)
+        wanted = {*out, *(sums.values if sums else ())}
+        blocks = {REPRESENTATION: layers.output}
+        heads = {}
+        for name in sorted(wanted - {REPRESENTATION}):
+            heads[name] = Chain(self._heads[name], layers.output, STEPS, rows)
+            blocks[name] = heads[name].output
+        begin = np.full(rows, FAR, np.int64)
+        begin[: len(starts)] = starts
+        end = begin.copy()
+        end[: len(starts)] = np.minimum(starts + chunk, high)
+        place = np.zeros(rows, np.int64)
+        if sums is not None:
+            place[:] = np.searchsorted(sums.bounds, begin, side="right") - 1
+            place = np.clip(place, 0, max(0, len(sums.bounds) - 2))
+        places = {name: place.copy() for name in (sums.values if sums else ())}
+        # a block ends where the warm-up does, and where a row comes to the start of the trace
+        warm = int(min(self.warmup, starts.max()))
+        early = {-int(s): i for i, s in enumerate(starts) if s < warm}
+        stop = int((end - begin)[: len(starts)].max())
+        step = -warm
+        while step < stop:
+            if step in early:
+                layers.reset([early[step]])
+            cuts = [cut for cut in (0, *early) if cut > step]
+            steps = min([STEPS, stop - step, *(cut - step for cut in cuts)])
+            first = begin + step
+            inputs.run(features, first - base, steps)
+            layers.run(steps)
+            if step >= 0:
+                for head in heads.values():
+                    head.run(steps)
+                for name, result in out.items():
+                    block = blocks[name].array
+                    loops.scatter(block, first, begin, end, steps, result, low)
+                if sums is not None:
+                    for name, total in sums.values.items():
+                        block, bounds = blocks[name].array, sums.bounds
+                        loops.add_to_sums(
+                            block, first, begin, end, steps, bounds, places[name], total
+                        )
+            step += steps
+
+
+def choose_dtype(dtype: str, isa: str, quantised: bool) -> str:
+    """ "auto" is int8 where the model has been quantised and the CPU has VNNI, then bf16, then f32."""
+    if dtype == "auto":
+        if isa == "avx512" and quantised and cpu.has("avx512vnni"):
+            return "int8"
+        return "bf16" if isa == "avx512" and cpu.has("avx512bf16") else "f32"
+    if dtype not in cpu.DTYPES:
+        raise UsageError(f"dtype is {dtype!r}; auto or one of {', '.join(cpu.DTYPES)}")
+    if dtype == "int8" and not quantised:
+        raise UsageError("the model has no int8 weights", hint="tracekit.infer.quantize")
+    return dtype
+
+
+def check_breaks(breaks: Sequence[int] | Array, rows: int) -> Array:
+    """Breaks as int64; raises UsageError."""
+    edges = np.asarray(breaks)
+    if edges.ndim != 1 or len(edges) < 1 or (edges.dtype.kind not in "iu" and len(edges)):
+        raise UsageError("breaks is not a list of row numbers")
+    edges = edges.astype(np.int64)
+    if (np.diff(edges) < 0).any() or edges[0] < 0 or edges[-1] > rows:
+        raise UsageError(f"breaks decrease or leave the trace of {rows} rows")
+    return edges
+
+
+def add_pieces(sums: Sums, edges: Array, totals: Mapping[str, Array]) -> None:
+    """Add pieces to the ranges they belong to, in the order of the trace."""
+    pieces = np.searchsorted(edges, sums.bounds[:-1], side="right") - 1
+    for name, values in sums.values.items():
+        np.add.at(totals[name], pieces, values)
+
+
+def load(
+    folder: str | Path,
+    dtype: str = "auto",
+    threads: int | None = None,
+    *,
+    chunk: int | None = None,
+    warmup: int = WARMUP,
+    verify: bool = False,
+) -> Engine:
+    """Load a model folder (docs/model-format.md) for the CPU.
+
+    ``dtype`` is f32, bf16, int8 or auto; ``threads`` the CPUs that the process may use unless told;
+    ``chunk`` rows of the trace are run from a state that ``warmup`` earlier rows built up.  ``verify``
+    runs the folder's golden rows first and refuses a model that gives other numbers.
+    Raises FormatError for a bad folder, UsageError for a bad argument.
+    """
+    from tracekit.infer.quantize import load_quantised
+
+    card = load_card(folder)
+    tensors = load_tensors(folder, card)
+    quantised = load_quantised(folder, card)
+    if verify:
+        exact = Engine(card, tensors, dtype="f32", threads=1, chunk=1 << 30)
+        check_golden(exact, load_file(folder, card, GOLDEN), str(Path(folder) / GOLDEN))
+    return Engine(
+        card, tensors, quantised, dtype=dtype, threads=threads, chunk=chunk, warmup=warmup
+    )
+
+
+def check_golden(engine: Engine, golden: Mapping[str, Array], path: str) -> None:
+    """Raise FormatError where the engine's numbers are not those that training wrote down."""
+    if "input" not in golden:
+        raise FormatError("no tensor 'input'", path=path)
+    rows = golden["input"].astype(np.float32)
+    engine.check(rows)
+    names = [REPRESENTATION, *(head.name for head in engine.spec.heads)]
+    found = engine.run(rows, names)
+    for name in names:
+        key = name if name == REPRESENTATION else f"head.{name}"
+        if key not in golden:
+            continue
+        want = golden[key]
+        if want.shape != found[name].shape:
+            raise FormatError(f"{key} is {want.shape}, not {found[name].shape}", path=path)
+        near = np.isclose(found[name], want, rtol=1e-3, atol=1e-4 * max(1.0, np.abs(want).max()))
+        # the choice of a two-way head may tip where both logits are equal to within rounding
+        if (~near.all(axis=1)).mean() > 1e-3:
+            worst = float(np.abs(found[name] - want).max())
+            raise FormatError(f"{key} differs by up to {worst:.3g} from the golden rows", path=path)
+
+
+def head_names(heads: Sequence[Head]) -> list[str]:
+    """Names, in order."""
+    return [head.name for head in heads]

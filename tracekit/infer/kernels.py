@@ -1,0 +1,108 @@
+"""The compiled tiles: LSTM steps and linear layers, one variant for each target and number format.
+
+All addresses are integers and all strides are in bytes; callers keep the arrays alive and padded
+(stages.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from tracekit.infer.compiled import compiled
+from tracekit.infer.emit import Product, Target, emit_linear_tile, emit_lstm_tile
+
+__all__ = ["TARGETS", "linear_kernel", "lstm_kernel"]
+
+Kernel = Callable[..., Any]
+# The number of rows is what the registers hold: rows x 4 accumulators, 4 weights, 1 activation.
+TARGETS = {
+    "avx512": Target("avx512", 16, 6),
+    "avx2": Target("avx2", 8, 3),
+    "portable": Target("portable", 4, 3),
+}
+SIZE = {"f32": 4, "f32bf16": 4, "f32int8": 4, "bf16": 2, "i16": 2, "u8": 1}
+
+
+@functools.cache
+def lstm_kernel(target: Target, recurrent: Product, direct: Product, stored: str) -> Kernel:
+    """``run(...)`` over steps x rows x units of one LSTM layer.
+
+    h is a history of steps + 1 slots, of which the first holds the state before; new states go to the
+    slots after it.  ``stored`` is its format (emit.Emitter.store_as).
+    """
+    precise = stored == "f32"
+
+    @intrinsic  # type: ignore[misc]
+    def tile(  # type: ignore[no-untyped-def]
+        typing, h, ldh, kh, x, ldx, kx, w, bias, scale, c, ldc, out, ldo, outf, ldf
+    ):
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+            emit_lstm_tile(builder, target, recurrent, direct, stored, args, precise)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 15), generate
+
+    lanes, tile_rows, size = target.lanes, target.rows, SIZE[stored]
+
+    @compiled(f"lstm {target} {recurrent} {direct} {stored}")
+    def run(  # type: ignore[no-untyped-def]
+        steps, rows, units, h, ldh, sth, kh, x, ldx, stx, kx,
+        w, panel, bias, scale, c, ldc, outf, ldf, stf,
+    ):  # fmt: skip
+        for t in range(steps):
+            now = h + t * sth
+            # the panel of weights stays in the second-level cache while the rows pass by
+            for p in range(units // lanes):
+                for r in range(0, rows, tile_rows):
+                    tile(
+                        now + r * ldh, ldh, kh,
+                        x + t * stx + r * ldx, ldx, kx,
+                        w + p * panel,
+                        bias + p * lanes * 16,
+                        scale + p * lanes * 32,
+                        c + r * ldc + p * lanes * 4, ldc,
+                        now + sth + r * ldh + p * lanes * size, ldh,
+                        outf + t * stf + r * ldf + p * lanes * 4, ldf,
+                    )  # fmt: skip
+
+    return run
+
+
+@functools.cache
+def linear_kernel(target: Target, kind: str, vectors: int) -> Kernel:
+    """``run(...)`` over count x rows inputs and panels of ``vectors`` x lanes outputs, float32."""
+
+    @intrinsic  # type: ignore[misc]
+    def tile(typing, x, ldx, kx, w, bias, out, ldo):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+            emit_linear_tile(builder, target, kind, vectors, args)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 7), generate
+
+    per, tile_rows = target.lanes * vectors * 4, target.rows
+
+    @compiled(f"linear {target} {kind} {vectors}")
+    def run(  # type: ignore[no-untyped-def]
+        count, panels, x, ldx, kx, w, panel, bias, out, ldo
+    ):
+        # groups of rows whose inputs stay in the first-level cache while the panels pass by
+        for r in range(0, count, tile_rows):
+            for p in range(panels):
+                tile(
+                    x + r * ldx,
+                    ldx,
+                    kx,
+                    w + p * panel,
+                    bias + p * per,
+                    out + r * ldo + p * per,
+                    ldo,
+                )
+
+    return run

@@ -1,0 +1,164 @@
+"""int8 weights and activations for LSTM layers, calibrated on real rows and kept in the model folder.
+
+Weights: symmetric, one scale for each output of each of the two matrices (which are summed apart, so
+that neither spoils the other's range).  Activations: h is in ±1 and needs no calibration; an input
+that comes from another kind of layer is clipped where the mean squared error over the calibration
+rows is least; raw features stay in bfloat16, for their range has no useful bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import FormatError, UsageError
+from tracekit.infer.stages import UNIT, Quantised
+from tracekit.model import Card, load_card, load_tensors, save_card, write_safetensors
+from tracekit.model.card import load_file
+from tracekit.model.spec import Layer, ModelSpec
+
+__all__ = ["INT8", "load_quantised", "quantize", "quantize_tensors"]
+
+Array = NDArray[Any]
+INT8 = "int8.safetensors"
+MAX_ROWS = 1 << 18  # calibration rows that are looked at
+CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)  # of the largest value
+
+
+def quantize(folder: str | Path, features: Array) -> dict[str, Quantised]:
+    """Quantise a model folder's LSTM layers, calibrated on these raw rows; written into the folder.
+
+    ``features``: float32 [rows, columns], rows that the model is meant for (at least 256 of them).
+    Raises FormatError, UsageError.
+    """
+    card = load_card(folder)
+    tensors = load_tensors(folder, card)
+    parts = quantize_tensors(card, tensors, features)
+    write_safetensors(Path(folder) / INT8, to_tensors(parts))
+    card.extra["int8"] = {"rows": min(len(features), MAX_ROWS), "clip": "least squared error"}
+    save_card(folder, card, [INT8])
+    return parts
+
+
+def quantize_tensors(
+    card: Card, tensors: Mapping[str, Array], features: Array
+) -> dict[str, Quantised]:
+    """The quantised LSTM layers of a model, by name; raises UsageError where there are none."""
+    if len(features) < 256:
+        raise UsageError(f"{len(features)} rows; at least 256 are needed to calibrate")
+    out: dict[str, Quantised] = {}
+    for layer, before in lstm_layers(card.spec):
+        for k in range(layer.layers):
+            hh = quantize_rows(tensors[f"{layer.name}.weight_hh_l{k}"])
+            part = Quantised(*hh)
+            scale: float | None = UNIT
+            if k == 0:
+                scale = input_scale(card, tensors, features, before)
+            if scale is not None:
+                ih = quantize_rows(tensors[f"{layer.name}.weight_ih_l{k}"])
+                part = Quantised(*hh, *ih, input_scale=scale)
+            out[f"{layer.name}.l{k}"] = part
+    if not out:
+        raise UsageError("the model has no LSTM layer", hint="int8 is for LSTM stacks")
+    return out
+
+
+def lstm_layers(spec: ModelSpec) -> Iterator[tuple[Layer, tuple[Layer, ...] | None]]:
+    """LSTM layers with the layers before them; None inside residual blocks, where they are not known."""
+    for i, layer in enumerate(spec.layers):
+        if layer.type == "lstm":
+            yield layer, spec.layers[:i]
+        elif layer.inner:
+            inner = replace(spec, layers=layer.inner, heads=())
+            yield from ((found, None) for found, _ in lstm_layers(inner))
+
+
+def input_scale(
+    card: Card,
+    tensors: Mapping[str, Array],
+    features: Array,
+    before: tuple[Layer, ...] | None,
+) -> float | None:
+    """The scale of a first LSTM layer's input; None where it stays in bfloat16."""
+    from tracekit.infer.engine import Engine
+
+    if not before:
+        return None
+    if before[-1].type == "lstm":
+        return UNIT
+    spec = ModelSpec(card.spec.inputs, before, ())
+    part = Card(card.name, spec, card.columns)
+    rows = np.ascontiguousarray(features[:MAX_ROWS])
+    values = np.abs(Engine(part, tensors, dtype="f32", threads=1).represent(rows))
+    largest = float(values.max())
+    if not 0 < largest < 1e30:
+        raise UsageError("the calibration rows give an input that is 0 or not finite")
+    errors = []
+    for clip in CLIPS:
+        scale = clip * largest / 127
+        errors.append(
+            float(np.square(values - scale * np.rint(values / scale).clip(0, 127)).mean())
+        )
+    return CLIPS[int(np.argmin(errors))] * largest / 127
+
+
+def quantize_rows(weight: Array) -> tuple[Array, Array]:
+    """int8 [rows, in] and float32 scale [rows]: the largest of a row becomes 127."""
+    largest = np.abs(weight).max(axis=1).astype(np.float64)
+    scale = np.where(largest > 0, largest / 127, 1.0)
+    return np.rint(weight / scale[:, None]).astype(np.int8), scale.astype(np.float32)
+
+
+def to_tensors(parts: Mapping[str, Quantised]) -> dict[str, Array]:
+    """As they stand in int8.safetensors."""
+    out: dict[str, Array] = {}
+    for name, part in parts.items():
+        out[f"{name}.weight_hh"], out[f"{name}.scale_hh"] = part.weight_hh, part.scale_hh
+        if part.weight_ih is not None and part.scale_ih is not None:
+            out[f"{name}.weight_ih"], out[f"{name}.scale_ih"] = part.weight_ih, part.scale_ih
+            out[f"{name}.input_scale"] = np.array([part.input_scale], np.float32)
+    return out
+
+
+def load_quantised(folder: str | Path, card: Card) -> dict[str, Quantised]:
+    """The folder's quantised layers, empty where it has none; raises FormatError."""
+    if INT8 not in card.files:
+        return {}
+    tensors = load_file(folder, card, INT8)
+    path = str(Path(folder) / INT8)
+    out = {}
+    for layer, _ in lstm_layers(card.spec):
+        for k in range(layer.layers):
+            name, rows = f"{layer.name}.l{k}", 4 * layer.width_out
+            width = layer.width_in if k == 0 else layer.width_out
+
+            def get(part: str, shape: tuple[int, ...], dtype: Any, name: str = name) -> Array:
+                array = tensors.get(f"{name}.{part}")
+                if array is None or array.shape != shape or array.dtype != dtype:
+                    raise FormatError(
+                        f"{name}.{part} is not {np.dtype(dtype)} {shape}",
+                        path=path,
+                        hint="quantize the model again",
+                    )
+                if dtype == np.float32 and not (np.isfinite(array) & (array > 0)).all():
+                    raise FormatError(f"{name}.{part} has a scale that is not positive", path=path)
+                return array
+
+            hh = (
+                get("weight_hh", (rows, layer.width_out), np.int8),
+                get("scale_hh", (rows,), np.float32),
+            )
+            if f"{name}.weight_ih" in tensors:
+                ih = get("weight_ih", (rows, width), np.int8), get("scale_ih", (rows,), np.float32)
+                scale = float(get("input_scale", (1,), np.float32)[0])
+                # stored as float32: the recurrent scale is meant exactly
+                scale = UNIT if np.float32(UNIT) == np.float32(scale) else scale
+                out[name] = Quantised(*hh, *ih, input_scale=scale)
+            else:
+                out[name] = Quantised(*hh)
+    return out

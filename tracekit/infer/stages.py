@@ -1,0 +1,606 @@
+"""Layers ready to run: packed weights that all threads share, and runners that hold one thread's state.
+
+A runner is bound to the block that it reads when it is made; ``run(steps)`` then fills its own
+``output`` for the first ``steps`` steps.  Blocks go from layer to layer in the format that the
+reader wants: float32, or the format in which an LSTM keeps its state (emit.Emitter.store_as).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import UsageError
+from tracekit.infer import cpu, loops
+from tracekit.infer.emit import Product
+from tracekit.infer.functions import apply_activation
+from tracekit.infer.kernels import TARGETS, linear_kernel, lstm_kernel
+from tracekit.infer.pack import GROUP, aligned, bf16_bits, pack, pack_rows, round_bf16, round_up
+from tracekit.model.spec import ACTIVATIONS, Head, Layer
+
+__all__ = ["Block", "Formats", "HeadPlan", "Plan", "Runner", "plan_head", "plan_layers"]
+
+Array = NDArray[Any]
+Tensors = Mapping[str, Array]
+DTYPE = {
+    "f32": np.float32,
+    "f32bf16": np.float32,
+    "f32int8": np.float32,
+    "bf16": np.uint16,
+    "i16": np.int16,
+    "u8": np.uint8,
+}
+UNIT = 1.0 / 127.0  # the scale of a recurrent activation, which is in ±1
+
+
+@dataclass
+class Block:
+    """[steps, rows, padded width]; what is past ``width`` is finite and multiplied by zeros."""
+
+    array: Array
+    width: int
+    format: str = "f32"
+    scale: float = 1.0
+
+    @classmethod
+    def make(cls, steps: int, rows: int, width: int, format: str = "f32", pad: int = 1) -> Block:
+        dtype = np.dtype(DTYPE[format])
+        padded = round_up(round_up(width, pad), 64 // dtype.itemsize)
+        return cls(aligned((steps, rows, padded), dtype), width, format)
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Bytes from row to row and from step to step."""
+        return self.array.strides[1], self.array.strides[0]
+
+
+class Runner(Protocol):
+    """One layer's state for a set of rows."""
+
+    output: Block
+
+    def run(self, steps: int) -> None:
+        """Fill ``output`` from the block that the runner was made for."""
+
+    def reset(self, rows: Sequence[int]) -> None:
+        """Set the state of these rows to zero."""
+
+
+class Plan(Protocol):
+    """A layer with its weights; shared, never changed."""
+
+    wants: str
+    """Format of the input: f32, or an LSTM's own."""
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        """State and output for ``rows`` rows and at most ``steps`` steps at a time."""
+
+
+class Stateless:
+    """Base of runners without state."""
+
+    output: Block
+
+    def reset(self, rows: Sequence[int]) -> None:
+        """Nothing to do."""
+
+
+@dataclass(frozen=True)
+class Formats:
+    """What a number format means on an instruction set."""
+
+    isa: str
+    dtype: str
+
+    @property
+    def stored(self) -> str:
+        """How an LSTM keeps h."""
+        if self.dtype == "f32":
+            return "f32"
+        if self.dtype == "bf16":
+            return "bf16" if self.half else "f32bf16"
+        if self.isa == "avx512" and cpu.has("avx512vnni"):
+            return "u8"
+        return "f32int8" if self.isa == "portable" else "i16"
+
+    @property
+    def half(self) -> bool:
+        """Whether there are bfloat16 dot products."""
+        return self.isa == "avx512" and cpu.has("avx512bf16")
+
+    @property
+    def rounded(self) -> str:
+        """The format of an input in bfloat16."""
+        return "bf16" if self.half else "f32bf16"
+
+
+def kind_of(format: str) -> str:
+    """The product that reads a format."""
+    return "f32" if format.startswith("f32") else format
+
+
+class Convert(Stateless):
+    """float32 to the format that an LSTM reads."""
+
+    def __init__(self, source: Block, format: str, scale: float) -> None:
+        steps, rows = source.array.shape[:2]
+        self.source = source
+        self.output = Block.make(steps, rows, source.width, format)
+        self.output.scale = scale
+        self.inverse = np.float32(1.0 / scale)
+
+    def run(self, steps: int) -> None:
+        source, out = self.source.array, self.output.array
+        rows, width, format = source.shape[1], self.output.width, self.output.format
+        if format == "bf16":
+            loops.to_bf16(source.view(np.uint32), steps, rows, width, out)
+        elif format == "f32bf16":
+            loops.to_rounded(source.view(np.uint32), steps, rows, width, out.view(np.uint32))
+        elif format == "u8":
+            loops.to_u8(source, steps, rows, width, self.inverse, out)
+        else:
+            loops.to_signed(source, steps, rows, width, self.inverse, out)
+
+
+class LinearPlan:
+    """Linear layer in float32: panels of four vectors, the rest in panels of one."""
+
+    wants = "f32"
+
+    def __init__(self, formats: Formats, weight: Array, bias: Array | None) -> None:
+        self.target = TARGETS[formats.isa]
+        lanes, out = self.target.lanes, weight.shape[0]
+        self.out, self.width = out, weight.shape[1]
+        values = np.zeros(out, np.float32) if bias is None else bias
+        wide = out // (4 * lanes) * 4 * lanes
+        self.parts = []
+        for begin, end, vectors in ((0, wide, 4), (wide, out, 1)):
+            if begin < end:
+                panels = pack(weight[begin:end], "f32", lanes, vectors)
+                start = pack_rows(values[begin:end], lanes * vectors, 1)
+                kernel = linear_kernel(self.target, "f32", vectors)
+                self.parts.append((4 * begin, panels, start, kernel))
+
+    def apply(self, count: int, x: int, ldx: int, out: int, ldo: int) -> None:
+        """For ``count`` rows (a multiple of the tile's) at address x to address out."""
+        for at, panels, bias, kernel in self.parts:
+            n, size = len(panels), panels.strides[0]
+            data = panels.ctypes.data
+            kernel(count, n, x, ldx, self.width, data, size, bias.ctypes.data, out + at, ldo)
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return LinearRunner(self, source, steps, rows)
+
+
+class LinearRunner(Stateless):
+    def __init__(self, plan: LinearPlan, source: Block, steps: int, rows: int) -> None:
+        self.plan, self.rows = plan, rows
+        self.output = Block.make(steps, rows, plan.out, pad=plan.target.lanes)
+        self.x, self.ldx = source.array.ctypes.data, source.strides[0]
+        self.out, self.ldo = self.output.array.ctypes.data, self.output.strides[0]
+
+    def run(self, steps: int) -> None:
+        self.plan.apply(steps * self.rows, self.x, self.ldx, self.out, self.ldo)
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """One LSTM layer's part of int8.safetensors."""
+
+    weight_hh: Array
+    scale_hh: Array
+    weight_ih: Array | None = None  # None: the input stays in bfloat16
+    scale_ih: Array | None = None
+    input_scale: float = UNIT
+
+
+class LstmPlan:
+    """One LSTM layer in the engine's number format."""
+
+    def __init__(
+        self,
+        formats: Formats,
+        weight_ih: Array,
+        weight_hh: Array,
+        bias: Array,
+        quantised: Quantised | None,
+    ) -> None:
+        self.target = TARGETS[formats.isa]
+        lanes = self.target.lanes
+        self.hidden, self.width = weight_hh.shape[1], weight_ih.shape[1]
+        self.units = round_up(self.hidden, lanes)
+        self.stored, self.scale = formats.stored, 1.0
+        bias = bias.astype(np.float64)
+        scales = np.ones((2, 4 * self.hidden), np.float32)
+        if quantised is None:
+            self.wants = self.stored
+            direct = recurrent = Product(kind_of(self.stored))
+            if formats.dtype == "bf16":
+                weight_ih, weight_hh = convert_half(self.stored, weight_ih, weight_hh)
+        else:
+            recurrent = Product(kind_of(self.stored), scaled=True)
+            weight_hh, scales[0] = quantised.weight_hh, quantised.scale_hh * np.float32(UNIT)
+            bias = bias - offset(self.stored, weight_hh, scales[0])
+            if quantised.weight_ih is not None and quantised.scale_ih is not None:
+                self.wants, direct, self.scale = self.stored, recurrent, quantised.input_scale
+                weight_ih = quantised.weight_ih
+                scales[1] = quantised.scale_ih * np.float32(self.scale)
+                bias = bias - offset(self.stored, weight_ih, scales[1])
+            else:
+                self.wants = formats.rounded
+                direct = Product(kind_of(self.wants))
+                (weight_ih,) = convert_half(self.wants, weight_ih)
+        self.groups = tuple(
+            -(-n // GROUP[p.kind]) for n, p in ((self.hidden, recurrent), (self.width, direct))
+        )
+        parts = [pack(weight_hh, recurrent.kind, lanes, 4, 4).view(np.uint8)]
+        parts.append(pack(weight_ih, direct.kind, lanes, 4, 4).view(np.uint8))
+        both = np.concatenate(parts, axis=1)
+        self.weights = aligned(both.shape, np.uint8)
+        self.weights[...] = both
+        self.bias = pack_rows(bias.astype(np.float32), lanes, 4)
+        packed = np.stack([pack_rows(s, lanes, 4) for s in scales], axis=1)
+        self.scales = aligned(packed.shape, np.float32)
+        self.scales[...] = packed
+        self.kernel = lstm_kernel(self.target, recurrent, direct, self.stored)
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return LstmRunner(self, source, steps, rows)
+
+
+def convert_half(format: str, *weights: Array) -> list[Array]:
+    """Weights in bfloat16: as bits, or as float32 of the same values."""
+    return [bf16_bits(w) if format == "bf16" else round_bf16(w) for w in weights]
+
+
+def offset(format: str, weight: Array, scale: Array) -> Array:
+    """What the zero point adds to each output: u8 holds 128 for 0."""
+    zero = 128.0 if format == "u8" else 0.0
+    out: Array = zero * weight.astype(np.float64).sum(axis=1) * scale
+    return out
+
+
+class LstmRunner:
+    """History of h: slot 0 is the state before the block, slots 1.. are its steps."""
+
+    def __init__(self, plan: LstmPlan, source: Block, steps: int, rows: int) -> None:
+        self.plan, self.rows = plan, rows
+        history = Block.make(steps + 1, rows, plan.hidden, plan.stored, pad=plan.units)
+        self.history = history.array
+        self.zero = 128 if plan.stored == "u8" else 0
+        self.history[...] = self.zero
+        self.own = Block(self.history[1:], plan.hidden, plan.stored, UNIT)
+        self.cells = aligned((rows, plan.units), np.float32)
+        self.output = self.own
+        # float32 copies of h go to one row that nobody reads, until wide() asks for them
+        self.wide_block = self.own if plan.stored == "f32" else None
+        self.dummy = aligned((plan.units,), np.float32)
+        self.target = (self.dummy.ctypes.data, 0, 0)
+        self.source = source
+
+    def wide(self) -> Block:
+        """h in float32, for layers that are not LSTMs."""
+        if self.wide_block is None:
+            steps = len(self.history) - 1
+            block = Block.make(steps, self.rows, self.plan.hidden, pad=self.plan.units)
+            self.target = (block.array.ctypes.data, *block.strides)
+            self.wide_block = block
+        return self.wide_block
+
+    def run(self, steps: int) -> None:
+        p, h, x = self.plan, self.history, self.source
+        p.kernel(
+            steps, self.rows, p.units,
+            h.ctypes.data, h.strides[1], h.strides[0], p.groups[0],
+            x.array.ctypes.data, *x.strides, p.groups[1],
+            p.weights.ctypes.data, p.weights.strides[0], p.bias.ctypes.data, p.scales.ctypes.data,
+            self.cells.ctypes.data, self.cells.strides[0], *self.target,
+        )  # fmt: skip
+        h[0] = h[steps]
+
+    def reset(self, rows: Sequence[int]) -> None:
+        self.history[0, rows] = self.zero
+        self.cells[rows] = 0
+
+
+class GruPlan:
+    """One GRU layer in float32: the input's product for a block, the state's step by step."""
+
+    wants = "f32"
+
+    def __init__(self, direct: LinearPlan, recurrent: LinearPlan) -> None:
+        self.direct, self.recurrent, self.hidden = direct, recurrent, recurrent.width
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return GruRunner(self, source, steps, rows)
+
+
+class GruRunner:
+    def __init__(self, plan: GruPlan, source: Block, steps: int, rows: int) -> None:
+        self.plan, self.rows = plan, rows
+        self.direct = plan.direct.runner(source, steps, rows)
+        self.state = Block.make(1, rows, plan.hidden)
+        self.products = Block.make(1, rows, 3 * plan.hidden, pad=plan.recurrent.target.lanes)
+        self.output = Block.make(steps, rows, plan.hidden)
+
+    def run(self, steps: int) -> None:
+        self.direct.run(steps)
+        h, u, x = self.state, self.products, self.direct.output.array
+        addresses = (h.array.ctypes.data, h.strides[0], u.array.ctypes.data, u.strides[0])
+        for t in range(steps):
+            self.plan.recurrent.apply(self.rows, *addresses)
+            width, out = self.plan.hidden, self.output.array[t]
+            loops.gru_step(x[t], u.array[0], self.rows, width, h.array[0], out)
+
+    def reset(self, rows: Sequence[int]) -> None:
+        self.state.array[0, rows] = 0
+
+
+class MinGruPlan:
+    """minGRU: one product for a block, then a scan."""
+
+    wants = "f32"
+
+    def __init__(self, linear: LinearPlan) -> None:
+        self.linear = linear
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return MinGruRunner(self, source, steps, rows)
+
+
+class MinGruRunner:
+    def __init__(self, plan: MinGruPlan, source: Block, steps: int, rows: int) -> None:
+        self.rows, self.hidden = rows, plan.linear.out // 2
+        self.linear = plan.linear.runner(source, steps, rows)
+        self.state = np.zeros((rows, self.hidden), np.float32)
+        self.output = Block.make(steps, rows, self.hidden)
+
+    def run(self, steps: int) -> None:
+        self.linear.run(steps)
+        source, out = self.linear.output.array, self.output.array
+        loops.mingru_scan(source, steps, self.rows, self.hidden, self.state, out)
+
+    def reset(self, rows: Sequence[int]) -> None:
+        self.state[rows] = 0
+
+
+class ConvPlan:
+    """Causal convolution: a linear layer over the taps side by side."""
+
+    wants = "f32"
+
+    def __init__(self, linear: LinearPlan, kernel: int, dilation: int) -> None:
+        self.linear, self.kernel, self.dilation = linear, kernel, dilation
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return ConvRunner(self, source, steps, rows)
+
+
+class ConvRunner:
+    def __init__(self, plan: ConvPlan, source: Block, steps: int, rows: int) -> None:
+        self.plan, self.rows, self.source = plan, rows, source
+        self.before = (plan.kernel - 1) * plan.dilation
+        self.history = np.zeros((self.before + steps, rows, source.width), np.float32)
+        self.taps = Block.make(steps, rows, plan.kernel * source.width)
+        self.linear = plan.linear.runner(self.taps, steps, rows)
+        self.output = self.linear.output
+
+    def run(self, steps: int) -> None:
+        history, width, before = self.history, self.source.width, self.before
+        loops.copy_block(self.source.array, steps, self.rows, width, history[before:])
+        kernel, dilation = self.plan.kernel, self.plan.dilation
+        loops.gather_taps(history, steps, self.rows, width, kernel, dilation, self.taps.array)
+        self.linear.run(steps)
+        history[:before] = history[steps : steps + before].copy()
+
+    def reset(self, rows: Sequence[int]) -> None:
+        self.history[: self.before, rows] = 0
+
+
+class NormPlan:
+    """Layer normalisation."""
+
+    wants = "f32"
+
+    def __init__(self, weight: Array, bias: Array, eps: float) -> None:
+        self.weight, self.bias, self.eps = weight, bias, eps
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return NormRunner(self, source, steps, rows)
+
+
+class NormRunner(Stateless):
+    def __init__(self, plan: NormPlan, source: Block, steps: int, rows: int) -> None:
+        self.plan, self.rows, self.source = plan, rows, source
+        self.output = Block.make(steps, rows, source.width)
+
+    def run(self, steps: int) -> None:
+        p, s = self.plan, self.source
+        out = self.output.array
+        loops.layer_norm(s.array, steps, self.rows, s.width, p.weight, p.bias, p.eps, out)
+
+
+class ActivationPlan:
+    """An elementwise function."""
+
+    wants = "f32"
+
+    def __init__(self, name: str) -> None:
+        self.kind = ACTIVATIONS.index(name)
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return ActivationRunner(self.kind, source, rows)
+
+
+class ActivationRunner(Stateless):
+    """Works on a copy: what it reads may be an LSTM's state."""
+
+    def __init__(self, kind: int, source: Block, rows: int) -> None:
+        self.kind, self.source, self.rows = kind, source, rows
+        self.output = Block.make(len(source.array), rows, source.width)
+
+    def run(self, steps: int) -> None:
+        source, out, width = self.source.array, self.output.array, self.output.width
+        loops.copy_block(source, steps, self.rows, width, out)
+        apply_activation(self.kind, out, steps, self.rows, width)
+
+
+class ResidualPlan:
+    """x + layers(x)."""
+
+    wants = "f32"
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self.plans = plans
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return ResidualRunner(self.plans, source, steps, rows)
+
+
+class ResidualRunner:
+    def __init__(self, plans: Sequence[Plan], source: Block, steps: int, rows: int) -> None:
+        self.source, self.rows = source, rows
+        self.chain = Chain(plans, source, steps, rows)
+        self.output = Block.make(steps, rows, source.width)
+
+    def run(self, steps: int) -> None:
+        self.chain.run(steps)
+        out, width = self.output.array, self.output.width
+        loops.copy_block(self.source.array, steps, self.rows, width, out)
+        loops.add_block(self.chain.output.array, steps, self.rows, width, out)
+
+    def reset(self, rows: Sequence[int]) -> None:
+        self.chain.reset(rows)
+
+
+class Chain:
+    """Plans one after another for one thread; ``output`` is in float32."""
+
+    def __init__(self, plans: Sequence[Plan], source: Block, steps: int, rows: int) -> None:
+        self.runners: list[Runner] = []
+        block, last = source, None
+        for plan in plans:
+            block = self._adapt(block, last, plan.wants, getattr(plan, "scale", 1.0))
+            last = plan.runner(block, steps, rows)
+            self.runners.append(last)
+            block = last.output
+        self.output = self._adapt(block, last, "f32", 1.0)
+
+    def _adapt(self, block: Block, last: Runner | None, wants: str, scale: float) -> Block:
+        """The block in the format wanted, converted from float32 where it is not there already."""
+        quantised = wants in ("u8", "i16", "f32int8")
+        if block.format == wants and (not quantised or abs(block.scale - scale) < 1e-12):
+            return block
+        if isinstance(last, LstmRunner):
+            block = last.wide()
+        if wants == "f32":
+            return block
+        convert = Convert(block, wants, scale)
+        self.runners.append(convert)
+        return convert.output
+
+    def run(self, steps: int) -> None:
+        for runner in self.runners:
+            runner.run(steps)
+
+    def reset(self, rows: Sequence[int]) -> None:
+        for runner in self.runners:
+            runner.reset(rows)
+
+
+class TwoWayPlan:
+    """NeuroScalar's head: all its linear layers as one, then the choice."""
+
+    wants = "f32"
+
+    def __init__(self, formats: Formats, head: Head, tensors: Tensors) -> None:
+        fc1, fc2 = head.classifier
+        names = (fc1, head.short, head.long)
+        weight = np.concatenate([tensors[f"{n}.weight"] for n in names])
+        bias = np.concatenate([tensors[f"{n}.bias"] for n in names])
+        self.linear = LinearPlan(formats, weight, bias)
+        logits, self.count = tensors[f"{fc2}.weight"], head.width_out
+        self.weight = np.ascontiguousarray(logits[1] - logits[0])
+        self.bias = np.float32(tensors[f"{fc2}.bias"][1] - tensors[f"{fc2}.bias"][0])
+        self.hidden, self.cap = head.hidden, np.float32(head.cap)
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return TwoWayRunner(self, source, steps, rows)
+
+
+class TwoWayRunner(Stateless):
+    def __init__(self, plan: TwoWayPlan, source: Block, steps: int, rows: int) -> None:
+        self.plan, self.rows = plan, rows
+        self.linear = plan.linear.runner(source, steps, rows)
+        self.output = Block.make(steps, rows, plan.count)
+
+    def run(self, steps: int) -> None:
+        self.linear.run(steps)
+        p, block, out = self.plan, self.linear.output.array, self.output.array
+        loops.choose_head(block, steps, self.rows, p.hidden, p.weight, p.bias, p.cap, p.count, out)
+
+
+HeadPlan = Sequence[Plan]
+
+
+def plan_head(head: Head, tensors: Tensors, formats: Formats) -> HeadPlan:
+    """The plans of one head."""
+    if head.type == "two_way":
+        return [TwoWayPlan(formats, head, tensors)]
+    return plan_layers(head.layers, tensors, formats, {})
+
+
+def plan_layers(
+    layers: Sequence[Layer],
+    tensors: Tensors,
+    formats: Formats,
+    quantised: Mapping[str, Quantised],
+) -> list[Plan]:
+    """The plans of a stack; a layer of several layers gives several."""
+    out: list[Plan] = []
+    for layer in layers:
+        out += _plan(layer, tensors, formats, quantised)
+    return out
+
+
+def _plan(
+    layer: Layer, tensors: Tensors, formats: Formats, quantised: Mapping[str, Quantised]
+) -> list[Plan]:
+    def linear(weight: str, bias: str) -> LinearPlan:
+        return LinearPlan(formats, tensors[weight], tensors[bias] if layer.bias else None)
+
+    n = layer.name
+    if layer.type == "linear":
+        return [linear(f"{n}.weight", f"{n}.bias")]
+    if layer.type == "lstm":
+        out: list[Plan] = []
+        for k in range(layer.layers):
+            ih, hh = tensors[f"{n}.weight_ih_l{k}"], tensors[f"{n}.weight_hh_l{k}"]
+            bias = np.zeros(len(hh), np.float32)
+            if layer.bias:
+                bias = tensors[f"{n}.bias_ih_l{k}"] + tensors[f"{n}.bias_hh_l{k}"]
+            part = quantised.get(f"{n}.l{k}") if formats.dtype == "int8" else None
+            if formats.dtype == "int8" and part is None:
+                raise UsageError(f"LSTM layer {n}.l{k} has no int8 weights", hint="quantize first")
+            out.append(LstmPlan(formats, ih, hh, bias, part))
+        return out
+    if layer.type == "gru":
+        names = [(f"{n}.weight_{p}_l{k}", f"{n}.bias_{p}_l{k}")
+                 for k in range(layer.layers) for p in ("ih", "hh")]  # fmt: skip
+        plans = [linear(*name) for name in names]
+        return [GruPlan(*pair) for pair in zip(plans[::2], plans[1::2], strict=True)]
+    if layer.type == "mingru":
+        return [MinGruPlan(linear(f"{n}.weight", f"{n}.bias"))]
+    if layer.type == "conv1d":
+        weight = tensors[f"{n}.weight"].transpose(0, 2, 1).reshape(layer.width_out, -1)
+        plan = LinearPlan(formats, weight, tensors[f"{n}.bias"] if layer.bias else None)
+        return [ConvPlan(plan, layer.kernel, layer.dilation)]
+    if layer.type == "layernorm":
+        return [NormPlan(tensors[f"{n}.weight"], tensors[f"{n}.bias"], layer.eps)]
+    if layer.type == "residual":
+        return [ResidualPlan(plan_layers(layer.inner, tensors, formats, quantised))]
+    return [ActivationPlan(layer.type)]
