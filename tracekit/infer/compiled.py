@@ -1,4 +1,4 @@
-"""``@compiled(variant)``: Numba's njit without the GIL, cached on disk under a key that cannot go stale.
+"""``@compiled(variant)``: Numba's njit without the GIL, cached under a key that cannot go stale.
 
 Numba's own cache looks at one source file's time stamp.  Kernels here are closures over intrinsics
 whose IR comes from other files, so the key is a digest of all sources of this package, with the
@@ -7,18 +7,19 @@ variant's name, the signature, and the CPU (which Numba adds).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache
 
 __all__ = ["compiled"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = Callable[..., Any]
 
 
 @functools.cache
@@ -40,19 +41,18 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         return (sig, codegen.magic_tuple(), self._variant, _digest())
 
 
-def compiled(variant: str = "", reassociate: bool = False) -> Callable[[F], F]:
+def compiled(variant: str = "", reassociate: bool = False) -> Callable[[Function], Function]:
     """Compile at the first call of each signature, or load what an earlier process compiled.
 
     ``reassociate`` lets sums be split over lanes: another order, but one for all rows alike.
     """
     relaxed = {"reassoc", "contract"} if reassociate else False
 
-    def decorate(function: F) -> F:
+    def decorate(function: Function) -> Function:
         dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=relaxed)(function)
-        try:
+        # where no folder can be written, every process compiles for itself
+        with contextlib.suppress(RuntimeError):
             dispatcher._cache = _Cache(function, variant)
-        except RuntimeError:  # no folder can be written: compile in every process
-            pass
         return dispatcher  # type: ignore[no-any-return]
 
     return decorate

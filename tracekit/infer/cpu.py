@@ -1,4 +1,4 @@
-"""Which instruction set and number format the engine uses: what the CPU has, or what was asked for."""
+"""Which instruction set and threads the engine uses: what the CPU has, or what was asked for."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ LSTM's gates, or a bias) before anything is stored.  Activations are read as gro
 its vectors one after another: w[group][vector][lane][element of the group].
 
 Numba has no vector types, so these functions build the IR that an ``@intrinsic`` returns
-(tracekit/infer/kernels_*.py).  Sizes and strides are run-time arguments, in bytes; the shapes of the
-tile are not.
+(kernels.py).  Sizes and strides are run-time arguments, in bytes; the shapes of the tile are not.
 """
 
 from __future__ import annotations
@@ -25,15 +24,19 @@ Value = Any
 Rows = list[list[Value]]
 UNROLL = 4
 
-# tanh(x) = x P(x²)/Q(x²), clamped.  PRECISE: the degrees 13/6 of Eigen's generic_fast_tanh_float, within
-# 4e-7.  COARSE: degrees 5/4, minimax on ±5, within 4.6e-5: below the steps of bfloat16 and int8.
-PRECISE = (
+# tanh(x) = x P(x²)/Q(x²), clamped.  PRECISE: degrees 13/6, as in Eigen's
+# generic_fast_tanh_float, within 4e-7.  COARSE: degrees 5/4, minimax on ±5, within 4.6e-5, which is
+# below the steps of bfloat16 and int8.
+Ratio = tuple[float, tuple[float, ...], tuple[float, ...]]
+PRECISE: Ratio = (
     7.90531110763549805,
-    (4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08)
-    + (-8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16),
+    (
+        *(4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08),
+        *(-8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16),
+    ),
     (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06),
 )
-COARSE = (
+COARSE: Ratio = (
     5.0,
     (0.9998136463411477, 0.10175849676466718, 0.0006558679447477302),
     (1.0, 0.4345477119184706, 0.01264907304476027),
@@ -230,7 +233,7 @@ class Emitter:
         return [self.load(address, v * size, self.t.floats, size) for v in range(vectors)]
 
     def store_as(self, kind: str, x: Value, address: Value) -> None:
-        """Store a vector in ±1 as an activation: f32, bf16, f32 rounded to bf16, u8, i16 or f32 of int8."""
+        """Store a vector in ±1: f32, bf16, u8, i16, or f32 with a bf16's or an int8's value."""
         b, ints = self.b, self.t.ints
 
         def whole(n: int) -> Value:
@@ -269,7 +272,8 @@ def emit_lstm_tile(
 ) -> None:
     """One step of one layer for ``target.rows`` rows x ``target.lanes`` units, all four gates.
 
-    ``recurrent`` and ``direct`` are the products with h and with x; ``stored`` is how the new h is stored.  Arguments, all 64-bit, strides in bytes:
+    ``recurrent`` and ``direct`` are the products with h and with x; ``stored`` is how the new
+    h is stored.  Arguments, all 64-bit, strides in bytes:
     h, stride, groups; x, stride, groups; weights (those of h, then those of x); bias [4][lanes];
     scales of h and of x [2][4][lanes] (of products in integers, else unused); c, stride;
     new h, stride; new h as float32, stride.

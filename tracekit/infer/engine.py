@@ -1,8 +1,8 @@
 """The streaming engine: a trace in chunks side by side, each warmed up on the rows before it.
 
-The trace is cut on a fixed grid.  Each chunk is run from zero state over ``warmup`` earlier rows first
-(the first one from the true start), in groups of chunks that share every load of the weights; each
-thread takes whole groups.  No row's arithmetic depends on the rows beside it, so a result is a
+The trace is cut on a fixed grid.  Each chunk is run from zero state over ``warmup`` earlier rows
+first (the first one from the true start), in groups of chunks that share every load of the weights;
+each thread takes whole groups.  No row's arithmetic depends on the rows beside it, so a result is a
 function of the trace and the grid alone, bit for bit: not of threads, nor of how the trace came.
 """
 
@@ -25,7 +25,6 @@ from tracekit.infer.pack import round_up
 from tracekit.infer.stages import Chain, Formats, Quantised, plan_head, plan_layers
 from tracekit.model import Card, load_card, load_tensors
 from tracekit.model.card import GOLDEN, load_file
-from tracekit.model.spec import Head
 
 __all__ = ["REPRESENTATION", "Engine", "load"]
 
@@ -168,7 +167,7 @@ class Engine:
         begin, end = max(low, int(edges[0])), min(high, int(edges[-1]))
         cuts = np.array([begin, max(begin, end)], np.int64)
         inside = edges[(edges > begin) & (edges < end)]
-        grid = np.arange(begin // chunk * chunk, end, chunk, np.int64)
+        grid = np.arange(begin // chunk * chunk, end, chunk, dtype=np.int64)
         bounds = np.unique(np.concatenate([cuts, inside, grid[grid > begin]]))
         values = {name: np.zeros((len(bounds) - 1, self.width(name))) for name in outputs}
         return Sums(bounds, values)
@@ -185,7 +184,8 @@ class Engine:
     ) -> None:
         """Rows low (on the grid) to high of the trace; ``features`` start at its row ``base``.
 
-        Rows low - warmup to high must be there, or the trace's start.  Results go to out[name][row - low].
+        Rows low - warmup to high must be there, or the trace's start.  A row's results go to
+        out[name][row - low].
         """
         starts = np.arange(low, high, chunk, dtype=np.int64)
         if not len(starts):
@@ -263,7 +263,7 @@ class Engine:
 
 
 def choose_dtype(dtype: str, isa: str, quantised: bool) -> str:
-    """ "auto" is int8 where the model has been quantised and the CPU has VNNI, then bf16, then f32."""
+    """By default int8 where the model is quantised and the CPU has VNNI, then bf16, then f32."""
     if dtype == "auto":
         if isa == "avx512" and quantised and cpu.has("avx512vnni"):
             return "int8"
@@ -305,8 +305,8 @@ def load(
     """Load a model folder (docs/model-format.md) for the CPU.
 
     ``dtype`` is f32, bf16, int8 or auto; ``threads`` the CPUs that the process may use unless told;
-    ``chunk`` rows of the trace are run from a state that ``warmup`` earlier rows built up.  ``verify``
-    runs the folder's golden rows first and refuses a model that gives other numbers.
+    ``chunk`` rows of the trace are run from a state that ``warmup`` earlier rows built up.
+    ``verify`` runs the folder's golden rows first and refuses a model that gives other numbers.
     Raises FormatError for a bad folder, UsageError for a bad argument.
     """
     from tracekit.infer.quantize import load_quantised
@@ -342,8 +342,3 @@ def check_golden(engine: Engine, golden: Mapping[str, Array], path: str) -> None
         if (~near.all(axis=1)).mean() > 1e-3:
             worst = float(np.abs(found[name] - want).max())
             raise FormatError(f"{key} differs by up to {worst:.3g} from the golden rows", path=path)
-
-
-def head_names(heads: Sequence[Head]) -> list[str]:
-    """Names, in order."""
-    return [head.name for head in heads]

@@ -1,4 +1,4 @@
-"""Elementwise functions in float32 that LLVM can turn into vector code, and the loops that apply them.
+"""Elementwise functions in float32 that LLVM can turn into vector code.
 
 Each is within a few units in the last place of NumPy's; no libm call stands in the way of vectors.
 """
@@ -30,8 +30,8 @@ L3, L5, L7, L9, L11, L13 = (F(1 / n) for n in (3, 5, 7, 9, 11, 13))
 LOWEST, HIGHEST = F(-87.0), F(88.0)
 
 
-@intrinsic  # type: ignore[misc]
-def float_of_bits(typing: Any, bits: Any) -> Any:
+@intrinsic
+def float_of_bits(typing, bits):  # type: ignore[no-untyped-def]
     """The float32 with these 32 bits."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:

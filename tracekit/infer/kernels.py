@@ -33,12 +33,12 @@ SIZE = {"f32": 4, "f32bf16": 4, "f32int8": 4, "bf16": 2, "i16": 2, "u8": 1}
 def lstm_kernel(target: Target, recurrent: Product, direct: Product, stored: str) -> Kernel:
     """``run(...)`` over steps x rows x units of one LSTM layer.
 
-    h is a history of steps + 1 slots, of which the first holds the state before; new states go to the
-    slots after it.  ``stored`` is its format (emit.Emitter.store_as).
+    h is a history of steps + 1 slots, of which the first holds the state before; new states go to
+    the slots after it.  ``stored`` is its format (emit.Emitter.store_as).
     """
     precise = stored == "f32"
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def tile(  # type: ignore[no-untyped-def]
         typing, h, ldh, kh, x, ldx, kx, w, bias, scale, c, ldc, out, ldo, outf, ldf
     ):
@@ -78,7 +78,7 @@ def lstm_kernel(target: Target, recurrent: Product, direct: Product, stored: str
 def linear_kernel(target: Target, kind: str, vectors: int) -> Kernel:
     """``run(...)`` over count x rows inputs and panels of ``vectors`` x lanes outputs, float32."""
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def tile(typing, x, ldx, kx, w, bias, out, ldo):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
             emit_linear_tile(builder, target, kind, vectors, args)

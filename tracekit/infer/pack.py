@@ -46,8 +46,8 @@ def round_bf16(x: Array) -> Array:
 def pack(weight: Array, kind: str, lanes: int, vectors: int, gates: int = 1) -> Array:
     """[gates · units, in] as [panel][group][vector][lane][element], a panel's bytes contiguous.
 
-    With gates the vectors of a panel are the gates of ``lanes`` units; without, they are ``vectors``
-    times ``lanes`` successive outputs.  Missing outputs and inputs are zero.
+    With gates the vectors of a panel are the gates of ``lanes`` units; without, they are
+    ``vectors`` times ``lanes`` successive outputs.  Missing outputs and inputs are zero.
     """
     each, per = GROUP[kind], lanes if gates > 1 else lanes * vectors
     units, width = weight.shape[0] // gates, weight.shape[1]

@@ -1,7 +1,7 @@
-"""int8 weights and activations for LSTM layers, calibrated on real rows and kept in the model folder.
+"""int8 weights and activations for LSTM layers, calibrated on real rows, kept in the folder.
 
-Weights: symmetric, one scale for each output of each of the two matrices (which are summed apart, so
-that neither spoils the other's range).  Activations: h is in ±1 and needs no calibration; an input
+Weights: symmetric, one scale for each output of each of the two matrices, which are summed apart so
+that neither spoils the other's range.  Activations: h is in ±1 and needs no calibration; an input
 that comes from another kind of layer is clipped where the mean squared error over the calibration
 rows is least; raw features stay in bfloat16, for their range has no useful bound.
 """
@@ -69,7 +69,7 @@ def quantize_tensors(
 
 
 def lstm_layers(spec: ModelSpec) -> Iterator[tuple[Layer, tuple[Layer, ...] | None]]:
-    """LSTM layers with the layers before them; None inside residual blocks, where they are not known."""
+    """LSTM layers with the layers before them; None inside residual blocks."""
     for i, layer in enumerate(spec.layers):
         if layer.type == "lstm":
             yield layer, spec.layers[:i]

@@ -1,4 +1,4 @@
-"""Layers ready to run: packed weights that all threads share, and runners that hold one thread's state.
+"""Layers ready to run: packed weights that threads share, and runners that hold a thread's state.
 
 A runner is bound to the block that it reads when it is made; ``run(steps)`` then fills its own
 ``output`` for the first ``steps`` steps.  Blocks go from layer to layer in the format that the

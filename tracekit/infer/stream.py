@@ -19,9 +19,9 @@ Array = NDArray[Any]
 class Stream:
     """Takes blocks of rows of any size and gives results as whole batches of chunks fill up.
 
-    ``outputs`` are given row by row; ``sums`` are added up over the ranges of ``breaks`` and are in
-    ``totals`` after ``finish``.  ``rows``, the length of the trace where it is known, makes the grid
-    the one that ``Engine.run`` would use; without it the grid is the engine's own chunk.
+    ``outputs`` are given row by row; ``sums`` are added up over the ranges of ``breaks`` and are
+    in ``totals`` after ``finish``.  ``rows``, the length of the trace where it is known, makes the
+    grid the one that ``Engine.run`` would use; without it the grid is the engine's own chunk.
     Memory: a batch, which is threads x 48 chunks and the warm-up.
     """
 
