@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -120,7 +121,7 @@ def test_formats_differ_and_isas_agree(monkeypatch):
         for dtype in ("f32", "bf16", "int8"):
             out[isa, dtype] = engine(made, dtype).represent(x)
     for isa in have:
-        assert 1e-4 < np.abs(out[isa, "bf16"] - out[isa, "f32"]).max()
+        assert np.abs(out[isa, "bf16"] - out[isa, "f32"]).max() > 1e-4
         assert np.abs(out[isa, "bf16"] - out[isa, "f32"]).max() < 5e-3
         assert 3e-4 < np.abs(out[isa, "int8"] - out[isa, "f32"]).max() < 2e-2
         np.testing.assert_allclose(out[isa, "f32"], out["portable", "f32"], atol=1e-6)
@@ -168,18 +169,22 @@ def test_neuroscalar_is_the_papers_to_the_parameter():
 
 def test_neuroscalar(path):
     made = neuroscalar()
+    made[1]["cls_fc1.weight"] *= 8  # so that both classes occur, and few rows are near the edge
+    made[1]["cls_fc2.weight"] *= 8
     x, t = rows_of(13, 900) * 3, {k: v.astype(float) for k, v in made[1].items()}
     h = expected(made, x, 300, 256)
     hidden = np.maximum(h @ t["cls_fc1.weight"].T + t["cls_fc1.bias"], 0)
-    logits = hidden @ t["cls_fc2.weight"].T + t["cls_fc2.bias"]
+    logits = hidden @ t["cls_fc2.weight"].T
+    made[1]["cls_fc2.bias"][:] = [np.median(logits[:, 1] - logits[:, 0]), 0]
+    logits = logits + made[1]["cls_fc2.bias"]
     short, long = (
         (h @ t[f"output_layer_{n}.weight"].T + t[f"output_layer_{n}.bias"])[:, 0]
         for n in ("short", "long")
     )
     want = np.clip(np.expm1(np.where(logits[:, 1] > logits[:, 0], long, short)), 0, 2.5)
     found = engine(made, path[1], chunk=300).predict(x)[:, 0]
-    sure = np.abs(logits[:, 1] - logits[:, 0]) > 4 * TOLERANCE[path[1]]
-    assert 0.3 < sure.mean() and 0.02 < (logits[:, 1] > logits[:, 0])[sure].mean() < 0.98
+    sure = np.abs(logits[:, 1] - logits[:, 0]) > 8 * TOLERANCE[path[1]]
+    assert sure.mean() > 0.3 and (logits[:, 1] > logits[:, 0])[sure].std() > 0.3
     np.testing.assert_allclose(found[sure], want[sure], atol=4 * TOLERANCE[path[1]], rtol=0)
 
 
@@ -197,23 +202,35 @@ def test_against_torch(path):
         np.testing.assert_allclose(found, want, atol=TOLERANCE[path[1]], rtol=0)
 
 
+SIZE = st.integers(1, 20)
+
+
+def drawn(kind, **fields):
+    return st.fixed_dictionaries({"type": st.just(kind), **fields})
+
+
 LAYERS = st.lists(
     st.one_of(
-        st.builds(lambda o, b: {"type": "linear", "out": o, "bias": b}, st.integers(1, 70), st.booleans()),
-        st.builds(lambda h, n, b: {"type": "lstm", "hidden": h, "layers": n, "bias": b},
-                  st.integers(1, 20), st.integers(1, 2), st.booleans()),
-        st.builds(lambda h, n, b: {"type": "gru", "hidden": h, "layers": n, "bias": b},
-                  st.integers(1, 20), st.integers(1, 2), st.booleans()),
-        st.builds(lambda h, b: {"type": "mingru", "hidden": h, "bias": b},
-                  st.integers(1, 20), st.booleans()),
-        st.builds(lambda o, k, d, b: {"type": "conv1d", "out": o, "kernel": k, "dilation": d, "bias": b},
-                  st.integers(1, 20), st.integers(1, 5), st.integers(1, 3), st.booleans()),
+        drawn("linear", out=st.integers(1, 70), bias=st.booleans()),
+        drawn("lstm", hidden=SIZE, layers=st.integers(1, 2), bias=st.booleans()),
+        drawn("gru", hidden=SIZE, layers=st.integers(1, 2), bias=st.booleans()),
+        drawn("mingru", hidden=SIZE, bias=st.booleans()),
+        drawn(
+            "conv1d",
+            out=SIZE,
+            kernel=st.integers(1, 5),
+            dilation=st.integers(1, 3),
+            bias=st.booleans(),
+        ),
         st.just({"type": "layernorm"}),
-        st.sampled_from(sorted(set(oracle.FUNCTIONS) - {"exp", "expm1"})).map(lambda t: {"type": t}),
+        st.sampled_from(sorted(set(oracle.FUNCTIONS) - {"exp", "expm1"})).map(
+            lambda t: {"type": t}
+        ),
         st.just({"type": "residual", "layers": [{"type": "gru", "hidden": 0}, {"type": "tanh"}]}),
     ),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 def named(layers, width, prefix="n"):
@@ -319,7 +336,7 @@ def test_sums_are_sums(rows, chunk, edges):
     made, x = lstm_model(4, 8, 1, heads=[table(5), softplus()]), rows_of(4, rows)
     it = engine(made, chunk=chunk, threads=2)
     one = it.run(x, [REPRESENTATION, "time", "positive"])
-    pairs = list(zip(edges[:-1], edges[1:], strict=True))
+    pairs = list(itertools.pairwise(edges))
 
     def total(name):
         return np.array([one[name][a:b].astype(float).sum(0) for a, b in pairs]).reshape(
@@ -403,7 +420,8 @@ def test_quantised_folder(tmp_path, monkeypatch):
     it = load(tmp_path, "int8", threads=1)
     assert it.dtype == "int8"
     want = load(tmp_path, "f32", threads=1).represent(x)
-    assert 1e-4 < np.abs(it.represent(x) - want).max() < 4e-2
+    error = np.abs(it.represent(x) - want).max()
+    assert error > 1e-4 and error < 4e-2
     direct = Engine(*made, parts, dtype="int8", threads=1)
     np.testing.assert_array_equal(it.represent(x), direct.represent(x))
     with (tmp_path / "int8.safetensors").open("r+b") as file:
