@@ -189,6 +189,12 @@ ret   x5 | IntAlu | Integer Control IndirectControl Return | 0 | i5 > | 0 | 6
 subs   w0, w1, w2, LSL #3 | IntAlu | Integer | 0 | i1 i2 > i0 cc | 0 | 0
 adc   x0, x1, x2 | IntAlu | Integer | 0 | i1 i2 cc > i0 | 0 | 0
 fmadd   f0, f2, f3, f1 | FloatMultAcc | Vector | 0 | v2 v3 v1 > v0 | 0 | 0
+fmla   z0, p1/m, z2, z3 | SimdFloatMultAcc | Vector | 0 | v0 p1 v2 v3 > v0 | 0 | 0
+fadd   z0, p1/m, z0, z3 | SimdFloatAdd | Vector | 0 | v0 p1 v3 > v0 | 0 | 0
+ands   z1, p0/z, p2, p3 | SimdPredAlu |  | 0 | p0 p2 p3 > p1 cc | 0 | 0
+cmpeq   p0, p1/z, z0, z1 | SimdCmp | Vector | 0 | p1 v0 v1 > p0 cc | 0 | 0
+faddv   f0, p1, z3 | SimdFloatReduceAdd | Vector | 0 | p1 v3 > v0 | 0 | 0
+incb   x0 | SimdAlu | Integer | 0 | i0 > i0 | 0 | 0
 """  # noqa: E501
 
 X86 = """

@@ -31,6 +31,7 @@ struct Operands {
   unsigned immediates{};  // `#n` outside brackets, shift amounts apart
   bool indexed{};         // `], #8]` or `]!`: pre- or post-indexed
   bool has_nzcv{}, sve{};
+  bool merging{};  // SVE's /m: lanes that are off keep the destination's old value
 };
 
 std::optional<Operand> parse_register(std::string_view s) {
@@ -70,6 +71,7 @@ Operands parse_operands(std::string_view s) {
   Operands out;
   bool inside = false;
   s = s.substr(0, std::min(s.find('<'), s.size()));  // a symbol: the target of a branch
+  out.merging = s.find("/m,") != s.npos;
   out.indexed = s.find("], #") != s.npos || s.find("]!") != s.npos;
   while (!s.empty()) {
     const std::string_view whole = take_operand(s);
@@ -106,7 +108,8 @@ bool names_vector(char letter) { return letter == 'v' || letter == 'z' || letter
 // Is operand `at` a vector register?
 bool is_vector(const Operands& ops, std::size_t at, Flags flags, const ArmTraits& traits) {
   const Operand& o = ops.regs[at];
-  if (o.address || ops.sve) return o.letter == 'z' || o.letter == 'v';
+  if (ops.sve) return names_vector(o.letter);
+  if (o.address) return false;
   if (!(flags & (flag::IsVector | flag::IsFloating))) return names_vector(o.letter);
   if (!(flags & flag::IsInteger)) return true;
   if (flags & (flag::IsLoad | flag::IsStore)) return true;  // the data register
@@ -148,9 +151,17 @@ void decode_arm(StaticInst& inst) {
                  lower);
   const std::string_view name(buffer.data(), length);
 
-  const Operands ops = parse_operands(rest);
+  Operands ops = parse_operands(rest);
   const bool vector = inst.has(flag::IsVector | flag::IsFloating) || ops.sve;
-  const ArmTraits traits = arm_traits(name, !inst.inferred && vector);
+  const ArmSpace space = ops.sve                    ? ArmSpace::sve
+                         : !inst.inferred && vector ? ArmSpace::vector
+                                                    : ArmSpace::general;
+  const ArmTraits traits = arm_traits(name, space);
+  if (ops.sve && ops.regs[0].letter == 'z' && sve_names_predicate(name)) {
+    bool predicates = ops.count > 1;
+    for (std::size_t i = 1; i < ops.count; ++i) predicates &= ops.regs[i].letter == 'p';
+    if (predicates) ops.regs[0].letter = 'p';
+  }
   if (inst.inferred) infer(inst, traits, ops, name);
 
   std::size_t data = 0;  // registers before the address
@@ -165,7 +176,7 @@ void decode_arm(StaticInst& inst) {
   if (inst.has(flag::IsDataPrefetch) || (traits.shape & arm_no_dst)) written = 0;
   if (traits.shape & arm_two_dst) written = std::min<std::size_t>(data, 2);
   if ((traits.shape & arm_second_dst) && data >= 2) first_written = 1;
-  bool overwrites = !(traits.shape & arm_dst_is_src);
+  bool overwrites = !(traits.shape & arm_dst_is_src) && !ops.merging;
   if ((traits.shape & arm_drops_zero) && !vector) {
     // `subs   x2, x1` and `adds   x0, #1` lack the destination, which was zero; adr has no source.
     const std::size_t full = (ops.immediates ? 1 : 2) + (name.starts_with("adr") ? 0 : 1);

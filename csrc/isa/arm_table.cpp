@@ -44,8 +44,8 @@ constexpr std::array general = {
     Entry{"madd msub smaddl smsubl umaddl umsubl smulh umulh mul", OpClass::IntMult},
     Entry{"sdiv udiv", OpClass::IntDiv},
     Entry{"cntb cnth cntw cntd", OpClass::SimdAlu},
-    Entry{"incb inch incw incd decb dech decw decd sqinc* uqinc* sqdec* uqdec* incp decp",
-          OpClass::SimdAlu, IsInteger, arm_dst_is_src},
+    Entry{"incb inch incw incd decb dech decw decd sqinc* uqinc* sqdec* uqdec*", OpClass::SimdAlu,
+          IsInteger, arm_dst_is_src},
     Entry{"addvl addpl rdvl", OpClass::SimdAlu},
     // Branches.
     Entry{"b", OpClass::IntAlu, direct, arm_no_dst},
@@ -125,11 +125,7 @@ constexpr std::array general = {
     Entry{"dc", OpClass::MemWrite, store, arm_no_dst},
     Entry{"ic at tlbi sys", OpClass::IntAlu, IsInteger, arm_no_dst},
     Entry{"prfm prfum", OpClass::MemRead, load | IsDataPrefetch, arm_no_dst},
-    // SVE's predicates.
-    Entry{"while*", OpClass::SimdCmp, IsInteger, arm_writes_cc},
-    Entry{"ptest", OpClass::SimdCmp, 0, arm_no_dst | arm_writes_cc},
-    Entry{"ptrues", OpClass::SimdPredAlu, 0, arm_writes_cc},
-    Entry{"ptrue pfalse rdffr punpk*", OpClass::SimdPredAlu, 0},
+    Entry{"setffr", OpClass::SimdPredAlu, 0, arm_no_dst},
     Entry{"cterm*", OpClass::IntAlu, IsInteger, arm_no_dst | arm_reads_cc | arm_writes_cc},
 };
 
@@ -213,11 +209,57 @@ constexpr std::array vectors = {
     Entry{"sha256h2", OpClass::SimdSha256Hash2, IsVector, arm_dst_is_src},
     Entry{"sha256su0", OpClass::SimdShaSigma2, IsVector, arm_dst_is_src},
     Entry{"sha256su1", OpClass::SimdShaSigma3, IsVector, arm_dst_is_src},
-    // SVE: the z and p registers are printed as what they are.
-    Entry{"lasta lastb clasta clastb uaddv saddv", OpClass::SimdMisc, IsVector},
+};
+
+// SVE, whose z and p registers are printed as what they are (but sve_predicates below).
+constexpr std::array sve = {
     Entry{"ld1* ldff1* ldnf1* ldnt1* ld2* ld3* ld4* ldr", OpClass::MemRead, vload},
     Entry{"st1* stnt1* st2* st3* st4* str", OpClass::MemWrite, vstore, arm_no_dst},
+    Entry{"while*", OpClass::SimdCmp, IsInteger, arm_writes_cc},
+    Entry{"cmpeq cmpge cmpgt cmphi cmphs cmple cmplo cmpls cmplt cmpne", OpClass::SimdCmp, IsVector,
+          arm_writes_cc},
+    Entry{"ptest", OpClass::SimdPredAlu, 0, arm_no_dst | arm_writes_cc},
+    Entry{"ands bics brkas brkbs brkns brkpas brkpbs eors nands nors orns orrs pfirst pnext ptrues "
+          "rdffrs",
+          OpClass::SimdPredAlu, 0, arm_writes_cc},
+    Entry{"wrffr", OpClass::SimdPredAlu, 0, arm_no_dst},
+    Entry{"brka brkb brkn brkpa brkpb compact nand nor pfalse psel ptrue punpkhi punpklo rdffr "
+          "setffr",
+          OpClass::SimdPredAlu, 0},
+    Entry{"facge facgt fcmeq fcmge fcmgt fcmle fcmlt fcmne fcmuo fmax fmaxnm fmin fminnm",
+          OpClass::SimdFloatCmp, IsVector},
+    Entry{"fmaxnmv fmaxv fminnmv fminv", OpClass::SimdFloatReduceCmp, IsVector},
+    Entry{"fcmla fmad fmla fmls fmsb fnmad fnmla fnmls fnmsb ftmad", OpClass::SimdFloatMultAcc,
+          IsVector, arm_dst_is_src},
+    Entry{"frecpe frecps frecpx", OpClass::SimdFloatMultAcc, IsVector},
+    Entry{"fadda faddv", OpClass::SimdFloatReduceAdd, IsVector},
+    Entry{"fadd fsub fsubr fabd fcadd", OpClass::SimdFloatAdd, IsVector},
+    Entry{"fmul fmulx ftssel", OpClass::SimdFloatMult, IsVector},
+    Entry{"fdiv fdivr", OpClass::SimdFloatDiv, IsVector},
+    Entry{"fsqrt frsqrte", OpClass::SimdFloatSqrt, IsVector},
+    Entry{"frsqrts fscale ftsmul", OpClass::SimdFloatMisc, IsVector},
+    Entry{"fabs fneg fdup fexpa", OpClass::SimdFloatAlu, IsVector},
+    Entry{"fcvt* frint* scvtf ucvtf", OpClass::SimdCvt, IsVector},
+    Entry{"smmla ummla usmmla", OpClass::SimdMatMultAcc, IsVector, arm_dst_is_src},
+    Entry{"fmmla", OpClass::SimdFloatMatMultAcc, IsVector, arm_dst_is_src},
+    Entry{"mad mla mls msb", OpClass::SimdMultAcc, IsVector, arm_dst_is_src},
+    Entry{"mul smulh umulh", OpClass::SimdMult, IsVector},
+    Entry{"sdiv sdivr udiv udivr", OpClass::SimdDiv, IsVector},
+    Entry{"saddv uaddv", OpClass::SimdReduceAdd, IsVector},
+    Entry{"andv eorv orv", OpClass::SimdReduceAlu, IsVector},
+    Entry{"smaxv sminv umaxv uminv", OpClass::SimdReduceCmp, IsVector},
+    Entry{"smax smin umax umin", OpClass::SimdCmp, IsVector},
+    Entry{"adclb adclt sbclb sbclt", OpClass::SimdAdd, IsVector, arm_dst_is_src},
+    Entry{"add sub subr adr sabd uabd sqadd uqadd sqsub uqsub", OpClass::SimdAdd, IsVector},
+    Entry{"movprfx", OpClass::SimdMisc, IsVector},
+    Entry{"sdot udot sudot usdot tbx insr splice clasta clastb", OpClass::SimdAlu, IsVector,
+          arm_dst_is_src},
+    Entry{"inc* dec* sqinc* sqdec* uqinc* uqdec*", OpClass::SimdAlu, IsVector, arm_dst_is_src},
+    Entry{"cntp lasta lastb", OpClass::SimdAlu, IsInteger},
 };
+// Logical operations on predicates, whose destination gem5 prints as a z register.
+constexpr std::string_view sve_predicates =
+    "and ands bic bics eor eors nand nands nor nors orn orns orr orrs sel";
 
 ArmTraits made(const Entry& e) { return ArmTraits{e.op, e.flags, e.shape, e.size, true}; }
 
@@ -281,15 +323,21 @@ bool arm_mixes(std::string_view mnemonic, bool scalar, unsigned immediates) {
          (mnemonic == "fmov" && immediates == 0);
 }
 
-ArmTraits arm_traits(std::string_view mnemonic, bool vector) {
+bool sve_names_predicate(std::string_view mnemonic) { return in_list(sve_predicates, mnemonic); }
+
+ArmTraits arm_traits(std::string_view mnemonic, ArmSpace space) {
   ArmTraits atomic;
   if (atomic_traits(mnemonic, atomic)) return atomic;
+  if (space == ArmSpace::sve) {
+    if (const Entry* e = find_entry(sve, mnemonic)) return made(*e);
+    return ArmTraits{OpClass::SimdAlu, IsVector, 0, 0, true};  // most of SVE, in gem5's eyes
+  }
   const Entry* g = find_entry(general, mnemonic);
   const Entry* v = find_entry(vectors, mnemonic);
-  if (g && v) return made(vector && !(g->flags & (IsLoad | IsStore)) ? *v : *g);
+  if (g && v) return made(space == ArmSpace::vector && !(g->flags & (IsLoad | IsStore)) ? *v : *g);
   if (g) return made(*g);
   if (v) return made(*v);
-  if (vector) return ArmTraits{OpClass::SimdMisc, IsVector};
+  if (space == ArmSpace::vector) return ArmTraits{OpClass::SimdMisc, IsVector};
   return {};
 }
 

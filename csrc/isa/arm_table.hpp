@@ -31,8 +31,15 @@ struct ArmTraits {
 
 inline constexpr std::int8_t arm_width = -1;
 
-// `vector`: the trace's flags say that an operand is a vector.
-ArmTraits arm_traits(std::string_view mnemonic, bool vector);
+enum class ArmSpace : std::uint8_t {
+  general,  // no operand is known to be a vector
+  vector,   // the trace's flags say that an operand is one
+  sve,      // a z or p register is printed
+};
+ArmTraits arm_traits(std::string_view mnemonic, ArmSpace space);
+
+// Does gem5 print this SVE mnemonic's destination as a z register when it is a predicate?
+bool sve_names_predicate(std::string_view mnemonic);
 
 // The class of `mnemonic` on whole vectors, where it differs from the scalar's.
 OpClass arm_vector_op(std::string_view mnemonic, OpClass scalar);
