@@ -21,7 +21,7 @@ F = np.float32
 LIMIT = F(PRECISE[0])
 A1, A3, A5, A7, A9, A11, A13 = (F(a) for a in PRECISE[1])
 B0, B2, B4, B6 = (F(b) for b in PRECISE[2])
-ZERO, HALF, ONE, TWO = F(0.0), F(0.5), F(1.0), F(2.0)
+ZERO, ONE, TWO = F(0.0), F(1.0), F(2.0)
 LOG2E, LN2_HIGH, LN2_LOW = F(1.4426950408889634), F(0.693359375), F(-2.12194440e-4)
 ROUND = F(12582912.0)  # adding and subtracting 1.5 · 2^23 rounds to a whole number
 E2, E3, E4, E5, E6 = (F(1 / n) for n in (2, 6, 24, 120, 720))
@@ -53,12 +53,6 @@ def fast_tanh(x):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def fast_sigmoid(x):  # type: ignore[no-untyped-def]
-    """1 / (1 + e⁻ˣ) by tanh."""
-    return HALF + HALF * fast_tanh(HALF * x)
-
-
-@compiled()
 def fast_exp(x):  # type: ignore[no-untyped-def]
     """eˣ, relative error 2e-7; x is clamped to where the result is a normal number."""
     x = min(max(x, LOWEST), HIGHEST)
@@ -68,6 +62,12 @@ def fast_exp(x):  # type: ignore[no-untyped-def]
     for a in (E6, E5, E4, E3, E2, ONE, ONE):
         p = p * r + a
     return p * float_of_bits((np.int32(n) + np.int32(127)) << np.int32(23))
+
+
+@compiled()
+def fast_sigmoid(x):  # type: ignore[no-untyped-def]
+    """1 / (1 + e⁻ˣ)."""
+    return ONE / (ONE + fast_exp(-x))
 
 
 @compiled()
