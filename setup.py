@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
-from pybind11.setup_helpers import Pybind11Extension
+from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -41,6 +41,9 @@ class BuildExt(build_ext):
         self.compiler._compile = _compile
         super().build_extensions()
 
+
+# setuptools builds the files of one extension in turn; all cores, unless TRACEKIT_JOBS says fewer.
+ParallelCompile("TRACEKIT_JOBS").install()
 
 core = Pybind11Extension(
     "tracekit._core",

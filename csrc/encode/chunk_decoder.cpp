@@ -144,7 +144,10 @@ void ChunkDecoder::ticks(const std::array<std::span<const std::uint8_t>, stage::
     ByteReader r(in[s].data(), in[s].size());
     for (std::size_t i = 0; i < n; ++i) {
       const std::uint64_t code = r.varint();
-      const std::uint64_t from = s == stage::fetch ? fetched : s == stage::retire ? retired : reference[i];
+      const std::uint64_t from = s == stage::fetch    ? fetched
+                                 : s == stage::retire ? retired
+                                 : s == stage::store  ? reference[i] * unit
+                                                      : reference[i];
       std::uint64_t v = 0;
       if (code) {
         v = from + static_cast<std::uint64_t>(unzigzag(code - 1));
@@ -152,7 +155,7 @@ void ChunkDecoder::ticks(const std::array<std::span<const std::uint8_t>, stage::
         if (s == stage::fetch) fetched = v;
         if (s == stage::retire) retired = std::max(retired, v);
       }
-      out[s][i] = v * unit;
+      out[s][i] = s == stage::store ? v : v * unit;
     }
     r.expect_end();
   }

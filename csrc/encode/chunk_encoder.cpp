@@ -147,17 +147,19 @@ void ChunkEncoder::encode_memory(const FeatureBatch& rows, std::size_t statics) 
 }
 
 void ChunkEncoder::encode_ticks(const FeatureBatch& rows, std::size_t n) {
-  // In units of the greatest common divisor, the clock's period: mostly that of the chunk before.
+  // In units of the greatest common divisor, the clock's period: mostly that of the chunk before.  The
+  // cache answers a store in its own time, off the CPU's clock: that one stays in ticks.
+  constexpr unsigned clocked = stage::store;
   for (;;) {
     const ExactDivisor divisor(unit_);
     bool exact = true;
-    for (unsigned s = 0; s < stage::count; ++s) {
+    for (unsigned s = 0; s < clocked; ++s) {
       quotient_[s].resize(n);
       for (std::size_t i = 0; i < n; ++i) exact &= divisor.divide(rows.ticks[s][i], quotient_[s][i]);
     }
     if (exact && unit_ != 1) break;
     std::uint64_t g = 0;
-    for (unsigned s = 0; s < stage::count; ++s)
+    for (unsigned s = 0; s < clocked; ++s)
       for (std::size_t i = 0; i < n && g != 1; ++i) g = std::gcd(g, rows.ticks[s][i]);
     g = std::max<std::uint64_t>(g, 1);
     if (g == unit_) break;
@@ -172,6 +174,10 @@ void ChunkEncoder::encode_ticks(const FeatureBatch& rows, std::size_t n) {
   reference_.assign(n, 0);
   for (unsigned s = 0; s < stage::count; ++s) {
     ByteWriter& w = streams_[column::fetch + s];
+    if (s == stage::store) {
+      for (std::size_t i = 0; i < n; ++i) w.varint(code(rows.ticks[s][i], reference_[i] * unit_));
+      break;
+    }
     const std::uint64_t* q = quotient_[s].data();
     if (s == stage::fetch) {
       for (std::size_t i = 0; i < n; ++i) {

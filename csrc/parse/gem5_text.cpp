@@ -187,7 +187,7 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
   std::uint64_t when = 0;
   const char* digits = q;
   q = scan::decimal(digits, when);
-  if (!q || q == digits || !scan::starts(q, ": ")) return nullptr;
+  if (!q || q == digits || !scan::starts(q, ": ") || when >> 62) return nullptr;
   q += 2;
   CpuStream* c = last_cpu_;
   if (!same(q, c->prefix)) {
@@ -347,7 +347,7 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   scan::Cursor c(begin, end);
   std::uint64_t when = 0, ignored = 0;
   c.skip_blanks();
-  if (!c.eat_decimal(when) || !c.eat(": ")) return false;
+  if (!c.eat_decimal(when) || when >> 62 || !c.eat(": ")) return false;
   c.eat("ExecEnable: ");  // FmtFlag
   const std::string_view rest = view(c.at(), end);
   const std::size_t colon = rest.find(": ");
@@ -410,6 +410,13 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
 }
 
 void Gem5Text::take_block(const Block& b, std::string_view disassembly) {
+  // Differences of ticks must fit 63 bits; a real one is far below (2^62 ps are 53 days).
+  std::uint64_t all = 0;
+  for (const std::uint64_t t : b.tick) all |= t;
+  if (all >> 62) {
+    counters_.add("malformed_line", base_);
+    return;
+  }
   ++blocks_;
   if (exec_lines_) {
     CpuStream* owner = last_cpu_ && last_cpu_->order.matches(b) ? last_cpu_ : nullptr;

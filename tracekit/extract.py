@@ -1,0 +1,314 @@
+"""Extraction: one visible loop, read -> parse -> commit order -> features -> write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tracekit import _core
+from tracekit._version import __version__
+from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.io.progress import Progress
+from tracekit.io.source import STDIN, Input
+from tracekit.io.stages import overlap
+from tracekit.sources import Source, recognise
+from tracekit.sources.base import HEAD
+from tracekit.store import statics
+from tracekit.store.writer import Writer
+
+CHUNK_ROWS = 1 << 16
+
+#: Counted, but no damage.
+HARMLESS = frozenset({"macro_op_line"})
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to extract; ``tracekit.extract`` documents each."""
+
+    level: Literal["micro", "macro"] = "micro"
+    cpu: str | None = None
+    start: int = 0
+    count: int | None = None
+    binary: str | None = None
+    history: int = 8
+    line_bytes: int = 64
+    clock_ps: int | None = None
+    chunk_rows: int = CHUNK_ROWS
+    force: bool = False
+    strict: bool = False
+    sha256: bool = False
+
+    def __post_init__(self) -> None:
+        if self.level not in ("micro", "macro"):
+            raise UsageError(f"level: micro or macro, not {self.level!r}")
+        if self.start < 0 or (self.count is not None and self.count < 1):
+            raise UsageError("start: at least 0; count: at least 1")
+        if self.line_bytes < 1 or self.line_bytes & (self.line_bytes - 1) or self.line_bytes > 1 << 20:
+            raise UsageError("line_bytes: a power of two up to 1048576")
+        if not 1 <= self.history <= 24:
+            raise UsageError("history: 1 to 24")
+        if not 256 <= self.chunk_rows <= 1 << 22:
+            raise UsageError("chunk_rows: 256 to 4194304")
+        if self.clock_ps is not None and self.clock_ps < 1:
+            raise UsageError("clock_ps: at least 1")
+
+    @property
+    def line_bits(self) -> int:
+        return self.line_bytes.bit_length() - 1
+
+
+@dataclass
+class Output:
+    """One file that was written."""
+
+    path: str
+    cpu: str
+    rows: int
+    bytes: int
+
+
+@dataclass
+class Result:
+    """What an extraction did."""
+
+    outputs: list[Output]
+    anomalies: dict[str, dict[str, int]]
+    stats: dict[str, Any]
+    input: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(o.rows for o in self.outputs)
+
+
+class _Stream:
+    """One CPU's way from rows to a file."""
+
+    def __init__(self, number: int, name: str, output: Path, options: Options) -> None:
+        self.number, self.name, self._o = number, name, options
+        self.stage = _core.FeatureStage(options.history, options.line_bits, options.level == "macro")
+        self._skip = options.start
+        head = {"tracekit": __version__}
+        self.writer = Writer(output, head, force=options.force, part=number)
+
+    @property
+    def done(self) -> bool:
+        return self._o.count is not None and self.writer.rows >= self._o.count
+
+    def add(self, rows: Any) -> None:
+        if not self.done:
+            self.stage.add(rows)
+            self.write(self._o.chunk_rows)
+
+    def write(self, least: int) -> None:
+        """Writes chunks while at least that many rows are ready."""
+        while (ready := self.stage.ready()) >= least and ready > 0 and not self.done:
+            if self._skip:
+                n = min(self._skip, ready)
+                self.stage.skip(n)
+                self._skip -= n
+                continue
+            n = min(ready, self._o.chunk_rows)
+            if self._o.count is not None:
+                n = min(n, self._o.count - self.writer.rows)
+            self.writer.chunk(self.stage.encode(n))
+
+    def finish(self) -> None:
+        if not self.done:
+            self.stage.finish()
+            self.write(1)
+
+
+def _with_name(output: Path, cpu: str) -> Path:
+    """feats.zst -> feats.system.cpu0.zst."""
+    return output.with_name(f"{output.stem}.{cpu}{output.suffix}")
+
+
+class Extraction:
+    """One input on its way to one or more files."""
+
+    def __init__(self, path: str | os.PathLike[str], output: str | os.PathLike[str], options: Options):
+        self._o, self._output = options, Path(output)
+        self._input = Input(path, sha256=options.sha256)
+        self._streams: dict[int, _Stream] = {}
+        self._source: Source | None = None
+
+    def run(self, progress: Progress | None = None) -> Result:
+        with contextlib.ExitStack() as cleanup:
+            cleanup.enter_context(self._input)
+            cleanup.callback(self._discard)
+            # read | parse and order | features, encode and write: three threads, this one the last.
+            for rows in overlap(self._parsed):
+                for number, name, batch in rows:
+                    self._stream(number, name).add(batch)
+                if progress:
+                    progress.update(self._input.position, sum(s.writer.rows for s in self._streams.values()))
+                if self._streams and all(s.done for s in self._wanted()) and self._o.count is not None:
+                    break
+            return self._finish()
+
+    def _parsed(self) -> Iterator[list[tuple[int, str, Any]]]:
+        blocks = overlap(lambda: self._input)
+        try:
+            head = b""
+            for block in blocks:
+                head += block
+                if len(head) >= HEAD:
+                    break
+            source = self._source = recognise(head, self._input.name)
+            source.feed(head)
+            yield self._taken(source)
+            for block in blocks:
+                source.feed(block)
+                yield self._taken(source)
+            source.finish()
+            yield self._taken(source)
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+
+    def _taken(self, source: Source) -> list[tuple[int, str, Any]]:
+        if self._o.strict:
+            self._check_strict(source)
+        return [
+            (i, name, rows)
+            for i, name in enumerate(source.cpus())
+            if len(rows := source.take(i)) and self._o.cpu in (None, name)
+        ]
+
+    def _check_strict(self, source: Source) -> None:
+        for kind, a in source.counters().items():
+            if kind not in HARMLESS:
+                raise FormatError(
+                    f"{a['count']} x {kind.replace('_', ' ')} (--strict)",
+                    path=self._input.name,
+                    offset=a["first_offset"] or None,
+                )
+
+    def _stream(self, number: int, name: str) -> _Stream:
+        if number not in self._streams:
+            self._streams[number] = _Stream(number, name, self._output, self._o)
+        return self._streams[number]
+
+    def _wanted(self) -> list[_Stream]:
+        return list(self._streams.values())
+
+    def _finish(self) -> Result:
+        source = self._source
+        assert source is not None
+        if self._o.strict:
+            self._check_strict(source)
+        for s in self._streams.values():
+            s.finish()
+        written = [s for s in self._streams.values() if s.writer.rows]
+        anomalies, stats = source.counters(), source.stats()
+        if not written:
+            known = [n for n in source.cpus() if n]
+            if self._o.cpu is not None and self._o.cpu not in known:
+                raise UsageError(f"no CPU {self._o.cpu!r} in {self._input.name}; there are {', '.join(known)}")
+            raise FormatError(
+                "no committed instruction found",
+                path=self._input.name,
+                hint=", ".join(f"{a['count']} x {k}" for k, a in anomalies.items()) or None,
+            )
+        outputs = []
+        for s in written:
+            path = _with_name(self._output, s.name) if len(written) > 1 else self._output
+            outputs.append(self._write_index(s, path, anomalies, stats))
+        return Result(outputs, anomalies, stats, self._input.provenance())
+
+    def _write_index(
+        self, s: _Stream, path: Path, anomalies: dict[str, Any], stats: dict[str, Any]
+    ) -> Output:
+        assert self._source is not None
+        micro = self._source.table(s.number)
+        binary = self._apply_binary(micro)
+        table = s.stage.macro_table(micro) if self._o.level == "macro" else micro
+        t = statics.from_core(table.columns(), s.stage.hot(), s.stage.counts())
+        o = self._o
+        s.writer.finish(
+            t,
+            {
+                "arch": self._source.arch(),
+                "cpu": s.name,
+                "level": o.level,
+                "options": {
+                    "history": o.history,
+                    "line_bits": o.line_bits,
+                    "start": o.start,
+                    "count": o.count,
+                    "clock_ps": o.clock_ps,
+                    "binary": o.binary,
+                },
+                "input": self._input.provenance(),
+                "source": stats,
+                "anomalies": anomalies,
+                "bits": s.stage.bit_counts(),
+                **({"binary": binary} if binary else {}),
+            },
+            path,
+        )
+        return Output(str(path), s.name, s.writer.rows, s.writer.bytes_written)
+
+    def _apply_binary(self, table: Any) -> dict[str, Any] | None:
+        if self._o.binary is None:
+            return None
+        from tracekit.isa.overlay import overlay
+
+        assert self._source is not None
+        return overlay(table, self._o.binary, self._source.arch())
+
+    def _discard(self) -> None:
+        for s in self._streams.values():
+            s.writer.discard()
+
+
+def extract(
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    quiet: bool = True,
+    **options: Any,
+) -> Result:
+    """Extracts a trace to a feats.zst: the command ``tracekit extract`` as a function.
+
+    ``input`` is a path or "-"; its format and compression are recognised by content.  Options:
+
+    level: "micro" (a row is a micro-op) or "macro" (an instruction; features.md, "The macro level").
+    cpu: of a trace of several CPUs, the one to keep; else each gets a file of its own.
+    start, count: rows to keep, counted at that level.  Features are those of the whole trace: rows
+        before ``start`` warm the distances and histories up; the clock starts at the first row kept.
+    binary: the traced ELF file, whose machine code is decoded where gem5's text is ambiguous.
+    history: outcomes in the histories of the local and global branch entropy.
+    line_bytes: size of a cache line.    clock_ps: the CPU's clock period, else found from the ticks.
+    force: replace an existing output.    strict: damage is fatal.    sha256: hash the input so, too.
+
+    Raises TracekitError (FormatError, UsageError): with file and place; nothing is left behind.
+    """
+    try:
+        o = Options(**options)
+    except TypeError as e:
+        raise UsageError(str(e).replace("Options.__init__()", "extract")) from None
+    run = Extraction(input, output, o)
+    label = "stdin" if os.fspath(input) == STDIN else Path(input).name
+    progress = Progress(label, run._input.size, quiet=quiet)
+    try:
+        return run.run(progress)
+    finally:
+        progress.close()
+
+
+def warn(result: Result) -> None:
+    """Tells on stderr what was survived."""
+    for kind, a in result.anomalies.items():
+        if kind not in HARMLESS:
+            where = f", the first at byte {a['first_offset']}" if a["first_offset"] else ""
+            sys.stderr.write(f"tracekit: {a['count']} x {kind.replace('_', ' ')}{where}\n")
+
+
+__all__ = ["Extraction", "Options", "Output", "Result", "TracekitError", "extract", "warn"]

@@ -1,0 +1,99 @@
+"""An input as blocks of decompressed bytes: a file, or standard input; hashed as it is on the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import xxhash
+
+from tracekit.errors import TracekitError
+from tracekit.io.decompress import Members, recognise
+
+BLOCK = 1 << 21
+STDIN = "-"
+
+
+class Input:
+    """Iterate to get blocks (bytes-like; each valid until the next one is asked for is not promised to
+    change: every block is an object of its own).
+
+    ``position`` counts the bytes read from the disk or pipe, ``size`` is the file's, None for a pipe.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, sha256: bool = False) -> None:
+        self.path = os.fspath(path)
+        self.name = "<stdin>" if self.path == STDIN else self.path
+        self.position = 0
+        self.compression: str | None = None
+        self._xxh = xxhash.xxh3_128()
+        self._sha = hashlib.sha256() if sha256 else None
+        self._close = self.path != STDIN
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY) if self._close else sys.stdin.fileno()
+            mode = os.fstat(self._fd)
+        except (OSError, ValueError) as e:
+            reason = getattr(e, "strerror", None) or str(e)
+            raise TracekitError(f"cannot open: {reason}", path=self.name) from None
+        if stat.S_ISDIR(mode.st_mode):
+            self.close()
+            raise TracekitError("is a folder", path=self.name)
+        self.size = mode.st_size if stat.S_ISREG(mode.st_mode) else None
+        if hasattr(os, "posix_fadvise") and self.size:
+            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data = os.read(self._fd, size)
+        except OSError as e:
+            raise TracekitError(f"cannot read: {e.strerror}", path=self.name, offset=self.position) from None
+        self.position += len(data)
+        self._xxh.update(data)
+        if self._sha is not None:
+            self._sha.update(data)
+        return data
+
+    def __iter__(self) -> Iterator[bytes]:
+        head = b""
+        while len(head) < 6 and (more := self._read(BLOCK)):  # a pipe may bring a byte at a time
+            head += more
+        self.compression = recognise(head)
+        if self.compression is None:
+            while head:
+                yield head
+                head = self._read(BLOCK)
+            return
+        members = Members(self.compression, self.name)
+        step = Members.READ[self.compression]
+        for at in range(0, len(head), step):
+            yield from members.feed(head[at : at + step])
+        while data := self._read(step):
+            yield from members.feed(data)
+        members.finish()
+
+    def provenance(self) -> dict[str, Any]:
+        """Path, size and hashes of what was read, for the file's index."""
+        out = {
+            "path": self.name,
+            "bytes": self.position,
+            "compression": self.compression,
+            "xxh3_128": self._xxh.hexdigest(),
+        }
+        if self._sha is not None:
+            out["sha256"] = self._sha.hexdigest()
+        return out
+
+    def close(self) -> None:
+        if self._close and self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Input:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

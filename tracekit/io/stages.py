@@ -1,0 +1,58 @@
+"""Stages of a pipeline, each in a thread of its own: reading, parsing and encoding overlap.
+
+The stages spend their time in C with the GIL released, so threads are enough.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_END = object()
+
+
+class Stopped(Exception):
+    """The consumer went away."""
+
+
+def overlap(make: Callable[[], Iterable[T]], depth: int = 3) -> Iterator[T]:
+    """Iterates ``make()`` in a thread, at most ``depth`` items ahead; its exception is raised here."""
+    items: queue.Queue[Any] = queue.Queue(depth)
+    stop = threading.Event()
+    failure: list[BaseException] = []
+
+    def put(item: Any) -> None:
+        while not stop.is_set():
+            try:
+                items.put(item, timeout=0.2)
+                return
+            except queue.Full:
+                continue
+        raise Stopped
+
+    def work() -> None:
+        try:
+            for item in make():
+                put(item)
+        except Stopped:
+            return
+        except BaseException as e:
+            failure.append(e)
+        try:
+            put(_END)
+        except Stopped:
+            return
+
+    thread = threading.Thread(target=work, daemon=True, name="tracekit-stage")
+    thread.start()
+    try:
+        while (item := items.get()) is not _END:
+            yield item
+        if failure:
+            raise failure[0]
+    finally:
+        stop.set()
+        thread.join()

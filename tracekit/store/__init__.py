@@ -1,0 +1,1 @@
+"""The file: zstd frames that any zstd tool reads (docs/feats-format.md)."""

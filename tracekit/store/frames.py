@@ -1,0 +1,105 @@
+"""The two kinds of frame that a file is made of: zstd data frames and skippable JSON frames.
+
+A skippable frame (RFC 8878, section 3.1.2) is ignored by every zstd decoder, which therefore does not
+check it either: its payload begins with a checksum of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, BinaryIO
+
+import xxhash
+import zstandard
+
+from tracekit.errors import FormatError
+
+MAGIC = b"tracekit"
+HEAD, INDEX, TRAILER = b"HEAD", b"INDX", b"TAIL"
+
+_SKIPPABLE = 0x184D2A5E  # one of the sixteen magic numbers that are free to use
+_PREFIX = struct.Struct("<II8s4sQ")  # magic, payload size, "tracekit", kind, xxh3-64 of what follows
+_TRAILER = struct.Struct("<QQ")  # offset and size of the index frame
+TRAILER_SIZE = _PREFIX.size + _TRAILER.size
+PREFIX_SIZE = _PREFIX.size
+MAX_JSON = 1 << 30
+
+
+def skippable(kind: bytes, body: bytes) -> bytes:
+    """A skippable frame of one kind around ``body``."""
+    size = _PREFIX.size - 8 + len(body)
+    return _PREFIX.pack(_SKIPPABLE, size, MAGIC, kind, xxhash.xxh3_64_intdigest(body)) + body
+
+
+def json_frame(kind: bytes, value: Any) -> bytes:
+    return skippable(kind, json.dumps(value, separators=(",", ":"), allow_nan=False).encode())
+
+
+def trailer_frame(offset: int, size: int) -> bytes:
+    return skippable(TRAILER, _TRAILER.pack(offset, size))
+
+
+def parse_skippable(data: bytes, kind: bytes, path: str, offset: int) -> bytes:
+    """The body of a whole skippable frame; FormatError where it is not one of that kind."""
+    if len(data) < _PREFIX.size:
+        raise FormatError("frame is cut short", path=path, offset=offset)
+    magic, size, name, got, checksum = _PREFIX.unpack_from(data)
+    if magic != _SKIPPABLE or name != MAGIC or got != kind:
+        raise FormatError(f"no {kind.decode()} frame of a tracekit file", path=path, offset=offset)
+    body = data[_PREFIX.size :]
+    if size != len(data) - 8:
+        raise FormatError("frame is cut short", path=path, offset=offset)
+    if xxhash.xxh3_64_intdigest(body) != checksum:
+        raise FormatError(f"checksum of the {kind.decode()} frame is wrong", path=path, offset=offset)
+    return body
+
+
+def parse_json(data: bytes, kind: bytes, path: str, offset: int) -> Any:
+    body = parse_skippable(data, kind, path, offset)
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{kind.decode()} frame holds no JSON: {e}", path=path, offset=offset) from None
+
+
+def parse_trailer(data: bytes, path: str, offset: int) -> tuple[int, int]:
+    body = parse_skippable(data, TRAILER, path, offset)
+    if len(body) != _TRAILER.size:
+        raise FormatError("trailer of a wrong size", path=path, offset=offset)
+    index_offset, index_size = _TRAILER.unpack(body)
+    return int(index_offset), int(index_size)
+
+
+def read_head(f: BinaryIO, path: str) -> Any:
+    """The JSON of the head frame, at the beginning of a file."""
+    prefix = f.read(_PREFIX.size)
+    if len(prefix) < _PREFIX.size or _PREFIX.unpack(prefix)[0] != _SKIPPABLE or prefix[8:16] != MAGIC:
+        raise FormatError("not a tracekit file", path=path, offset=0)
+    size = _PREFIX.unpack(prefix)[1] + 8 - _PREFIX.size
+    if not 0 <= size <= MAX_JSON:
+        raise FormatError("head frame of an impossible size", path=path, offset=0)
+    return parse_json(prefix + f.read(size), HEAD, path, 0)
+
+
+class Compressor:
+    """zstd frames with content size and checksum."""
+
+    def __init__(self, level: int) -> None:
+        self._zstd = zstandard.ZstdCompressor(
+            level=level, write_checksum=True, write_content_size=True
+        )
+
+    def __call__(self, data: bytes) -> bytes:
+        return self._zstd.compress(data)
+
+
+def decompress(frame: bytes, size: int, path: str, offset: int) -> bytes:
+    """The content of one zstd frame, which must be ``size`` bytes; checks the frame's checksum."""
+    try:
+        header = zstandard.get_frame_parameters(frame)
+        if header.content_size != size or not header.has_checksum:
+            raise FormatError("frame differs from the index", path=path, offset=offset)
+        return zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+    except zstandard.ZstdError as e:
+        raise FormatError(f"damaged frame: {e}", path=path, offset=offset) from None

@@ -1,0 +1,347 @@
+"""Reading a file: an index in memory, everything else on demand."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit import _core, features, schema
+from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.store import frames, statics
+from tracekit.store.chunk import Chunk
+
+Rows = slice | tuple[int, int] | None
+Array = npt.NDArray[Any]
+
+SUPPORTED = (1,)
+MAX_CHUNK_ROWS = 1 << 22
+_KEPT_CHUNKS = 8
+
+
+class TraceFile:
+    """A feats.zst, open for reading.
+
+    ``len(f)`` is its number of rows; ``f["pc"]``, ``f["addr"]``, … are whole columns (read-only arrays);
+    ``f.column(name, rows)`` a range of one.  Columns are those of schema.COLUMNS, schema.BITS (bool) and
+    schema.STATIC_COLUMNS.  Safe in several processes: it holds no position in the file and opens it anew
+    when it is sent to a spawned process; each thread should open its own.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = str(path)
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY)
+        except OSError as e:
+            raise TracekitError(f"cannot open: {e.strerror}", path=self.path) from None
+        self._cache: OrderedDict[int, Chunk] = OrderedDict()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        self.size = os.fstat(self._fd).st_size
+        with Path(self.path).open("rb") as f:
+            self.head: dict[str, Any] = frames.read_head(f, self.path)
+        if not isinstance(self.head, dict) or self.head.get("format") not in SUPPORTED:
+            raise FormatError(
+                f"format {self.head.get('format') if isinstance(self.head, dict) else '?'} is newer "
+                f"than this tracekit, which reads {', '.join(map(str, SUPPORTED))}",
+                path=self.path,
+                hint="update tracekit",
+            )
+        at = self.size - frames.TRAILER_SIZE
+        if at < 0:
+            raise FormatError("file is cut short", path=self.path, hint="extract it again")
+        try:
+            offset, size = frames.parse_trailer(self._pread(at, frames.TRAILER_SIZE), self.path, at)
+        except FormatError:
+            raise FormatError(
+                "file is cut short: no trailer at its end", path=self.path, hint="extract it again"
+            ) from None
+        if offset + size != at or size > frames.MAX_JSON:
+            raise FormatError("trailer does not point at the index", path=self.path, offset=at)
+        self.index: dict[str, Any] = frames.parse_json(
+            self._pread(offset, size), frames.INDEX, self.path, offset
+        )
+        self._index_offset = offset
+        try:
+            self._check_index()
+        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            raise FormatError(f"index is not as the format says: {e!r}", path=self.path) from None
+
+    def _check_index(self) -> None:
+        index, first = self.index, 0
+        self._line_bits = int(index["options"]["line_bits"])
+        if not 0 <= self._line_bits < 64:
+            raise ValueError("line_bits")
+        self._chunks: list[dict[str, Any]] = index["chunks"]
+        for c in self._chunks:
+            if int(c["first"]) != first or not 0 < int(c["rows"]) <= MAX_CHUNK_ROWS:
+                raise ValueError("rows of a chunk")
+            if int(c["tick_unit"]) < 1 or int(c["retired_before"]) < 0:
+                raise ValueError("ticks of a chunk")
+            for name, place in c["streams"].items():
+                self._check_place(name, place, 40 * int(c["rows"]) + 64)
+            first += int(c["rows"])
+        if first != int(index["rows"]):
+            raise ValueError("number of rows")
+        self._starts = np.array([c["first"] for c in self._chunks] + [first], np.int64)
+        s = index["statics"]
+        if not 0 <= int(s["count"]) <= 1 << 28:
+            raise ValueError("number of static instructions")
+        for name, place in s["streams"].items():
+            self._check_place(name, place, 1 << 32)
+        self.timed = any(c["timed"] for c in self._chunks)
+
+    def _check_place(self, name: str, place: list[int], limit: int) -> None:
+        offset, size, raw = (int(x) for x in place)
+        if offset < 0 or size < 0 or offset + size > self._index_offset or not 0 <= raw <= limit:
+            raise ValueError(f"place of {name}")
+
+    # ---- raw access
+
+    def _pread(self, offset: int, size: int) -> bytes:
+        parts = []
+        while size > 0:
+            part = os.pread(self._fd, size, offset)
+            if not part:
+                raise FormatError("file is cut short", path=self.path, offset=offset)
+            parts.append(part)
+            offset, size = offset + len(part), size - len(part)
+        return b"".join(parts)
+
+    def _stream(self, place: list[int]) -> bytes:
+        offset, size, raw = place
+        return frames.decompress(self._pread(offset, size), raw, self.path, offset)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> TraceFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+    def __reduce__(self) -> tuple[type[TraceFile], tuple[str]]:
+        return TraceFile, (self.path,)
+
+    # ---- rows
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @property
+    def statics(self) -> statics.StaticTable:
+        """The static table."""
+        if "_statics" not in self.__dict__:
+            s = self.index["statics"]
+
+            def read(name: str) -> bytes:
+                if name not in s["streams"]:
+                    raise FormatError(f"static column {name} is missing", path=self.path)
+                return self._stream(s["streams"][name])
+
+            self._statics = statics.decode(read, int(s["count"]), s["op_names"], self.path)
+        return self._statics
+
+    @property
+    def _hot(self) -> _core.HotTable:
+        if "_hot_table" not in self.__dict__:
+            t = self.statics
+            self._hot_table = _core.HotTable(t.pc, t.upc, t.hot_bits, t.fall)
+        return self._hot_table
+
+    def chunk(self, number: int) -> Chunk:
+        """One chunk; the last few stay decoded."""
+        if number in self._cache:
+            self._cache.move_to_end(number)
+            return self._cache[number]
+        meta = self._chunks[number]
+        streams = meta["streams"]
+        c = Chunk(meta, lambda name: self._stream(streams[name]), self._hot, self._line_bits, self.path)
+        self._cache[number] = c
+        while len(self._cache) > _KEPT_CHUNKS:
+            self._cache.popitem(last=False)
+        return c
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are; a chunk is what is decoded at once."""
+        return len(self._chunks)
+
+    def range(self, rows: Rows) -> tuple[int, int]:
+        """``rows`` as (begin, end); UsageError where it is no range of this file."""
+        n = len(self)
+        if rows is None:
+            return 0, n
+        if isinstance(rows, slice):
+            begin, end, step = rows.indices(n)
+            if step != 1:
+                raise UsageError("rows: a range without a step", path=self.path)
+            return begin, max(begin, end)
+        begin, end = rows
+        if not 0 <= begin <= end <= n:
+            raise UsageError(f"rows {begin}:{end} are not within 0:{n}", path=self.path)
+        return begin, end
+
+    def parts(self, rows: Rows = None) -> Iterator[tuple[Chunk, int, int]]:
+        """(chunk, begin, end) of each part of ``rows``, begin and end counted within the chunk."""
+        begin, end = self.range(rows)
+        if begin == end:
+            return
+        k = int(np.searchsorted(self._starts, begin, "right")) - 1
+        while begin < end:
+            first, last = int(self._starts[k]), int(self._starts[k + 1])
+            upto = min(end, last)
+            yield self.chunk(k), begin - first, upto - first
+            begin, k = upto, k + 1
+
+    def _gather(self, rows: Rows, dtype: Any, get: Any) -> Array:
+        begin, end = self.range(rows)
+        out = np.empty(end - begin, dtype)
+        at = 0
+        for chunk, a, b in self.parts((begin, end)):
+            out[at : at + b - a] = get(chunk)[a:b]
+            at += b - a
+        out.flags.writeable = False
+        return out
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every name that ``f[name]`` knows."""
+        return (*schema.COLUMNS, *schema.BITS, *schema.STATIC_COLUMNS)
+
+    def column(self, name: str, rows: Rows = None) -> Array:
+        """A column, or a range of rows of it: a read-only array of one value a row.
+
+        Stage ticks of a file without timing are an error, not zeros.
+        """
+        if name in schema.COLUMNS:
+            spec = schema.COLUMNS[name]
+            if spec.domain == "timed":
+                self._need_timing(name)
+            return self._gather(rows, spec.dtype, lambda c: c.column(name))
+        if name in schema.BITS:
+            mask = schema.BITS[name][0]
+            return self._gather(rows, bool, lambda c: (c.column("bits") & mask) != 0)
+        if name in schema.STATIC_COLUMNS:
+            values = self.statics.arrays[name]
+            return self._gather(rows, values.dtype, lambda c: values[c.column("static_id")])
+        raise KeyError(f"{self.path}: no column {name!r}; there are {', '.join(self.columns)}")
+
+    def __getitem__(self, name: str) -> Array:
+        return self.column(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def _need_timing(self, what: str) -> None:
+        if not self.timed:
+            raise TracekitError(
+                f"{what}: the trace had no O3PipeView lines, so there is no timing", path=self.path
+            )
+
+    # ---- what models need
+
+    def features(
+        self,
+        name: str = "perfvec",
+        rows: Rows = None,
+        *,
+        out: npt.NDArray[np.float32] | None = None,
+        entropy: Literal["bits", "linear"] = "bits",
+    ) -> npt.NDArray[np.float32]:
+        """A feature set (features.md): float32, rows x columns; ``out`` is filled where given.
+
+        ``entropy``: of p_local and p_global, in bits or as 2·min(p, 1 − p).
+        """
+        spec = features.get(name)
+        begin, end = self.range(rows)
+        shape = (end - begin, len(spec.columns))
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+            raise UsageError(f"out: a contiguous float32 array of shape {shape} is needed")
+        plan = self._plans().get((name, spec.version, entropy))
+        if plan is None:
+            plan = features.Plan(spec, self.statics, entropy)
+            self._plans()[(name, spec.version, entropy)] = plan
+        at = 0
+        for chunk, a, b in self.parts((begin, end)):
+            plan.fill(chunk, a, b, out[at : at + b - a])
+            at += b - a
+        return out
+
+    def _plans(self) -> dict[tuple[str, int, str], features.Plan]:
+        plans: dict[tuple[str, int, str], features.Plan] = self.__dict__.setdefault("_plan_cache", {})
+        return plans
+
+    def targets(self, unit: Literal["cycles", "ticks"] = "cycles", rows: Rows = None) -> Array:
+        """Incremental latencies, one value a row: int64 ticks (ps), or float64 cycles of the clock.
+
+        Their sum over a window is the window's time.  Trapped and untimed rows are 0 and the next row
+        takes the rest; so is the first timed row, at whose retirement the clock starts.
+        """
+        self._need_timing("targets")
+        if unit not in ("cycles", "ticks"):
+            raise UsageError(f"targets: 'cycles' or 'ticks', not {unit!r}")
+        ticks = self._gather(rows, np.int64, lambda c: c.incremental_ticks())
+        if unit == "ticks":
+            return ticks
+        cycles = ticks / self.clock_ps
+        cycles.flags.writeable = False
+        return cycles
+
+    @property
+    def clock_ps(self) -> int:
+        """The CPU's clock period in ticks: as given at extraction, else the divisor of all stage ticks."""
+        self._need_timing("clock")
+        given = self.index["options"].get("clock_ps")
+        if given:
+            return int(given)
+        units = [int(c["tick_unit"]) for c in self._chunks if c["timed"]]
+        return int(np.gcd.reduce(np.array(units, np.int64)))
+
+    def windows(
+        self,
+        name: str = "perfvec",
+        length: int = 256,
+        *,
+        target: Literal["cycles", "ticks"] | None = None,
+        shuffle: int | None = None,
+        stride: int | None = None,
+    ) -> Iterator[Any]:
+        """Windows of ``length`` rows for training: float32 (length x columns), or (window, targets).
+
+        In order, or, with ``shuffle`` as a seed, chunks in random order and the windows of each chunk in
+        random order: a chunk is decoded once.  Windows do not cross chunks.  ``stride`` rows from one
+        window to the next, ``length`` unless given.
+        """
+        if length < 1 or (stride is not None and stride < 1):
+            raise UsageError("windows: length and stride are at least 1")
+        step = stride or length
+        random = np.random.default_rng(shuffle) if shuffle is not None else None
+        order = np.arange(self.chunks) if random is None else random.permutation(self.chunks)
+        for k in order.tolist():
+            begin, end = int(self._starts[k]), int(self._starts[k + 1])
+            x = self.features(name, (begin, end))
+            y = self.targets(target, (begin, end)) if target else None
+            at = np.arange(0, end - begin - length + 1, step)
+            for i in (at if random is None else random.permutation(at)).tolist():
+                w = x[i : i + length]
+                yield w if y is None else (w, y[i : i + length])
