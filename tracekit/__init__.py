@@ -12,14 +12,14 @@ from tracekit._version import __version__
 
 if TYPE_CHECKING:
     from tracekit.errors import FormatError, TracekitError, UsageError
-    from tracekit.extract import extract
+    from tracekit.extraction import extract
     from tracekit.features import Feature, FeatureSet
     from tracekit.features import register as register_feature_set
     from tracekit.store.reader import TraceFile
     from tracekit.store.reader import TraceFile as open
 
 _LAZY = {
-    "extract": ("tracekit.extract", "extract"),
+    "extract": ("tracekit.extraction", "extract"),
     "open": ("tracekit.store.reader", "TraceFile"),
     "TraceFile": ("tracekit.store.reader", "TraceFile"),
     "Feature": ("tracekit.features", "Feature"),
