@@ -1,0 +1,106 @@
+"""``tracekit extract``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import TracekitError, UsageError
+from tracekit.extraction import CHUNK_ROWS, Result, extract, warn
+from tracekit.io.source import STDIN
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    p = sub.add_parser("extract", help=help_text, description=__doc__)
+    p.add_argument("input", nargs="+", help="trace, plain or .gz .zst .xz; - = standard input")
+    p.add_argument("-o", "--output", required=True, help="file; for several inputs, a folder (ends in /)")
+    p.add_argument("--level", choices=("micro", "macro"), default="micro", help="a row is a micro-op or an instruction")
+    p.add_argument("--cpu", help="keep this CPU only; else each gets a file")
+    p.add_argument("--start", type=int, default=0, metavar="N", help="rows to leave out (they warm up the features)")
+    p.add_argument("--count", type=int, metavar="N", help="rows to keep")
+    p.add_argument("--binary", metavar="ELF", help="the traced program: its machine code is decoded")
+    p.add_argument("--history", type=int, default=8, help="outcomes in a branch history (8)")
+    p.add_argument("--line-bytes", type=int, default=64, help="cache line (64)")
+    p.add_argument("--clock-ps", type=int, help="the CPU's clock period; else found from the ticks")
+    p.add_argument("--chunk-rows", type=int, default=CHUNK_ROWS, help=f"rows a chunk ({CHUNK_ROWS})")
+    p.add_argument("--force", action="store_true", help="replace existing output")
+    p.add_argument("--strict", action="store_true", help="damage is fatal")
+    p.add_argument("--sha256", action="store_true", help="hash the input with SHA-256, too")
+    p.add_argument("--jobs", type=int, default=1, help="inputs at a time")
+    p.add_argument("--quiet", action="store_true", help="no progress, no summary")
+    p.add_argument("--json", action="store_true", help="the summary as JSON on standard output")
+    p.set_defaults(func=run)
+
+
+_OPTIONS = (
+    *("level", "cpu", "start", "count", "binary", "history", "line_bytes"),
+    *("clock_ps", "chunk_rows", "force", "strict", "sha256"),
+)
+
+
+def _output_of(path: str, folder: Path) -> Path:
+    name = Path(path).name if path != STDIN else "stdin"
+    for suffix in (".gz", ".zst", ".xz"):
+        name = name.removesuffix(suffix)
+    for suffix in (".out", ".txt"):
+        name = name.removesuffix(suffix)
+    return folder / f"{name}.feats.zst"
+
+
+def _one(job: tuple[str, str, bool, dict[str, Any]]) -> Result | TracekitError:
+    path, output, quiet, options = job
+    try:
+        return extract(path, output, quiet=quiet, **options)
+    except TracekitError as e:
+        return e
+
+
+def run(args: argparse.Namespace) -> int:
+    options = {k: getattr(args, k) for k in _OPTIONS}
+    several = len(args.input) > 1 or args.output.endswith("/") or Path(args.output).is_dir()
+    if args.jobs < 1:
+        raise UsageError("--jobs: at least 1")
+    if not several:
+        result = extract(args.input[0], args.output, quiet=args.quiet, **options)
+        _report(args, [result])
+        return 0
+    folder = Path(args.output)
+    if len(args.input) > 1 and folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; several inputs need a folder")
+    outputs = [_output_of(p, folder) for p in args.input]
+    if len(set(outputs)) != len(outputs):
+        raise UsageError("two inputs would have the same output name")
+    folder.mkdir(parents=True, exist_ok=True)
+    quiet = args.quiet or args.jobs > 1
+    work = [(p, str(o), quiet, options) for p, o in zip(args.input, outputs, strict=True)]
+    if args.jobs == 1:
+        done = [_one(w) for w in work]
+    else:
+        with multiprocessing.get_context("spawn").Pool(min(args.jobs, len(work))) as pool:
+            done = pool.map(_one, work, chunksize=1)
+    results = [d for d in done if isinstance(d, Result)]
+    _report(args, results)
+    for d in done:
+        if isinstance(d, TracekitError):
+            sys.stderr.write(f"tracekit: {d}\n")
+    return 0 if len(results) == len(done) else 1
+
+
+def _report(args: argparse.Namespace, results: list[Result]) -> None:
+    if args.json:
+        print(json.dumps([asdict(r) for r in results], indent=1))
+    if args.quiet:
+        return
+    for r in results:
+        warn(r)
+        for o in r.outputs:
+            cpu = f" ({o.cpu})" if len(r.outputs) > 1 else ""
+            sys.stderr.write(
+                f"{o.path}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes ({o.bytes / o.rows:.2f} a row), "
+                f"{r.stats.get('squashed', 0):,} squashed\n"
+            )

@@ -1,0 +1,59 @@
+"""The numbers that ``tracekit info`` shows; its keys are stable (docs/json.md)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from tracekit import schema
+from tracekit.store.reader import TraceFile
+
+
+def summary(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Everything about a file that needs no decoding of its rows, but for the total time."""
+    with TraceFile(path) as f:
+        index, t, rows = f.index, f.statics, len(f)
+        bits = dict(zip(range(8), index["bits"], strict=True))
+        column_bytes: dict[str, int] = {}
+        for c in index["chunks"]:
+            for name, (_, size, _) in c["streams"].items():
+                column_bytes[name] = column_bytes.get(name, 0) + size
+        column_bytes["statics"] = sum(size for _, size, _ in index["statics"]["streams"].values())
+        mix: dict[str, int] = {}
+        for i in np.argsort(-t.count.astype(np.int64)).tolist():
+            name = t.op_name(i)
+            mix[name] = mix.get(name, 0) + int(t.count[i])
+        out: dict[str, Any] = {
+            "path": f.path,
+            "format": f.head["format"],
+            "tracekit": f.head["tracekit"],
+            "rows": rows,
+            "level": index["level"],
+            "arch": index["arch"],
+            "cpu": index["cpu"],
+            "static_instructions": len(t),
+            "bytes": f.size,
+            "bytes_per_row": f.size / rows if rows else 0.0,
+            "timed": f.timed,
+            "squashed": int(index["source"].get("squashed", 0)),
+            "trapped": bits[2],
+            "trapped_unknown": bool(f.timed and not index["source"].get("exec_lines", 1)),
+            "untimed": bits[3] if f.timed else rows,
+            "taken": bits[1],
+            "memory_accesses": bits[0],
+            "anomalies": index["anomalies"],
+            "mix": {k: v / rows for k, v in sorted(mix.items(), key=lambda kv: -kv[1])},
+            "flags": {n: int(t.count[t.has(n)].sum()) for n in schema.FLAGS if t.has(n).any()},
+            "column_bytes": column_bytes,
+            "input": index["input"],
+            "source": index["source"],
+            "options": index["options"],
+            "binary": index.get("binary"),
+        }
+        if f.timed:
+            ticks = int(f.targets("ticks").sum())
+            cycles = ticks / f.clock_ps
+            out |= {"ticks": ticks, "clock_ps": f.clock_ps, "cycles": cycles, "cpi": cycles / rows}
+        return out

@@ -1,0 +1,75 @@
+"""Checks of a whole file: checksums by reading it, then what must hold between its columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracekit import schema
+from tracekit.errors import TracekitError
+from tracekit.store.chunk import Chunk
+from tracekit.store.reader import TraceFile
+
+
+def verify(path: str | os.PathLike[str]) -> list[str]:
+    """What is wrong with a file, a line each; empty = nothing."""
+    try:
+        with TraceFile(path) as f:
+            return list(_problems(f))
+    except TracekitError as e:
+        return [str(e)]
+
+
+def _problems(f: TraceFile) -> Iterator[str]:
+    t = f.statics
+    counts = np.zeros(len(t), np.int64)
+    bits = np.zeros(8, np.int64)
+    conditional = t.has("IsCondControl")
+    for number in range(f.chunks):
+        try:
+            c = f.chunk(number)
+            ids = c.column("static_id")
+            counts += np.bincount(ids, minlength=len(t))
+            b = c.column("bits")
+            bits += np.array([int((b >> k & 1).sum()) for k in range(8)], np.int64)
+            for problem in _chunk_problems(c, conditional[ids]):
+                yield f"{f.path}: rows {c.first} to {c.first + c.rows - 1}: {problem}"
+        except TracekitError as e:
+            yield str(e)
+    if not np.array_equal(counts, t.count.astype(np.int64)):
+        yield f"{f.path}: executions of the static instructions do not add up"
+    if bits.tolist() != list(f.index["bits"]):
+        yield f"{f.path}: counts of faults, branches or accesses do not add up"
+
+
+def _chunk_problems(c: Chunk, conditional: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[str]:
+    for name in schema.COLUMNS:
+        if schema.COLUMNS[name].domain != "timed" or c.timed:
+            c.column(name)
+    memory = (c.column("bits") & schema.BITS["is_mem"][0]) != 0
+    fetch = c.column("fetch_distance")
+    if fetch.size and int(fetch.min()) < 1:
+        yield "a fetch distance below 1"
+    for name, spec in schema.COLUMNS.items():
+        values = c.column(name) if spec.domain in ("memory", "branch") else None
+        if values is None:
+            continue
+        inside = memory if spec.domain == "memory" else conditional
+        if np.any(values[~inside]):
+            yield f"{name} on rows that have none"
+        if name.endswith("distance") and np.any(values[inside] < 1):
+            yield f"{name} below 1"
+    both = c.column("data_distance")
+    for name in ("load_distance", "store_distance"):
+        # A line is in the joint stack whenever it is in one of the two, and no deeper there by itself.
+        if np.any((both == schema.FAR) & (c.column(name) != schema.FAR) & memory):
+            yield f"{name} of a line that no access touched before"
+    if c.timed:
+        untimed = (c.column("bits") & schema.BITS["untimed"][0]) != 0
+        fault = (c.column("bits") & schema.BITS["fault"][0]) != 0
+        if np.any((c.column("retire") != 0) & untimed):
+            yield "a retire tick on an untimed row"
+        if np.any((c.column("retire") == 0) & ~untimed & ~fault):
+            yield "no retire tick on a row that retired"
