@@ -296,6 +296,11 @@ CMPXCHG16B_M : stsplit   t2, t3, DS:[t1] | MemWrite | Integer Store Microop | 9 
 MOVSS_M_XMM : stfp   %xmm0_low, DS:[rax] | FloatMemWrite | Integer Floating Store Microop | 0 | v0 i0 > | 4 | 0
 MOVQ_MMX_M : ldfp   %mmx3, DS:[rax] | FloatMemRead | Integer Floating Load Microop | 0 | i0 > f11 | 8 | 0
 FADD1_R : addfp   %st(0), %st(0), %st(3) | FloatAdd | Floating Microop | 0 | f0 f3 > f0 | 0 | 0
+DIV_R : div2   t1, rax, t1 | IntDiv | Integer Microop | 6 | i0 i17 i34 i35 i36 > i17 i34 i35 cc | 0 | 0
+DIV_R : br   0x3 | IntAlu | Control DirectControl CondControl Microop | 7 | cc > | 0 | 1
+BSF_R_R : srli   t3, t1, 0x20 | IntAlu | Integer Microop | 6 | i17 > i19 cc | 0 | 0
+BSF_R_R : mov   eax, eax, t4d | IntAlu | Integer Microop | 8 | i0 i20 cc > i0 | 0 | 0
+BSF_R_R : mov   t1, t1, t0 | IntAlu | Integer Microop | 0 | > i17 | 0 | 0
 """  # noqa: E501
 
 RISCV = """

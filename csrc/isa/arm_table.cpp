@@ -310,7 +310,8 @@ constexpr std::array vector_ops = {
 }  // namespace
 
 OpClass arm_vector_op(std::string_view mnemonic, OpClass scalar) {
-  const VectorOp* v = find_entry(vector_ops, mnemonic);
+  static const NameIndex<VectorOp> index(vector_ops);
+  const VectorOp* v = index.find(mnemonic);
   return v ? v->op : scalar;
 }
 
@@ -326,17 +327,18 @@ bool arm_mixes(std::string_view mnemonic, bool scalar, unsigned immediates) {
 bool sve_names_predicate(std::string_view mnemonic) { return in_list(sve_predicates, mnemonic); }
 
 ArmTraits arm_traits(std::string_view mnemonic, ArmSpace space) {
-  ArmTraits atomic;
-  if (atomic_traits(mnemonic, atomic)) return atomic;
+  static const NameIndex<Entry> general_index(general), vector_index(vectors), sve_index(sve);
   if (space == ArmSpace::sve) {
-    if (const Entry* e = find_entry(sve, mnemonic)) return made(*e);
+    if (const Entry* e = sve_index.find(mnemonic)) return made(*e);
     return ArmTraits{OpClass::SimdAlu, IsVector, 0, 0, true};  // most of SVE, in gem5's eyes
   }
-  const Entry* g = find_entry(general, mnemonic);
-  const Entry* v = find_entry(vectors, mnemonic);
+  const Entry* g = general_index.find(mnemonic);
+  const Entry* v = vector_index.find(mnemonic);
   if (g && v) return made(space == ArmSpace::vector && !(g->flags & (IsLoad | IsStore)) ? *v : *g);
   if (g) return made(*g);
   if (v) return made(*v);
+  ArmTraits atomic;
+  if (atomic_traits(mnemonic, atomic)) return atomic;
   if (space == ArmSpace::vector) return ArmTraits{OpClass::SimdMisc, IsVector};
   return {};
 }

@@ -131,8 +131,8 @@ constexpr std::array table = {
 }  // namespace
 
 RiscvTraits riscv_traits(std::string_view mnemonic) {
-  if (const Entry* e = find_entry(table, mnemonic))
-    return RiscvTraits{e->op, e->flags, e->shape, e->size};
+  static const NameIndex<Entry> index(table);
+  if (const Entry* e = index.find(mnemonic)) return RiscvTraits{e->op, e->flags, e->shape, e->size};
   return {};
 }
 

@@ -96,18 +96,51 @@ constexpr std::array table = {
     Entry{"pop87", X86Form::none, OpClass::IntAlu, 0},
 };
 
-// Macros whose every arithmetic micro-op of these names writes the condition codes.
-constexpr std::string_view arithmetic =
-    "add addi adc adci sub subi sbb sbbi and andi or ori xor xori sll slli srl srli sra srai rol "
-    "roli ror rori rcl rcli rcr rcri sld sldi srd srdi mul1s mul1si mul1u mul1ui";
-constexpr std::string_view writing_macros =
-    "ADC ADD AND CMP CMPXCHG DEC IMUL INC JRCXZ LOOP LOOPE LOOPNE MUL NEG OR RCL RCR ROL ROR SAL "
-    "SAR SBB SHLD SHR SHRD SUB TEST XADD XOR";
+// How a micro-op meets the condition codes, when its macro is no irregular one.
+enum class Meets : std::uint8_t {
+  writes,
+  reads,
+  branch,    // reads if it is conditional
+  moves,     // reads in a conditional macro
+  carries,   // reads, and writes in an arithmetic macro
+  computes,  // writes in an arithmetic macro
+  tests_bit,
+};
+struct Meeting {
+  std::string_view names;
+  Meets meets;
+};
+constexpr std::array meetings = {
+    Meeting{"mcmpf2rf compfp wruflags wruflagsi wrflags wrflagsi", Meets::writes},
+    Meeting{"ruflags rflags ruflag rflag", Meets::reads},
+    Meeting{"wrip wripi br", Meets::branch},
+    Meeting{"mov movi", Meets::moves},
+    Meeting{"adc adci sbb sbbi rcl rcli rcr rcri", Meets::carries},
+    Meeting{
+        "add addi sub subi and andi or ori xor xori sll slli srl srli sra srai rol roli ror rori "
+        "sld sldi srd srdi mul1s mul1si mul1u mul1ui",
+        Meets::computes},
+    Meeting{"sext sexti", Meets::tests_bit},
+};
+
+enum class Family : std::uint8_t { arithmetic, conditional, bit_test };
+struct MacroFamily {
+  std::string_view names;  // the macro's name up to the first underscore
+  Family family;
+};
+constexpr std::array families = {
+    MacroFamily{"CMPXCHG", Family::arithmetic},  // its moves are conditional, too
+    MacroFamily{"ADC ADD AND CMP DEC IMUL INC JRCXZ LOOP LOOPE LOOPNE MUL NEG OR RCL RCR ROL ROR "
+                "SAL SAR SBB SHLD SHR SHRD SUB TEST XADD XOR",
+                Family::arithmetic},
+    MacroFamily{"CMOV* SET*", Family::conditional},
+    MacroFamily{"BT BTC BTR BTS", Family::bit_test},
+};
 
 // Macros that use the codes inside: a bit for each micro-op that writes or reads them, from their
 // microcode.
 struct Irregular {
-  std::string_view macro;
+  std::string_view names;
   std::uint64_t writes, reads;
 };
 constexpr std::array irregular = {
@@ -157,35 +190,51 @@ constexpr std::array irregular = {
 
 bool bit(std::uint64_t mask, unsigned at) { return at < 64 && (mask >> at & 1); }
 
+const Irregular* find_irregular(std::string_view macro) {
+  static const NameIndex<Irregular> index(irregular);
+  return index.find(macro);
+}
+
 }  // namespace
 
 X86Traits x86_traits(std::string_view uop) {
-  if (const Entry* e = find_entry(table, uop))
-    return X86Traits{e->form, e->op, e->flags, e->hidden, true};
+  static const NameIndex<Entry> index(table);
+  if (const Entry* e = index.find(uop)) return X86Traits{e->form, e->op, e->flags, e->hidden, true};
   return {};
 }
 
 bool x86_plain_branch(std::string_view macro, unsigned upc) {
-  for (const Irregular& i : irregular)
-    if (i.macro == macro) return !bit(i.reads, upc);
-  return false;
+  const Irregular* i = find_irregular(macro);
+  return i && !bit(i->reads, upc);
 }
 
 X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsigned upc,
                              Flags flags) {
-  if (uop == "mcmpf2rf" || uop == "compfp") return {false, true};
-  if (in_list("wruflags wruflagsi wrflags wrflagsi", uop)) return {false, true};
-  if (in_list("ruflags rflags ruflag rflag", uop)) return {true, false};
-  if (in_list("wrip wripi br", uop)) return {(flags & IsCondControl) != 0, false};
-  for (const Irregular& i : irregular)
-    if (i.macro == macro) return {bit(i.reads, upc), bit(i.writes, upc)};
-  const std::string_view family = macro.substr(0, std::min(macro.find('_'), macro.size()));
-  if (uop == "mov" || uop == "movi")
-    return {in_list("CMOV* SET* CMPXCHG", family) && family != "SETSSBSY", false};
-  const bool carries = in_list("adc adci sbb sbbi rcl rcli rcr rcri", uop);
-  if (in_list(arithmetic, uop)) return {carries, in_list(writing_macros, family)};
-  if (uop == "sext" || uop == "sexti") return {false, in_list("BT BTC BTR BTS", family)};
-  if (uop == "popcnt") return {false, false};
+  static const NameIndex<Meeting> meeting_index(meetings);
+  static const NameIndex<MacroFamily> family_index(families);
+  const Meeting* meeting = meeting_index.find(uop);
+  if (meeting && meeting->meets == Meets::branch) return {(flags & IsCondControl) != 0, false};
+  if (const Irregular* i = find_irregular(macro)) return {bit(i->reads, upc), bit(i->writes, upc)};
+  if (!meeting) return {};
+  const std::string_view name = macro.substr(0, std::min(macro.find('_'), macro.size()));
+  const MacroFamily* found = family_index.find(name);
+  const auto is = [&](Family f) { return found && found->family == f; };
+  switch (meeting->meets) {
+    case Meets::writes:
+      return {false, true};
+    case Meets::reads:
+      return {true, false};
+    case Meets::moves:
+      return {is(Family::conditional) || name == "CMPXCHG", false};
+    case Meets::carries:
+      return {true, is(Family::arithmetic)};
+    case Meets::computes:
+      return {false, is(Family::arithmetic)};
+    case Meets::tests_bit:
+      return {false, is(Family::bit_test)};
+    case Meets::branch:
+      break;
+  }
   return {};
 }
 
