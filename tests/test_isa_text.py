@@ -439,6 +439,15 @@ def test_inference_from_the_mnemonic(golden: Golden) -> None:
     assert got["branch"] == branch
 
 
+def test_what_the_trace_printed_stands() -> None:
+    op_only = _core.decode_text("arm", "add   w0, w1, w2", "SimdAdd", infer_flags=True)
+    assert (op_only["op"], op_only["flags"]) == ("SimdAdd", ["IsVector"])
+    assert op_only["src"] == [(2, 1), (2, 2)] and op_only["dst"] == [(2, 0)]
+    flags_only = _core.decode_text("arm", "str   x0, [x1]", None, ["IsVector", "IsStore"])
+    assert (flags_only["op"], flags_only["src"]) == ("MemWrite", [(2, 0), (0, 1)])
+    assert sorted(flags_only["flags"]) == ["IsStore", "IsVector"]
+
+
 @pytest.mark.parametrize(
     ("raw", "arch"),
     [

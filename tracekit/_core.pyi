@@ -31,4 +31,5 @@ def decode_text(
     flags: list[str] = ...,
     pc: int = 0,
     upc: int = 0,
+    infer_flags: bool = False,
 ) -> DecodedText: ...

@@ -37,12 +37,12 @@ const char* arch_name(Arch arch) {
 
 py::dict decode(const std::string& arch, const std::string& disassembly,
                 const std::optional<std::string>& op, const std::vector<std::string>& flags,
-                std::uint64_t pc, std::uint16_t upc) {
+                std::uint64_t pc, std::uint16_t upc, bool infer_flags) {
   StaticInst inst;
   inst.disassembly = disassembly;
   inst.pc = pc;
   inst.upc = upc;
-  inst.inferred = !op;
+  inst.inferred = !op || infer_flags;
   if (op) inst.op = op_class_from(*op).value_or(OpClass::Other);
   for (const std::string& f : flags) inst.flags |= flag_from(f).value_or(0);
   decode_text(arch_from(arch), inst);
@@ -71,7 +71,7 @@ void register_isa(py::module_& m) {
       py::arg("raw"));
   m.def("decode_text", &decode, py::arg("arch"), py::arg("disassembly"), py::arg("op") = py::none(),
         py::arg("flags") = std::vector<std::string>{}, py::arg("pc") = 0, py::arg("upc") = 0,
-        "One line of disassembly as the extractor understands it.");
+        py::arg("infer_flags") = false, "One line of disassembly as the extractor understands it.");
 }
 
 }  // namespace tracekit

@@ -30,7 +30,9 @@ Arch detect_arch(std::string_view raw) {
   return Arch::unknown;
 }
 
-void decode_text(Arch arch, StaticInst& inst) {
+namespace {
+
+void decode_once(Arch arch, StaticInst& inst) {
   inst.src.clear();
   inst.dst.clear();
   inst.access_size = 0;
@@ -45,7 +47,37 @@ void decode_text(Arch arch, StaticInst& inst) {
       isa::decode_riscv(inst);
       break;
     case Arch::unknown:
+      // The first line of a trace may be a bare nop, before anything tells the instruction set.
+      if (inst.inferred && inst.disassembly == "nop") {
+        inst.op = OpClass::IntAlu;
+        inst.flags = flag::IsNop;
+      }
       break;
+  }
+}
+
+bool is_vector_class(OpClass op) {
+  const std::string_view name = op_class_names[static_cast<std::size_t>(op)];
+  return name.starts_with("Simd") || (name.starts_with("Float") && !name.starts_with("FloatMem"));
+}
+
+}  // namespace
+
+void decode_text(Arch arch, StaticInst& inst) {
+  const OpClass op = inst.op;
+  const Flags flags = inst.flags;
+  const bool inferred = inst.inferred;
+  decode_once(arch, inst);
+  if (inferred && (op != OpClass::No_OpClass || flags)) {
+    // The trace printed one of the two: it stands, and tells more about the operands.
+    if (op != OpClass::No_OpClass) inst.op = op;
+    if (flags)
+      inst.flags = flags;
+    else if (arch == Arch::arm && is_vector_class(op) && !inst.has(flag::IsVector))
+      inst.flags = (inst.flags & ~flag::IsInteger) | flag::IsVector;
+    inst.inferred = false;
+    decode_once(arch, inst);
+    inst.inferred = true;
   }
   inst.branch = isa::branch_kind(inst.flags);
 }
