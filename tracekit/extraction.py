@@ -43,6 +43,8 @@ class Options:
     force: bool = False
     strict: bool = False
     sha256: bool = False
+    threads: Literal["separate", "interleaved"] = "separate"
+    isa: str | None = None
 
     def __post_init__(self) -> None:
         if self.level not in ("micro", "macro"):
@@ -135,7 +137,10 @@ class Extraction:
 
     def __init__(self, path: str | os.PathLike[str], output: str | os.PathLike[str], options: Options):
         self._o, self._output = options, Path(output)
-        self._input = Input(path, sha256=options.sha256)
+        from tracekit.streams.source import open_folder
+
+        self._folder = open_folder(path, options.threads)
+        self._input = self._folder or Input(path, sha256=options.sha256)
         self._streams: dict[int, _Stream] = {}
         self._source: Source | None = None
 
@@ -154,6 +159,14 @@ class Extraction:
             return self._finish()
 
     def _parsed(self) -> Iterator[list[tuple[int, str, Any]]]:
+        if self._folder is not None:
+            self._source = self._folder
+            self._check_level(self._folder)
+            for rows in self._folder.batches():
+                if self._o.strict:
+                    self._check_strict(self._folder)
+                yield [r for r in rows if len(r[2]) and self._o.cpu in (None, r[1])]
+            return
         blocks = overlap(lambda: self._input)
         try:
             head = b""
@@ -161,7 +174,8 @@ class Extraction:
                 head += block
                 if len(head) >= HEAD:
                     break
-            source = self._source = recognise(head, self._input.name)
+            source = self._source = recognise(head, self._input.name, self._o.isa)
+            self._check_level(source)
             source.feed(head)
             yield self._taken(source)
             for block in blocks:
@@ -171,6 +185,13 @@ class Extraction:
             yield self._taken(source)
         finally:
             blocks.close()  # type: ignore[attr-defined]
+
+    def _check_level(self, source: Any) -> None:
+        if self._o.level != "macro" and getattr(source, "native", False):
+            raise UsageError(
+                f"{self._input.name} holds a real machine's instructions, which have no micro-ops",
+                hint="--level macro",
+            )
 
     def _taken(self, source: Source) -> list[tuple[int, str, Any]]:
         if self._o.strict:
@@ -287,6 +308,8 @@ def extract(
     history: outcomes in the histories of the local and global branch entropy.
     line_bytes: size of a cache line.    clock_ps: the CPU's clock period, else found from the ticks.
     force: replace an existing output.    strict: damage is fatal.    sha256: hash the input so, too.
+    threads: of a drmemtrace folder, each thread to a file of its own ("separate"), or "interleaved".
+    isa: of a QEMU execlog: x86, arm or riscv; else found from the text.
 
     Raises TracekitError (FormatError, UsageError): with file and place; nothing is left behind.
     """

@@ -32,6 +32,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--strict", action="store_true", help="damage is fatal")
     p.add_argument("--sha256", action="store_true", help="hash the input with SHA-256, too")
     p.add_argument("--jobs", type=int, default=1, help="inputs at a time")
+    p.add_argument("--threads", choices=("separate", "interleaved"), default="separate",
+                   help="of a drmemtrace folder: a file a thread, or one by timestamps")
+    p.add_argument("--isa", choices=("x86", "arm", "riscv"), help="of a QEMU execlog; else found")
     p.add_argument("--quiet", action="store_true", help="no progress, no summary")
     p.add_argument("--json", action="store_true", help="the summary as JSON on standard output")
     p.set_defaults(func=run)
@@ -39,7 +42,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 _OPTIONS = (
     *("level", "cpu", "start", "count", "binary", "history", "line_bytes"),
-    *("clock_ps", "chunk_rows", "force", "strict", "sha256"),
+    *("clock_ps", "chunk_rows", "force", "strict", "sha256", "threads", "isa"),
 )
 
 

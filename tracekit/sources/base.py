@@ -62,11 +62,17 @@ def _perfvec_authors(head: bytes, path: str) -> Source | None:
     return PerfvecAuthors(path)
 
 
+def _native(head: bytes, path: str, isa: str | None) -> Source | None:
+    from tracekit.streams.source import recognise as native
+
+    return native(head, path, isa)
+
+
 #: Asked in turn with the first bytes of the (decompressed) input and its path.
 RECOGNISERS: list[Callable[[bytes, str], Source | None]] = [_gem5_text, _perfvec_authors]
 
 
-def recognise(head: bytes, path: str) -> Source:
+def recognise(head: bytes, path: str, isa: str | None = None) -> Source:
     """The source for an input that begins with ``head``; FormatError where it is of no known format."""
     if not head:
         raise FormatError("empty input", path=path, hint="was gem5 run with its debug flags?")
@@ -74,9 +80,12 @@ def recognise(head: bytes, path: str) -> Source:
         source = make(head, path)
         if source is not None:
             return source
+    if (source := _native(head, path, isa)) is not None:
+        return source
     raise FormatError(
         "no trace that tracekit knows",
         path=path,
         offset=0,
-        hint=f"{Path(path).name} must hold gem5's O3PipeView or Exec lines; see README for the flags",
+        hint=f"{Path(path).name} must hold gem5's O3PipeView or Exec lines (see README for the flags), or "
+        "a drmemtrace, ChampSim, execlog or lackey stream",
     )

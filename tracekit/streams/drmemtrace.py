@@ -25,8 +25,8 @@ _OTHER_FILES: Final = (
     *("cpu_schedule.bin.zip", "serial_schedule.bin.gz", "serial_schedule.bin.zip"),
     *("serial_schedule.bin", "modules.log", "funclist.log", "encodings.bin", "v2p.textproto"),
 )
-_ARCH_BITS: Final = {0x8: "arm", 0x40: "x86"}
-_REGDEPS: Final = 0x20000
+ARCH_BITS: Final = {0x8: "arm", 0x40: "x86"}
+REGDEPS: Final = 0x20000
 
 
 def is_drmemtrace(head: bytes) -> bool:
@@ -75,6 +75,7 @@ class Thread:
 
     def __init__(self, path: Path, table: EncodingTable) -> None:
         self.path = path
+        self.table = table
         self.parser = DrmemtraceParser(table)
 
     def batches(self) -> Iterator[tuple[NativeBatch, np.ndarray[Any, Any]]]:
@@ -106,13 +107,15 @@ class Thread:
 class Drmemtrace:
     """A trace of one or more threads; ``path`` is a file or a folder.
 
-    All threads share one table of encodings.
+    With ``shared_table`` all threads share one table of encodings, ``table``; else each has its own.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, shared_table: bool = True) -> None:
         self.path = Path(path)
         self.table = EncodingTable()
-        self.threads = [Thread(f, self.table) for f in thread_files(path)]
+        self.threads = [
+            Thread(f, self.table if shared_table else EncodingTable()) for f in thread_files(path)
+        ]
         first = next(chunks(self.threads[0].path, 4096), b"")
         if not is_drmemtrace(first):
             raise FormatError(
@@ -127,18 +130,18 @@ class Drmemtrace:
     @property
     def arch(self) -> str:
         """ "x86", "arm", or "unknown" (versions below 2, 32-bit code, and regdeps)."""
-        return next((a for bit, a in _ARCH_BITS.items() if self.filetype & bit), "unknown")
+        return next((a for bit, a in ARCH_BITS.items() if self.filetype & bit), "unknown")
 
     @property
     def described(self) -> str:
         """What stands in for machine code where there is none: "regdeps" or "branch_kind"."""
-        return "regdeps" if self.filetype & _REGDEPS else "branch_kind"
+        return "regdeps" if self.filetype & REGDEPS else "branch_kind"
 
     def interleaved(self, rows: int = 1 << 17) -> Iterator[NativeBatch]:
         """All threads as one stream in the order of their timestamps, ``rows`` at a time (about).
 
         Between two timestamps a thread's instructions stay together, which is the resolution that the trace
-        has; equal timestamps go by file name.
+        has; equal timestamps go by file name.  Needs the shared table.
         """
         heap: list[tuple[int, int]] = []
         streams = [t.stretches() for t in self.threads]
