@@ -1,6 +1,7 @@
 // RISC-V's text (gem5's src/arch/riscv/insts/*.cc): `mnemonic rd, rs1, rs2`, `ld rd, 8(rs1)`,
 // `amoadd_w rd, rs2, (rs1)`.  Compressed instructions lead with `c_` and hide the operand that they
-// read and write, or their fixed register.
+// read and write, or their fixed register.  Traces of RTL print Spike's text instead: dots for the
+// underscores, and the assembler's aliases (`ret`, `c.mv a0, a1`, `beqz a0, pc + 8`).
 #include <array>
 
 #include "isa/decoders.hpp"
@@ -16,6 +17,8 @@ struct Name {
   std::uint16_t count;
   std::uint16_t from = 0;  // the first index of this run
 };
+
+constexpr std::size_t max_name = 48;
 
 // The ABI's names; s and t come in two runs each.
 constexpr std::array integer_names = {
@@ -75,7 +78,7 @@ void infer(StaticInst& inst, const RiscvTraits& t, std::string_view mnemonic,
     else if (link(base))
       inst.flags |= flag::IsReturn;
   }
-  if (mnemonic == "c_jr" && link(first)) inst.flags |= flag::IsReturn;
+  if ((mnemonic == "c_jr" || mnemonic == "jr") && link(first)) inst.flags |= flag::IsReturn;
   if (inst.upc == 0 && (inst.flags & flag::IsMicroop)) inst.flags |= flag::IsFirstMicroop;
 }
 
@@ -88,10 +91,14 @@ void decode_riscv(StaticInst& inst) {
   const bool fence_in_atomic = word.starts_with("0x");
   if (fence_in_atomic) word = take_word(rest);
   // `amoswap_d[l]` and `lr_w_aq`: the ordering is no part of the name.
-  std::string_view name = word.substr(0, std::min(word.find('['), word.size()));
+  std::array<char, max_name> buffer;
+  const std::size_t length = std::min({word.find('['), word.size(), max_name});
+  std::transform(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(length), buffer.begin(),
+                 [](char c) { return c == '.' ? '_' : c; });
+  std::string_view name(buffer.data(), length);
   for (const std::string_view order : {"_aqrl", "_aq", "_rl"})
     if (name.ends_with(order)) name.remove_suffix(order.size());
-  const RiscvTraits traits = riscv_traits(name);
+  RiscvTraits traits = riscv_traits(name);
 
   std::array<std::optional<Reg>, 5> regs{};  // in the order of the text, memory base apart
   std::optional<Reg> base;
@@ -109,7 +116,14 @@ void decode_riscv(StaticInst& inst) {
     }
   }
 
-  if (inst.inferred) infer(inst, traits, name, regs[0], base);
+  // `jal target` and `jalr rs` link to ra without naming it.
+  const bool short_link = (name == "jal" && n == 0) || (name == "jalr" && n == 1 && !base);
+  if (short_link) {
+    traits.shape |= riscv_no_dst | riscv_writes_ra;
+    traits.flags |= flag::IsCall;
+  }
+  if (name == "jalr" && n >= 2 && !base) base = regs[--n];  // `jalr rd, rs, 0`
+  if (inst.inferred) infer(inst, traits, name, short_link ? std::nullopt : regs[0], base);
   if (inst.inferred && fence_in_atomic) inst.flags |= flag::IsMicroop;
   const bool store =
       inst.has(flag::IsStore) && !inst.has(flag::IsStoreConditional | flag::IsAtomic);
@@ -124,6 +138,7 @@ void decode_riscv(StaticInst& inst) {
     }
   }
   if (base) add_src(inst, *base);
+  if (traits.shape & riscv_reads_ra) add_src(inst, Reg{RegClass::integer, 1});
   if (traits.shape & riscv_writes_ra) add_dst(inst, Reg{RegClass::integer, 1});
   inst.access_size = traits.size;
 }

@@ -12,6 +12,7 @@ enum : std::uint8_t {
   riscv_no_dst = 1,      // every printed register is read
   riscv_dst_is_src = 2,  // the first register is read as well as written
   riscv_writes_ra = 4,   // writes x1, which is not printed
+  riscv_reads_ra = 8,
 };
 
 struct RiscvTraits {

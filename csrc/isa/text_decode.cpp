@@ -16,7 +16,8 @@ Arch detect_arch(std::string_view raw) {
   if (head.empty()) return Arch::unknown;
   const auto capital = [](char c) { return (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_'; };
   const bool macro = std::all_of(head.begin(), head.end(), capital) && head.front() >= 'A';
-  if (macro && (rest.starts_with(": ") || word.size() > head.size())) return Arch::x86;
+  if (macro && (rest.starts_with(": ") || word.substr(head.size()).starts_with('.')))
+    return Arch::x86;
   if (blanks) {
     if (macro) return Arch::x86;
     // Both print a bare `nop` or `syscall`; every other line of ARM's names what X86 cannot.
