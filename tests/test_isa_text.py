@@ -294,7 +294,7 @@ STOS_E_M : mov   t3, t3, t4 | IntAlu | Integer Microop | 5 | i19 i20 cc > i19 | 
 CMPXCHG16B_M : ldsplit   t2, t3, DS:[t1] | MemRead | Integer Load Microop | 1 | i17 > i18 i19 | 16 | 0
 CMPXCHG16B_M : stsplit   t2, t3, DS:[t1] | MemWrite | Integer Store Microop | 9 | i18 i19 i17 > | 16 | 0
 MOVSS_M_XMM : stfp   %xmm0_low, DS:[rax] | FloatMemWrite | Integer Floating Store Microop | 0 | v0 i0 > | 4 | 0
-MOVQ_MMX_M : ldfp   %mmx3, DS:[rax] | FloatMemRead | Integer Floating Load Microop | 0 | i0 > f11 | 8 | 0
+MOVQ_MMX_M : ldfp   %mmx3, DS:[rax] | FloatMemRead | Integer Floating Load Microop | 0 | i0 > f3 | 8 | 0
 FADD1_R : addfp   %st(0), %st(0), %st(3) | FloatAdd | Floating Microop | 0 | f0 f3 > f0 | 0 | 0
 DIV_R : div2   t1, rax, t1 | IntDiv | Integer Microop | 6 | i0 i17 i34 i35 i36 > i17 i34 i35 cc | 0 | 0
 DIV_R : br   0x3 | IntAlu | Control DirectControl CondControl Microop | 7 | cc > | 0 | 1

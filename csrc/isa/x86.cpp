@@ -19,7 +19,6 @@ namespace {
 constexpr std::uint16_t temporaries = 16, prod_low = 32, prod_high = 33, quotient = 34,
                         remainder_ = 35, divisor = 36, double_bits = 37;
 constexpr std::uint16_t micro_vectors = 16;  // %ufpN after the sixteen xmm registers
-constexpr std::uint16_t mmx = 8;             // %mmxN after the eight x87 registers
 
 struct Parsed {
   Reg reg;
@@ -73,7 +72,7 @@ std::optional<Parsed> parse_register(std::string_view s) {
   if (const auto i = index_after(head_word(s), "ufp"); i && *i < 64)
     return reg(RegClass::vector, micro_vectors + *i);
   if (const auto i = index_after(head_word(s), "mmx"); i && *i < 8)
-    return reg(RegClass::floating, mmx + *i);
+    return reg(RegClass::floating, *i);  // an x87 register by its other name
   if (s.starts_with("st(") && s.size() > 3)
     if (const auto i = index_of(s.substr(3, s.find(')') == s.npos ? 0 : s.find(')') - 3));
         i && *i < 8)
