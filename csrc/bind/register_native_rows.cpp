@@ -164,6 +164,11 @@ void register_native_rows(py::module_& m) {
                  ChampsimEncoder{import_statics(statics), ChampsimWriter(arch_of(arch))});
            }),
            py::arg("statics"), py::arg("arch"))
+      .def(py::init([](const std::string& arch) {
+             return std::make_unique<ChampsimEncoder>(
+                 ChampsimEncoder{{}, ChampsimWriter(arch_of(arch))});
+           }),
+           py::arg("arch"))
       .def(
           "encode",
           [](ChampsimEncoder& e, const py::array_t<std::uint32_t, py::array::c_style>& sid,
@@ -186,6 +191,20 @@ void register_native_rows(py::module_& m) {
             return py::bytes(reinterpret_cast<const char*>(out.data()), out.size());
           },
           py::arg("static_id"), py::arg("addr"), py::arg("bits"))
+      .def(
+          "encode_rows",
+          [](ChampsimEncoder& e, const StaticTable& table, const Rows& rows) {
+            std::vector<std::uint8_t> out;
+            {
+              py::gil_scoped_release release;
+              const RowBatch& b = rows.batch;
+              e.writer.encode(table, b.sid.data(), b.addr.data(), b.bits.data(), b.size(), out);
+            }
+            return py::bytes(reinterpret_cast<const char*>(out.data()), out.size());
+          },
+          py::arg("table"), py::arg("rows"),
+          "Of rows that have not passed the feature stage; their outcomes must be told by the "
+          "source.")
       .def_property_readonly("records", [](const ChampsimEncoder& e) { return e.writer.records(); })
       .def_property_readonly(
           "dropped", [](const ChampsimEncoder& e) { return export_counters(e.writer.dropped()); });

@@ -87,10 +87,19 @@ def _first(f: TraceFile, features: str) -> tuple[str, ...]:
     return sets.get(features).columns
 
 
+def _champsim(f: TraceFile, features: str | None, out: Path) -> None:
+    from tracekit.streams.champsim import write_champsim
+
+    if features is not None:
+        raise UsageError("ChampSim's format has no place for features")
+    write_champsim(f.path, out)
+
+
 FORMATS: dict[str, Callable[[TraceFile, str | None, Path], None]] = {
     "parquet": _parquet,
     "arrow": _arrow,
     "npy": _npy,
+    "champsim": _champsim,
 }
 
 
@@ -112,7 +121,7 @@ def export(
     out = Path(output)
     if out.exists() and not force:
         raise TracekitError("exists already", path=str(out), hint="--force replaces it")
-    tmp = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    tmp = out.with_name(f".{os.getpid()}.tmp.{out.name}")  # the suffix tells the compression
     try:
         with TraceFile(path) as f:
             FORMATS[to](f, features, tmp)
