@@ -10,4 +10,5 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_features(m);
   tracekit::register_gem5_text(m);
   tracekit::register_chunk(m);
+  tracekit::register_perfvec_text(m);
 }

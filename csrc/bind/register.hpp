@@ -14,5 +14,6 @@ void register_native_rows(pybind11::module_& m);
 void register_features(pybind11::module_& m);
 void register_gem5_text(pybind11::module_& m);
 void register_chunk(pybind11::module_& m);
+void register_perfvec_text(pybind11::module_& m);
 
 }  // namespace tracekit
