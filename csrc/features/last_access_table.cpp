@@ -118,13 +118,17 @@ LastAccessTable::LastAccessTable(std::size_t slots) : slots_(slots) {
   set_view();
 }
 
+std::size_t LastAccessTable::seen() const {
+  std::size_t n = 0;
+  for (const auto& c : chunks_)
+    for (std::size_t i = 0; i < c.size(); ++i) n += c[i] != 0;
+  return n;
+}
+
 // Each change of layout builds a whole table aside: where memory runs out, the old one still
 // stands.
 void LastAccessTable::to_slots() {
-  std::size_t seen = 0;
-  for (const auto& c : chunks_)
-    for (std::size_t i = 0; i < c.size(); ++i) seen += c[i] != 0;
-  LastAccessTable next(std::bit_ceil(std::max<std::size_t>(1024, 2 * seen)));
+  LastAccessTable next(std::bit_ceil(std::max<std::size_t>(1024, 2 * seen())));
   for (std::size_t i = 0; i < regions_.size(); ++i)
     if (regions_[i].key != no_region)
       for (std::size_t j = 0; j < region_lines; ++j)
@@ -166,9 +170,11 @@ std::uint32_t LastAccessTable::stamp_of(std::uint64_t line) const {
   return stamp ? *stamp : 0;
 }
 
-std::uint32_t* LastAccessTable::find_or_insert(std::uint64_t line, std::size_t live) {
+std::uint32_t* LastAccessTable::find_or_insert(std::uint64_t line) {
   if (std::uint32_t* stamp = find(line)) return stamp;
-  if (view_.paged && regions_used_ >= few_regions && live < sparse_lines * regions_used_)
+  // Density is looked at whenever the number of regions has doubled.
+  if (view_.paged && regions_used_ >= few_regions && std::has_single_bit(regions_used_) &&
+      seen() < sparse_lines * regions_used_)
     to_slots();
   if (!view_.paged && 5 * (slots_used_ + 1) > 4 * slots_.size()) grow_slots();
   if (!view_.paged) return insert_slot(line);

@@ -69,8 +69,8 @@ class LastAccessTable {
   }
   std::uint32_t stamp_of(std::uint64_t line) const;  // 0 when it was never seen
   // The line's stamp, with a place made for it where there was none.  The caller must store a stamp
-  // before the next call.  `live` is the number of lines seen: it decides on the layout.
-  std::uint32_t* find_or_insert(std::uint64_t line, std::size_t live);
+  // before the next call.
+  std::uint32_t* find_or_insert(std::uint64_t line);
 
   // All stamps in runs of equal stride, zeros included: call(first, count, stride in words).
   template <class Call>
@@ -98,6 +98,7 @@ class LastAccessTable {
   std::uint32_t* insert_region(std::uint64_t key);
   std::uint32_t* insert_slot(std::uint64_t line);
   void grow_slots();
+  std::size_t seen() const;  // lines, in the paged layout
   void to_slots();
   void to_regions();
   void set_view();

@@ -1,6 +1,9 @@
 #include "features/rank_tree.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
+#include <utility>
 
 namespace tracekit {
 namespace {
@@ -46,21 +49,28 @@ void RankTree::set_view() {
 }
 
 void RankTree::resize(std::uint64_t positions) {
-  if (positions > most_positions) throw std::length_error("rank tree: more than 2^30 positions");
-  const std::size_t words = round_up(positions, std::size_t{1} << block_bits) >> word_bits;
-  const std::uint64_t bits = std::uint64_t{words} << word_bits;
-  unsigned mids = 0;
-  while ((bits - 1) >> (group_bits + 4 * mids) >= most_tops) ++mids;
+  if (positions == 0 || positions > most_positions)
+    throw std::length_error("rank tree: positions must be 1 to 2^30");
+  View v{};
+  const auto covers = [&](unsigned shift) { return (positions - 1) >> shift < most_tops; };
+  do {
+    v.block_shift = word_bits + layouts[v.layout].block;
+    v.group_shift = v.block_shift + layouts[v.layout].group;
+  } while (!covers(v.group_shift) && ++v.layout < std::size(layouts));
+  v.layout = std::min<unsigned>(v.layout, std::size(layouts) - 1);
+  while (!covers(v.group_shift + 4 * v.mids)) ++v.mids;
+  v.top_shift = v.group_shift + 4 * v.mids;
+  const std::size_t words = round_up(positions, std::size_t{1} << v.group_shift) >> word_bits;
+  const std::uint64_t last = (std::uint64_t{words} << word_bits) - 1;
+  v.tops = static_cast<unsigned>(last >> v.top_shift) + 1;
   RankTree next;  // the old tree stands until memory for the new one is there
   next.words_ = AlignedArray<std::uint64_t>(words);
   next.in_block_ = AlignedArray<std::uint16_t>(words);
-  next.in_group_ = AlignedArray<std::uint16_t>(round_up(words >> 5, 32));
-  for (unsigned i = 0; i < mids; ++i)
-    next.mid_[i] = AlignedArray<std::uint32_t>(round_up((bits >> (group_bits + 4 * i)) + 1, 16));
+  next.in_group_ = AlignedArray<std::uint16_t>((last >> v.block_shift) + 1);
+  for (unsigned i = 0; i < v.mids; ++i)
+    next.mid_[i] = AlignedArray<std::uint32_t>(round_up((last >> (v.group_shift + 4 * i)) + 1, 16));
   next.top_ = AlignedArray<std::uint32_t>(most_tops);
-  next.view_.mids = mids;
-  next.view_.top_shift = group_bits + 4 * mids;
-  next.view_.tops = static_cast<unsigned>((bits - 1) >> next.view_.top_shift) + 1;
+  next.view_ = v;
   next.set_view();
   next.set_all();
   *this = std::move(next);
@@ -68,10 +78,11 @@ void RankTree::resize(std::uint64_t positions) {
 
 void RankTree::set_all() {
   words_.fill(~std::uint64_t{0});
-  fill_full(in_block_, 32, word_bits);
-  fill_full(in_group_, 32, block_bits);
-  for (unsigned i = 0; i < view_.mids; ++i) fill_full(mid_[i], 16, group_bits + 4 * i);
-  fill_full(top_, most_tops, view_.top_shift);
+  const View& v = view_;
+  fill_full(in_block_, std::size_t{1} << (v.block_shift - word_bits), word_bits);
+  fill_full(in_group_, std::size_t{1} << (v.group_shift - v.block_shift), v.block_shift);
+  for (unsigned i = 0; i < v.mids; ++i) fill_full(mid_[i], 16, v.group_shift + 4 * i);
+  fill_full(top_, most_tops, v.top_shift);
 }
 
 std::size_t RankTree::bytes() const {

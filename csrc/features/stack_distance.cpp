@@ -26,7 +26,7 @@ StackDistance::StackDistance(const Options& options)
 
 std::uint32_t StackDistance::access_new(std::uint64_t line) {
   if (now_ == end_) compact();
-  *table_.find_or_insert(line, live_) = now_++;
+  *table_.find_or_insert(line) = now_++;
   ++live_;
   return cold;
 }
@@ -37,7 +37,8 @@ void StackDistance::compact() {
       std::max((std::uint64_t{live_} + 1) * stamps_per_line_, std::uint64_t{table_.places()} / 4);
   RankTree next;  // made before anything changes: memory may run out
   const bool grow = want > tree_.positions() && tree_.positions() < RankTree::most_positions;
-  if (grow) next.resize(std::min(std::max(want, 2 * tree_.positions()), RankTree::most_positions));
+  if (grow)
+    next.resize(std::min(std::max(want, tree_.positions() * 5 / 4), RankTree::most_positions));
   if (!grow && live_ + first_stamp >= tree_.positions())
     throw std::length_error("stack distance: more than 1e9 distinct lines");
   table_.each_array([this](std::uint32_t* stamps, std::size_t n, std::size_t stride) {

@@ -69,8 +69,8 @@ class StackDistance {
   std::size_t bytes() const { return sizeof *this + table_.bytes() + tree_.bytes(); }
 
  private:
-  // Stamp 0 is "never", and a stamp 1 would look like the successor of that in a run of stamps.
-  static constexpr std::uint32_t first_stamp = 2;
+  // Stamp 0 is "never"; no stamp lies in the first two words, so that it is far from every other.
+  static constexpr std::uint32_t first_stamp = 128;
 
   template <class Kernel>
   void in_batches(std::size_t n, Kernel&& kernel);
