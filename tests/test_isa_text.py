@@ -15,13 +15,13 @@ ARM = """
 nop | IntAlu |  | 0 | > | 0 | 0
 movz   w1, #0, #0 | IntAlu | Integer | 0 | > i1 | 0 | 0
 orr   x0, xzr, x24 | IntAlu | Integer | 0 | i24 > i0 | 0 | 0
-ldr   x0, [x19] | MemRead | Integer Load | 0 | i19 > i0 | 8 | 0
+ldr   x0, [x19] | MemRead | Integer Load | 0 | i19 > i0 | 0 | 0
 add   x0, x0, #1632 | IntAlu | Integer | 0 | i0 > i0 | 0 | 0
 adrp   x3, #839680 | IntAlu | Integer | 0 | > i3 | 0 | 0
 bl   <strcmp> | IntAlu | Integer Control DirectControl Call | 0 | > i30 | 0 | 3
 addxi_uop   ureg0, sp, #48 | IntAlu | Integer Microop | 0 | i31 > i32 | 0 | 0
 strxi_uop   x30, [ureg0, #8] | MemWrite | Integer Store Microop | 2 | i30 i32 > | 8 | 0
-str   x1, [x21, #8] | MemWrite | Integer Store | 0 | i1 i21 > | 8 | 0
+str   x1, [x21, #8] | MemWrite | Integer Store | 0 | i1 i21 > | 0 | 0
 cbnz   w0, <sqlite3VdbeExec+15000> | IntAlu | Integer Control DirectControl CondControl | 0 | i0 > | 0 | 1
 sub   w2, w2, #1 | IntAlu | Integer | 0 | i2 > i2 | 0 | 0
 subs   x5, x7 | IntAlu | Integer | 0 | i5 i7 > cc | 0 | 0
@@ -70,11 +70,11 @@ bics   w22, w12, w1 | IntAlu | Integer | 0 | i12 i1 > i22 cc | 0 | 0
 bic   x5, x6, x7 | IntAlu | Integer | 0 | i6 i7 > i5 | 0 | 0
 rev   x0, x0 | IntAlu | Integer | 0 | i0 > i0 | 0 | 0
 clz   x3, x3 | IntAlu | Integer | 0 | i3 > i3 | 0 | 0
-stur   xzr, [x0, #-40] | MemWrite | Integer Store | 0 | i0 > | 8 | 0
+stur   xzr, [x0, #-40] | MemWrite | Integer Store | 0 | i0 > | 0 | 0
 mvni   w0, #0 | SimdAlu | Vector | 0 | > v0 | 0 | 0
 umaddl   x25, x23, x1, x0 | IntMult | Integer | 0 | i23 i1 i0 > i25 | 0 | 0
 ldfp16_uop   x1, [ureg0, #16] | MemRead | Integer Vector Load Microop | 2 | i32 > v1 | 16 | 0
-ldur   x5, [x7, #-4] | MemRead | Integer Load | 0 | i7 > i5 | 8 | 0
+ldur   x5, [x7, #-4] | MemRead | Integer Load | 0 | i7 > i5 | 0 | 0
 mem_neon_uopld | MemRead | Integer Vector Load Microop | 0 | > | 0 | 0
 deint_neon_uop | No_OpClass | Vector Microop | 2 | > | 0 | 0
 cmeq   w2, w1 | SimdCmp | Vector | 0 | v1 > v2 | 0 | 0
@@ -116,7 +116,7 @@ fmla   w5, w21, w22 | SimdFloatMultAcc | Vector | 0 | v5 v21 v22 > v5 | 0 | 0
 strqbfpxr_uop   w0, [w3, w22] | MemWrite | Integer Vector Store Microop | 0 | v0 i3 i22 > | 8 | 0
 strqtfpxr_uop   w0, [w3, w4] | MemWrite | Integer Vector Store Microop | 1 | v0 i3 i4 > | 8 | 0
 unpack_neon_uop | SimdAdd | Vector Microop | 1 | > | 0 | 0
-casa   x1, x0, [x2] | MemWrite | Integer Atomic | 0 | i1 i0 i2 > i0 | 4 | 0
+casa   x1, x0, [x2] | MemWrite | Integer Atomic | 0 | i1 i0 i2 > i0 | 0 | 0
 umov   w3, w2, #0 | SimdMisc | Integer Vector | 0 | v2 > i3 | 0 | 0
 swpl   x0, x0, [x1] | MemWrite | Integer Atomic | 0 | i0 i1 > i0 | 4 | 0
 csinv   w0, w0, wzr, hi | IntAlu | Integer | 0 | i0 cc > i0 | 0 | 0
@@ -176,12 +176,12 @@ umaxv   w0, w0 | SimdCmp | Vector | 0 | v0 > v0 | 0 | 0
 cmtst   w1, w1, w1 | SimdAlu | Vector | 0 | v1 > v1 | 0 | 0
 clz   w2, w0 | SimdAlu | Vector | 0 | v0 > v2 | 0 | 0
 fmov   f0, f31 | FloatMisc | Integer Vector | 0 | > v0 | 0 | 0
-ldr   x1, [x0], #8] | MemRead | Integer Load Microop | 0 | i0 > i1 | 8 | 0
-ldr   x1, [x0, #8]! | MemRead | Integer Load Microop | 0 | i0 > i1 | 8 | 0
+ldr   x1, [x0], #8] | MemRead | Integer Load Microop | 0 | i0 > i1 | 0 | 0
+ldr   x1, [x0, #8]! | MemRead | Integer Load Microop | 0 | i0 > i1 | 0 | 0
 addxi_uop   x0, x0, #8 | IntAlu | Integer Microop | 1 | i0 > i0 | 0 | 0
 stlxp   w5, x2, x3, [x0] | MemWrite | Integer Store StoreConditional | 0 | i2 i3 i0 > i5 | 0 | 0
 ldxp   x2, x3, [x0] | MemRead | Integer Load | 0 | i0 > i2 i3 | 0 | 0
-caspal   x2, x3, x4, x5, [x0] | MemWrite | Integer Atomic | 0 | i2 i3 i4 i5 i0 > i4 i5 | 8 | 0
+caspal   x2, x3, x4, x5, [x0] | MemWrite | Integer Atomic | 0 | i2 i3 i4 i5 i0 > i4 i5 | 0 | 0
 prfm   PLDL1KEEP, [x10, x6] | MemRead | Integer Load DataPrefetch | 0 | i10 i6 > | 0 | 0
 mrs   x0, nzcv | IntAlu | Integer | 0 | cc > i0 | 0 | 0
 msr   nzcv, x0 | IntAlu | Integer | 0 | i0 > cc | 0 | 0
@@ -189,6 +189,11 @@ ret   x5 | IntAlu | Integer Control IndirectControl Return | 0 | i5 > | 0 | 6
 subs   w0, w1, w2, LSL #3 | IntAlu | Integer | 0 | i1 i2 > i0 cc | 0 | 0
 adc   x0, x1, x2 | IntAlu | Integer | 0 | i1 i2 cc > i0 | 0 | 0
 fmadd   f0, f2, f3, f1 | FloatMultAcc | Vector | 0 | v2 v3 v1 > v0 | 0 | 0
+ldr   x1, [sp, #12] | MemRead | Integer Load | 0 | i31 > i1 | 4 | 0
+ldr   x1, [x0, x2, LSL #3] | MemRead | Integer Load | 0 | i0 i2 > i1 | 8 | 0
+str   x1, [x0, x2, SXTW #2] | MemWrite | Integer Store | 0 | i1 i0 i2 > | 4 | 0
+ldr   x1, [x0, x2, LSL #3] | MemRead | Integer Vector Load | 0 | i0 i2 > v1 | 8 | 0
+ldur   x1, [x0, #12] | MemRead | Integer Load | 0 | i0 > i1 | 0 | 0
 fmla   z0, p1/m, z2, z3 | SimdFloatMultAcc | Vector | 0 | v0 p1 v2 v3 > v0 | 0 | 0
 fadd   z0, p1/m, z0, z3 | SimdFloatAdd | Vector | 0 | v0 p1 v3 > v0 | 0 | 0
 ands   z1, p0/z, p2, p3 | SimdPredAlu |  | 0 | p0 p2 p3 > p1 cc | 0 | 0

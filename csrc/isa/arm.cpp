@@ -31,7 +31,9 @@ struct Operands {
   unsigned immediates{};  // `#n` outside brackets, shift amounts apart
   bool indexed{};         // `], #8]` or `]!`: pre- or post-indexed
   bool has_nzcv{}, sve{};
-  bool merging{};  // SVE's /m: lanes that are off keep the destination's old value
+  std::uint16_t offset{};  // the immediate inside brackets, if it is positive
+  std::uint16_t shift{};   // of the index register inside brackets
+  bool merging{};          // SVE's /m: lanes that are off keep the destination's old value
 };
 
 std::optional<Operand> parse_register(std::string_view s) {
@@ -81,7 +83,12 @@ Operands parse_operands(std::string_view s) {
       part.remove_prefix(1);
     }
     if (part.starts_with('#')) {
-      if (!inside) ++out.immediates;
+      if (!inside)
+        ++out.immediates;
+      else
+        out.offset = leading_number(part.substr(1));
+    } else if (const auto hash = part.find(" #"); inside && hash != part.npos) {
+      out.shift = leading_number(part.substr(hash + 2));  // `LSL #3`, `SXTW #2`
     } else if (part.starts_with("nzcv")) {
       out.has_nzcv = true;
     } else if (auto r = parse_register(head_word(part)); r && out.count < max_operands) {
@@ -92,6 +99,14 @@ Operands parse_operands(std::string_view s) {
     if (whole.find(']') != whole.npos) inside = false;
   }
   return out;
+}
+
+// gem5 prints x for a word, a doubleword and every vector register alike.  Two things in the
+// address tell: an index is shifted by the size, and a scaled offset is a multiple of it.
+std::uint16_t size_by_address(const Operands& ops, bool vector, bool scaled) {
+  if (ops.indexed) return 0;
+  if (ops.shift >= 1 && ops.shift <= 3) return static_cast<std::uint16_t>(1U << ops.shift);
+  return scaled && !vector && ops.offset % 8 == 4 ? 4 : 0;
 }
 
 std::optional<Reg> as_register(const Operand& o, bool vector) {
@@ -211,8 +226,8 @@ void decode_arm(StaticInst& inst) {
 
   if (traits.size > 0) {
     inst.access_size = static_cast<std::uint16_t>(traits.size);
-  } else if (traits.size == arm_width && data && !vector) {
-    inst.access_size = ops.regs[0].letter == 'w' ? 4 : 8;
+  } else if (traits.size == arm_by_address && data && !ops.sve) {
+    inst.access_size = size_by_address(ops, vector, name == "ldr" || name == "str");
   }
 }
 

@@ -59,12 +59,12 @@ constexpr std::array general = {
           IsControl | IsIndirectControl | IsUncondControl | serial | IsReturn, arm_no_dst},
     Entry{"cbz cbnz tbz tbnz", OpClass::IntAlu, cond | IsInteger, arm_no_dst},
     // Loads and stores of one general register; a vector register's size is not told by these.
-    Entry{"ldr ldur ldtr", OpClass::MemRead, load, 0, arm_width},
+    Entry{"ldr ldur ldtr", OpClass::MemRead, load, 0, arm_by_address},
     Entry{"ldrb ldrsb ldurb ldursb ldtrb ldtrsb", OpClass::MemRead, load, 0, 1},
     Entry{"ldrh ldrsh ldurh ldursh ldtrh ldtrsh", OpClass::MemRead, load, 0, 2},
     Entry{"ldrsw ldursw ldtrsw", OpClass::MemRead, load, 0, 4},
     Entry{"ldraa ldrab", OpClass::MemRead, load, 0, 8},
-    Entry{"str stur sttr", OpClass::MemWrite, store, arm_no_dst, arm_width},
+    Entry{"str stur sttr", OpClass::MemWrite, store, arm_no_dst, arm_by_address},
     Entry{"strb sturb sttrb", OpClass::MemWrite, store, arm_no_dst, 1},
     Entry{"strh sturh sttrh", OpClass::MemWrite, store, arm_no_dst, 2},
     // Ordered and exclusive ones; the width of their register is not printed.
@@ -282,12 +282,13 @@ bool atomic_traits(std::string_view name, ArmTraits& out) {
   else if (rest == "h")
     out.size = 2;
   else if (rest == "64")
-    out.size = pair ? 16 : 8;
+    out.size = 8;
   else if (!rest.empty())
     return false;
-  else if (pair)
-    out.size = 8;
-  if (stem == "cas") out.shape = arm_compare_swap;
+  if (stem == "cas") {
+    out.shape = arm_compare_swap;
+    if (rest.empty()) out.size = 0;  // gem5 has one name for words and doublewords
+  }
   return true;
 }
 

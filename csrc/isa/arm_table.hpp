@@ -25,11 +25,11 @@ struct ArmTraits {
   OpClass op{OpClass::IntAlu};
   Flags flags{flag::IsInteger};
   std::uint16_t shape{};
-  std::int8_t size{};  // bytes; 0 = none or unknown, arm_width = 4 for w, 8 for x
+  std::int8_t size{};  // bytes; 0 = none or unknown
   bool known{};
 };
 
-inline constexpr std::int8_t arm_width = -1;
+inline constexpr std::int8_t arm_by_address = -1;  // only the address may tell
 
 enum class ArmSpace : std::uint8_t {
   general,  // no operand is known to be a vector

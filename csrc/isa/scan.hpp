@@ -54,6 +54,13 @@ inline std::optional<std::uint16_t> index_of(std::string_view s) {
   return v;
 }
 
+// The decimal number that `s` begins with; 0 if there is none or it is too large.
+inline std::uint16_t leading_number(std::string_view s) {
+  std::uint16_t v = 0;
+  const auto [end, err] = std::from_chars(s.data(), s.data() + s.size(), v);
+  return err == std::errc{} ? v : std::uint16_t{0};
+}
+
 // The index in `text` = letter(s) `prefix`, then a decimal number.
 inline std::optional<std::uint16_t> index_after(std::string_view text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return std::nullopt;
