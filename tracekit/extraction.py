@@ -248,9 +248,10 @@ class Extraction:
     ) -> Output:
         assert self._source is not None
         micro = self._source.table(s.number)
-        binary = self._apply_binary(micro)
         table = s.stage.macro_table(micro) if self._o.level == "macro" else micro
-        t = statics.from_core(table.columns(), s.stage.hot(), s.stage.counts())
+        columns = table.columns()
+        binary = self._apply_binary(columns)
+        t = statics.from_core(columns, s.stage.hot(), s.stage.counts())
         o = self._o
         s.writer.finish(
             t,
@@ -276,13 +277,14 @@ class Extraction:
         )
         return Output(str(path), s.name, s.writer.rows, s.writer.bytes_written)
 
-    def _apply_binary(self, table: Any) -> dict[str, Any] | None:
+    def _apply_binary(self, columns: dict[str, Any]) -> dict[str, Any] | None:
         if self._o.binary is None:
             return None
         from tracekit.isa.overlay import overlay
 
         assert self._source is not None
-        return overlay(table, self._o.binary, self._source.arch())
+        macro = self._o.level == "macro"
+        return overlay(columns, self._o.binary, self._source.arch(), macro=macro)
 
     def _discard(self) -> None:
         for s in self._streams.values():

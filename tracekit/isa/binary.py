@@ -1,10 +1,10 @@
 """``tracekit extract --binary ELF``: machine code against what gem5's text said.
 
 gem5's text is wrong about some operands (ARM's vector and float registers) and silent about most
-sizes (features.md), so the machine code wins for registers, sizes and branch kinds.  The operation
-class and the flags are gem5's own where the trace printed them; only where they were guessed from
-the mnemonic (``inferred``) does the machine code win there too.  Each static instruction is
-compared once, and disagreements are counted.
+sizes (features.md), so the machine code wins for registers and sizes.  The operation class and the
+flags, and so the kind of branch, are gem5's own where the trace printed them; only where they were
+guessed from the mnemonic (``inferred``) does the machine code win there too.  Each static instruction
+is compared once, and disagreements are counted.
 
 At the micro level an instruction of several micro-ops has no single row to compare with: such rows
 get their machine code and nothing else.
@@ -68,8 +68,12 @@ class BinaryCounts(NamedTuple):
     sizes_filled: int
 
 
-def apply_binary(statics: Sequence[Static], elf: ElfImage) -> tuple[list[Static], BinaryCounts]:
+def apply_binary(
+    statics: Sequence[Static], elf: ElfImage, *, macro: bool = False
+) -> tuple[list[Static], BinaryCounts]:
     """``statics`` with what the machine code in ``elf`` says, in the same order, and the counts.
+
+    ``macro``: the rows are whole instructions already (extraction at the macro level).
 
     Raises `UsageError` if hardly any pc lies in the file: then it is not the program that was
     traced.
@@ -94,7 +98,7 @@ def apply_binary(statics: Sequence[Static], elf: ElfImage) -> tuple[list[Static]
         elif not inst.valid:
             counts["undecodable"] += 1
             result.append(static)
-        elif not _whole(static, cracked):
+        elif not (macro or _whole(static, cracked)):
             counts["micro"] += 1
             result.append(static._replace(code=code[: inst.length]))
         else:
@@ -131,10 +135,11 @@ def _merge(static: Static, inst: DecodedInst, code: bytes) -> Static:
     merged = static._replace(
         src=inst.src,
         dst=inst.dst,
-        branch=inst.branch,
         access_size=inst.access_size or static.access_size,
         code=code[: inst.length],
     )
     if static.inferred:
-        merged = merged._replace(op=inst.op, flags=inst.flags | (static.flags & _MICRO_FLAGS))
+        merged = merged._replace(
+            op=inst.op, branch=inst.branch, flags=inst.flags | (static.flags & _MICRO_FLAGS)
+        )
     return merged
