@@ -199,7 +199,7 @@ class Extraction:
         return [
             (i, name, rows)
             for i, name in enumerate(source.cpus())
-            if len(rows := source.take(i)) and self._o.cpu in (None, name)
+            if (rows := source.take(i)) and self._o.cpu in (None, name)
         ]
 
     def _check_strict(self, source: Source) -> None:

@@ -29,6 +29,10 @@ class FeatureStage {
   }
   void add(const Rows& rows) {
     for (const HotStatic& h : rows.statics) engine_.add_static(h);
+    const auto& sid = rows.batch.sid;
+    const std::uint32_t largest = sid.empty() ? 0 : *std::max_element(sid.data(), sid.data() + sid.size());
+    if (!sid.empty() && largest >= engine_.statics().size())
+      throw py::index_error("rows name a static instruction that was never handed over");
     engine_.add(rows.batch);
     join();
   }
@@ -49,7 +53,10 @@ class FeatureStage {
     else
       engine_.drop_front(n);
   }
-  void skip(std::size_t n) { drop(std::min(n, ready())); }
+  void skip(std::size_t n) {
+    drop(std::min(n, ready()));
+    begun_ = true;  // the clock starts at the first row that is kept
+  }
 
   struct Chunk {
     std::size_t rows;
@@ -61,6 +68,9 @@ class FeatureStage {
     n = std::min(n, ready());
     FeatureBatch& rows = batch();
     encoder_.encode(rows, n, statics());
+    // The sum over an instruction's micro-ops: also of the first one, whose first micro-op starts the clock.
+    if (macro_ && !begun_) retired_ = macro_->first_retire();
+    begun_ = true;
     Chunk c{n, encoder_.tick_unit(), retired_, rows.timed};
     counts_.resize(statics().size());
     for (std::size_t i = 0; i < n; ++i) {
@@ -97,7 +107,7 @@ class FeatureStage {
   std::vector<std::uint64_t> counts_;
   std::uint64_t bit_counts_[8]{};
   std::uint64_t retired_{};
-  bool finished_{};
+  bool finished_{}, begun_{};
 };
 
 py::dict export_hot(const std::vector<HotStatic>& statics) {
@@ -124,7 +134,8 @@ void register_features(py::module_& m) {
       .def("columns", [](const StaticTable& t) { return export_statics(t); });
 
   py::class_<Rows>(m, "Rows", "Rows in commit order, on their way to the feature stage.")
-      .def("__len__", [](const Rows& r) { return r.batch.size(); });
+      .def("__len__", [](const Rows& r) { return r.batch.size(); })
+      .def("__bool__", [](const Rows& r) { return r.batch.size() != 0 || !r.statics.empty(); });
 
   py::class_<FeatureStage>(m, "FeatureStage", "Rows to features to the streams of a chunk.")
       .def(py::init<unsigned, unsigned, bool>(), py::arg("history"), py::arg("line_bits"), py::arg("macro"))

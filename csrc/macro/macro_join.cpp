@@ -42,6 +42,7 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
       rows_.p_global[r] = in.p_global[i];
     }
     any_timed_ |= !(bits & row_bit::untimed);
+    if (!first_retire_) first_retire_ = in.ticks[stage::retire][i];
     for (unsigned s : {stage::complete, stage::retire, stage::store})
       rows_.ticks[s][r] = std::max(rows_.ticks[s][r], in.ticks[s][i]);
     if (bits & row_bit::fault ? h.is(HotStatic::syscall) : h.is(HotStatic::last)) close(statics);

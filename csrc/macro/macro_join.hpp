@@ -27,6 +27,8 @@ class MacroJoin {
   const std::vector<HotStatic>& statics() const { return hot_; }
   // The micro-ops of macro id: their ids, each once, in order of first appearance.
   const std::vector<std::vector<std::uint32_t>>& members() const { return members_; }
+  // The retire tick of the first micro-op that has one: where the clock of the micro level starts.
+  std::uint64_t first_retire() const { return first_retire_; }
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -37,6 +39,7 @@ class MacroJoin {
   FeatureBatch rows_;  // the last one is open while `members_open_` is not empty
   std::vector<std::uint32_t> members_open_;
   bool any_timed_{};
+  std::uint64_t first_retire_{};
   std::vector<HotStatic> hot_;
   std::vector<std::vector<std::uint32_t>> members_;
   std::vector<std::uint32_t> first_, next_;  // chains of macros by their first micro-op

@@ -1,0 +1,27 @@
+"""Where the tests' data is: what ships with the repository, and the shared traces where they stand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).parent))  # oracles, synthetic
+GOLDEN = ROOT / "tests" / "golden"
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared traces ($TRACEKIT_SHARED, else ../shared/traces); skips where there is none."""
+    folder = Path(os.environ.get("TRACEKIT_SHARED", ROOT.parent / "shared" / "traces"))
+    if not folder.is_dir():
+        pytest.skip("the shared traces are not here")
+    return folder
