@@ -14,12 +14,12 @@ void fall_through(Arch arch, const StaticTable& table, const StaticInst& inst, H
     case Arch::arm:
       hot.fall[0] = inst.pc + 4;
       return;
-    case Arch::riscv:  // gem5 prints c_ before the mnemonics of the compressed encodings
+    case Arch::riscv:  // gem5 prints c_, Spike c. before the mnemonics of the compressed encodings
       if (inst.disassembly.empty()) {
         hot.fall[0] = inst.pc + 2;
         hot.fall[1] = inst.pc + 4;
       } else {
-        hot.fall[0] = inst.pc + (inst.disassembly.starts_with("c_") ? 2 : 4);
+        hot.fall[0] = inst.pc + (inst.disassembly.starts_with("c_") || inst.disassembly.starts_with("c.") ? 2 : 4);
       }
       return;
     case Arch::x86:

@@ -36,6 +36,7 @@ class MacroJoin {
   void close(const std::vector<HotStatic>& statics);
   std::uint32_t intern(const std::vector<HotStatic>& statics);
 
+  bool last_faulted_{};  // the row before trapped: what follows is its retry
   FeatureBatch rows_;  // the last one is open while `members_open_` is not empty
   std::vector<std::uint32_t> members_open_;
   bool any_timed_{};
