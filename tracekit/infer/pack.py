@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GROUP", "aligned", "bf16_bits", "pack", "pack_rows", "round_bf16", "round_up"]
+from tracekit.infer.emit import UNROLL
+
+__all__ = [
+    "GROUP",
+    "aligned",
+    "bf16_bits",
+    "group_count",
+    "pack",
+    "pack_rows",
+    "round_bf16",
+    "round_up",
+]
 
 Array = NDArray[Any]
 # Elements in a group of four bytes, and the NumPy type of a weight, for each kind of product.
@@ -43,6 +54,11 @@ def round_bf16(x: Array) -> Array:
     return out
 
 
+def group_count(width: int, kind: str) -> int:
+    """Groups of a row of so many inputs, those included that pad it to whole turns of the loop."""
+    return round_up(-(-width // GROUP[kind]), UNROLL)
+
+
 def pack(weight: Array, kind: str, lanes: int, vectors: int, gates: int = 1) -> Array:
     """[gates · units, in] as [panel][group][vector][lane][element], a panel's bytes contiguous.
 
@@ -51,7 +67,7 @@ def pack(weight: Array, kind: str, lanes: int, vectors: int, gates: int = 1) -> 
     """
     each, per = GROUP[kind], lanes if gates > 1 else lanes * vectors
     units, width = weight.shape[0] // gates, weight.shape[1]
-    panels, groups = -(-units // per), -(-width // each)
+    panels, groups = -(-units // per), group_count(width, kind)
     full = np.zeros((gates, panels * per, groups * each), WEIGHT[kind])
     full[:, :units, :width] = weight.reshape(gates, units, width)
     if gates > 1:

@@ -30,15 +30,16 @@ MAX_ROWS = 1 << 18  # calibration rows that are looked at
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)  # of the largest value
 
 
-def quantize(folder: str | Path, features: Array) -> dict[str, Quantised]:
+def quantize(folder: str | Path, features: Array, raw: bool = False) -> dict[str, Quantised]:
     """Quantise a model folder's LSTM layers, calibrated on these raw rows; written into the folder.
 
-    ``features``: float32 [rows, columns], rows that the model is meant for (at least 256 of them).
+    ``features``: float32 [rows, columns], rows that the model is meant for (at least 256 of them);
+    ``raw``: quantise inputs that are raw features too.
     Raises FormatError, UsageError.
     """
     card = load_card(folder)
     tensors = load_tensors(folder, card)
-    parts = quantize_tensors(card, tensors, features)
+    parts = quantize_tensors(card, tensors, features, raw)
     write_safetensors(Path(folder) / INT8, to_tensors(parts))
     card.extra["int8"] = {"rows": min(len(features), MAX_ROWS), "clip": "least squared error"}
     save_card(folder, card, [INT8])
@@ -46,9 +47,12 @@ def quantize(folder: str | Path, features: Array) -> dict[str, Quantised]:
 
 
 def quantize_tensors(
-    card: Card, tensors: Mapping[str, Array], features: Array
+    card: Card, tensors: Mapping[str, Array], features: Array, raw: bool = False
 ) -> dict[str, Quantised]:
-    """The quantised LSTM layers of a model, by name; raises UsageError where there are none."""
+    """The quantised LSTM layers of a model, by name; raises UsageError where there are none.
+
+    ``raw``: quantise the raw features too, for inputs whose range is bounded.
+    """
     if len(features) < 256:
         raise UsageError(f"{len(features)} rows; at least 256 are needed to calibrate")
     out: dict[str, Quantised] = {}
@@ -58,7 +62,7 @@ def quantize_tensors(
             part = Quantised(*hh)
             scale: float | None = UNIT
             if k == 0:
-                scale = input_scale(card, tensors, features, before)
+                scale = input_scale(card, tensors, features, before, raw)
             if scale is not None:
                 ih = quantize_rows(tensors[f"{layer.name}.weight_ih_l{k}"])
                 part = Quantised(*hh, *ih, input_scale=scale)
@@ -83,13 +87,14 @@ def input_scale(
     tensors: Mapping[str, Array],
     features: Array,
     before: tuple[Layer, ...] | None,
+    raw: bool,
 ) -> float | None:
     """The scale of a first LSTM layer's input; None where it stays in bfloat16."""
     from tracekit.infer.engine import Engine
 
-    if not before:
+    if before is None or not (before or raw):
         return None
-    if before[-1].type == "lstm":
+    if before and before[-1].type == "lstm":
         return UNIT
     spec = ModelSpec(card.spec.inputs, before, ())
     part = Card(card.name, spec, card.columns)

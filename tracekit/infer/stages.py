@@ -19,7 +19,15 @@ from tracekit.infer import cpu, loops
 from tracekit.infer.emit import Product
 from tracekit.infer.functions import apply_activation
 from tracekit.infer.kernels import TARGETS, linear_kernel, lstm_kernel
-from tracekit.infer.pack import GROUP, aligned, bf16_bits, pack, pack_rows, round_bf16, round_up
+from tracekit.infer.pack import (
+    aligned,
+    bf16_bits,
+    group_count,
+    pack,
+    pack_rows,
+    round_bf16,
+    round_up,
+)
 from tracekit.model.spec import ACTIVATIONS, Head, Layer
 
 __all__ = ["Block", "Formats", "HeadPlan", "Plan", "Runner", "plan_head", "plan_layers"]
@@ -154,7 +162,7 @@ class LinearPlan:
     def __init__(self, formats: Formats, weight: Array, bias: Array | None) -> None:
         self.target = TARGETS[formats.isa]
         lanes, out = self.target.lanes, weight.shape[0]
-        self.out, self.width = out, weight.shape[1]
+        self.out, self.groups = out, group_count(weight.shape[1], "f32")
         values = np.zeros(out, np.float32) if bias is None else bias
         wide = out // (4 * lanes) * 4 * lanes
         self.parts = []
@@ -170,7 +178,7 @@ class LinearPlan:
         for at, panels, bias, kernel in self.parts:
             n, size = len(panels), panels.strides[0]
             data = panels.ctypes.data
-            kernel(count, n, x, ldx, self.width, data, size, bias.ctypes.data, out + at, ldo)
+            kernel(count, n, x, ldx, self.groups, data, size, bias.ctypes.data, out + at, ldo)
 
     def runner(self, source: Block, steps: int, rows: int) -> Runner:
         return LinearRunner(self, source, steps, rows)
@@ -235,7 +243,7 @@ class LstmPlan:
                 direct = Product(kind_of(self.wants))
                 (weight_ih,) = convert_half(self.wants, weight_ih)
         self.groups = tuple(
-            -(-n // GROUP[p.kind]) for n, p in ((self.hidden, recurrent), (self.width, direct))
+            group_count(n, p.kind) for n, p in ((self.hidden, recurrent), (self.width, direct))
         )
         parts = [pack(weight_hh, recurrent.kind, lanes, 4, 4).view(np.uint8)]
         parts.append(pack(weight_ih, direct.kind, lanes, 4, 4).view(np.uint8))
@@ -313,7 +321,7 @@ class GruPlan:
     wants = "f32"
 
     def __init__(self, direct: LinearPlan, recurrent: LinearPlan) -> None:
-        self.direct, self.recurrent, self.hidden = direct, recurrent, recurrent.width
+        self.direct, self.recurrent, self.hidden = direct, recurrent, recurrent.out // 3
 
     def runner(self, source: Block, steps: int, rows: int) -> Runner:
         return GruRunner(self, source, steps, rows)
@@ -437,7 +445,7 @@ class ActivationPlan:
 
 
 class ActivationRunner(Stateless):
-    """Works on a copy: what it reads may be an LSTM's state."""
+    """Has an output of its own: what it reads may be an LSTM's state."""
 
     def __init__(self, kind: int, source: Block, rows: int) -> None:
         self.kind, self.source, self.rows = kind, source, rows
@@ -445,8 +453,7 @@ class ActivationRunner(Stateless):
 
     def run(self, steps: int) -> None:
         source, out, width = self.source.array, self.output.array, self.output.width
-        loops.copy_block(source, steps, self.rows, width, out)
-        apply_activation(self.kind, out, steps, self.rows, width)
+        apply_activation(self.kind, source, steps, self.rows, width, out)
 
 
 class ResidualPlan:

@@ -1,0 +1,284 @@
+"""Inference on one core: the engine beside torch, onnxruntime and the floor, in the same run.
+
+``pytest bench/bench_infer.py --benchmark-only`` times each; ``python bench/bench_infer.py``
+interleaves short runs of all of them and prints medians and ratios (``--json`` for machines).  Times
+are of the thread's CPU clock, so that other work on the machine counts as little as it can.  The
+engine's rows are those delivered: warm-up (one step in seventeen, as for chunks of 4096),
+gathering and readout are in its time.  The second set of ratios counts the warm-up's steps too:
+the peers' rates are of steps, without one.  The floor is the same number of multiplications in
+registers alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.oracles import lstm as oracle
+from tracekit.infer import Engine
+from tracekit.infer.cpu import active_isa, has
+from tracekit.infer.quantize import quantize_tensors
+from tracekit.model import Card, ModelSpec
+
+Array = NDArray[Any]
+CHUNK, WARMUP, CHUNKS = 256, 16, 48
+ROWS = CHUNK * CHUNKS
+SHAPES: dict[str, dict[str, Any]] = {
+    "lstm256x2": {"columns": 256, "layers": [], "heads": []},
+    "perfvec": {
+        "columns": 51,
+        "layers": [{"type": "relu"}],
+        "heads": [
+            {
+                "name": "time",
+                "layers": [{"type": "linear", "name": "table", "out": 77, "bias": False}],
+            }
+        ],
+    },
+    "neuroscalar": {
+        "columns": 13,
+        "first": [{"type": "linear", "name": "input_proj", "out": 256}],
+        "layers": [],
+        "heads": [
+            {
+                "name": "cycles",
+                "type": "two_way",
+                "hidden": 64,
+                "threshold": 10,
+                "cap": 1000,
+                "classifier": ["cls_fc1", "cls_fc2"],
+                "short": "output_layer_short",
+                "long": "output_layer_long",
+            }
+        ],
+    },
+}
+DTYPES = ("f32", "bf16", "int8")
+BATCHES = (16, 64, 128)
+
+
+def build(shape: str) -> tuple[Card, dict[str, Array]]:
+    """The shape's card with random weights of torch's initial range."""
+    part = SHAPES[shape]
+    names = [f"c{i}" for i in range(part["columns"])]
+    lstm = {"type": "lstm", "name": "rnn", "hidden": 256, "layers": 2}
+    spec = ModelSpec.parse(
+        {
+            "inputs": [{"column": name} for name in names],
+            "layers": [*part.get("first", []), lstm, *part["layers"]],
+            "heads": part["heads"],
+        }
+    )
+    rng = np.random.default_rng(0)
+    tensors = {n: rng.uniform(-1 / 16, 1 / 16, s) for n, s in spec.tensors().items()}
+    return Card(shape, spec, tuple(names)), {k: v.astype(np.float32) for k, v in tensors.items()}
+
+
+def features(columns: int) -> Array:
+    """Rows for all timings."""
+    out: Array = np.random.default_rng(1).standard_normal((ROWS, columns)).astype(np.float32)
+    return out
+
+
+def engine(shape: str, dtype: str, threads: int = 1) -> Callable[[], Array]:
+    """A run of the engine over ROWS rows; its first rows are checked against the oracle."""
+    card, tensors = build(shape)
+    x = features(len(card.columns))
+    parts = None
+    if dtype == "int8":
+        parts = quantize_tensors(card, tensors, x[:2048], raw=len(card.columns) > 128)
+    it = Engine(card, tensors, parts, dtype=dtype, threads=threads, chunk=CHUNK, warmup=WARMUP)
+    found = it.represent(x[:40])
+    layers = card.spec.to_dict()["layers"]
+    limit = {"f32": 1e-5, "bf16": 5e-3, "int8": 2e-2}[dtype]
+    np.testing.assert_allclose(found, oracle.stack(layers, x[:40], tensors), atol=limit, rtol=0)
+    if not card.spec.heads:
+        return lambda: it.represent(x)
+    return lambda: it.predict(x)
+
+
+def multiplications(shape: str) -> int:
+    """Multiply-adds of one row."""
+    spec: Mapping[str, tuple[int, ...]] = build(shape)[0].spec.tensors()
+    return sum(s[0] * s[1] for s in spec.values() if len(s) == 2)
+
+
+def floor(dtype: str) -> Callable[[], float]:
+    """Runs 24 independent multiply-adds of vectors in registers; gives multiply-adds a second."""
+    from llvmlite import ir
+    from numba import njit, types
+    from numba.extending import intrinsic
+
+    from tracekit.infer.emit import Emitter
+    from tracekit.infer.kernels import TARGETS
+
+    target = TARGETS[active_isa()]
+    kind = {"f32": "f32", "bf16": "bf16", "int8": "u8"}[dtype]
+
+    @intrinsic
+    def spin(typing: Any, count: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            e = Emitter(builder, target)
+            vector = target.ints if kind == "u8" else target.floats
+            operand = target.floats if kind == "f32" else target.ints
+            x = builder.bitcast(e.splat(builder.trunc(args[0], ir.IntType(32))), operand)
+            state = e.loop(
+                args[0], [ir.Constant(vector, None)] * 24,
+                lambda i, s: [e.dot(kind, v, x, x) for v in s],
+            )  # fmt: skip
+            total = state[0]
+            for v in state[1:]:
+                total = builder.add(total, v) if kind == "u8" else builder.fadd(total, v)
+            first = builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
+            return builder.bitcast(first, ir.IntType(32))
+
+        return types.int32(types.int64), generate
+
+    run = njit(lambda n: spin(n))
+    count = 4_000_000
+    run(count)
+    each = 24 * target.lanes * {"f32": 1, "bf16": 2, "u8": 4}[kind]
+
+    def timed() -> float:
+        start = time.thread_time()
+        run(count)
+        return count * each / (time.thread_time() - start)
+
+    return timed
+
+
+def native(dtype: str) -> bool:
+    """Whether this CPU has the format's dot products."""
+    feature = {"f32": "sse2", "bf16": "avx512bf16", "int8": "avx512vnni"}[dtype]
+    return has(feature) and (dtype == "f32" or active_isa() == "avx512")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_engine(benchmark: Any, shape: str, dtype: str) -> None:
+    run = engine(shape, dtype)
+    assert len(benchmark(run)) == ROWS
+    benchmark.extra_info["rows"] = ROWS
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_torch(benchmark: Any, dtype: str) -> None:
+    pytest.importorskip("torch")
+    from bench.infer_peers import STEPS, torch_model
+
+    card, tensors = build("lstm256x2")
+    assert benchmark(torch_model(card.spec, tensors, dtype, 64)).shape == (STEPS, 64, 256)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "int8"])
+def test_onnxruntime(benchmark: Any, dtype: str) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from bench.infer_peers import STEPS, onnx_model
+
+    card, tensors = build("lstm256x2")
+    assert benchmark(onnx_model(card.spec, tensors, dtype, 64)).shape == (STEPS, 64, 256)
+
+
+def compare(rounds: int, shapes: list[str], threads: bool) -> dict[str, Any]:
+    """Rows a second of everything, interleaved: rounds of one short run each."""
+    from bench.infer_peers import STEPS, onnx_model, torch_model
+
+    report: dict[str, Any] = {"isa": active_isa(), "clock": "thread CPU time", "shapes": {}}
+    peaks = {d: [floor(d)() for _ in range(5)] for d in DTYPES if native(d)}
+    report["peak_gmac_s"] = {d: round(max(v) / 1e9, 1) for d, v in peaks.items()}
+    for shape in shapes:
+        runs: dict[str, tuple[Callable[[], Array], int]] = {}
+        for dtype in DTYPES:
+            runs[f"tracekit {dtype}"] = engine(shape, dtype), ROWS
+        card, tensors = build(shape)
+        for make, name, dtypes in (
+            (torch_model, "torch", ("f32", "bf16")),
+            (onnx_model, "onnxruntime", ("f32", "int8")),
+        ):
+            for dtype in dtypes:
+                for batch in BATCHES:
+                    run = make(card.spec, tensors, dtype, batch)
+                    assert np.isfinite(run()).all()
+                    runs[f"{name} {dtype} x{batch}"] = run, STEPS * batch
+        rates: dict[str, list[float]] = {key: [] for key in runs}
+        for run, _ in runs.values():
+            run()
+        for _ in range(rounds):
+            for key, (run, rows) in runs.items():
+                repeat = max(1, ROWS // rows // 4)
+                start = time.thread_time()
+                for _ in range(repeat):
+                    run()
+                rates[key].append(repeat * rows / (time.thread_time() - start))
+        median = {key: statistics.median(v) for key, v in rates.items()}
+        best: dict[str, float] = {}
+        for key, rate in median.items():
+            kind = key.split(" x")[0]
+            best[kind] = max(best.get(kind, 0), rate)
+        size = multiplications(shape)
+        steps = 1 + WARMUP / CHUNK
+        ratios = {
+            "f32 / best peer f32": best["tracekit f32"]
+            / max(best["torch f32"], best["onnxruntime f32"]),
+            "bf16 / torch bf16": best["tracekit bf16"] / best["torch bf16"],
+            "int8 / onnxruntime int8": best["tracekit int8"] / best["onnxruntime int8"],
+            "int8 / torch f32": best["tracekit int8"] / best["torch f32"],
+            "f32 / torch f32 with a window of 256 for each row": 256
+            * best["tracekit f32"]
+            / best["torch f32"],
+        }
+        shares = {d: best[f"tracekit {d}"] * size * steps / max(peaks[d]) for d in peaks}
+        report["shapes"][shape] = {
+            "thousand_rows_s": {k: round(v / 1e3, 1) for k, v in best.items()},
+            "ratios": {k: round(v, 2) for k, v in ratios.items()},
+            "ratios_by_steps": {k: round(v * steps, 2) for k, v in ratios.items()},
+            "share_of_peak": {k: round(v, 2) for k, v in shares.items()},
+        }
+        if threads:
+            both = {n: engine(shape, "f32", n) for n in (1, 2)}
+            wall: dict[int, list[float]] = {1: [], 2: []}
+            for _ in range(rounds):
+                for n, run in both.items():
+                    start = time.perf_counter()
+                    run()
+                    wall[n].append(ROWS / (time.perf_counter() - start))
+            ratio = statistics.median(wall[2]) / statistics.median(wall[1])
+            report["shapes"][shape]["two threads / one, wall clock"] = round(ratio, 2)
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--shape", choices=list(SHAPES), action="append")
+    parser.add_argument("--cpu", type=int, help="pin to this CPU")
+    parser.add_argument("--threads", action="store_true", help="also two threads against one")
+    args = parser.parse_args()
+    if args.cpu is not None:
+        os.sched_setaffinity(0, {args.cpu})
+    report = compare(args.rounds, args.shape or list(SHAPES), args.threads)
+    if args.json:
+        print(json.dumps(report, indent=1))
+        return 0
+    print(f"{report['isa']}, floor {report['peak_gmac_s']} G multiply-adds/s")
+    for shape, part in report["shapes"].items():
+        print(shape)
+        for name, values in part.items():
+            print(f"  {name}: {values}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
