@@ -165,7 +165,7 @@ class Extraction:
             for rows in self._folder.batches():
                 if self._o.strict:
                     self._check_strict(self._folder)
-                yield [r for r in rows if len(r[2]) and self._o.cpu in (None, r[1])]
+                yield [r for r in rows if r[2] and self._o.cpu in (None, r[1])]
             return
         blocks = overlap(lambda: self._input)
         try:

@@ -147,7 +147,8 @@ StaticTable join_statics(const StaticTable& micro, const std::vector<std::vector
       m.disassembly = first.disassembly.substr(0, first.disassembly.find(" : "));
     } else {
       for (const std::uint32_t id : ids)
-        m.disassembly += (m.disassembly.empty() ? "" : "; ") + micro[id].disassembly;
+        if (!micro[id].disassembly.empty())  // the parts of a native instruction bear its text once
+          m.disassembly += (m.disassembly.empty() ? "" : "; ") + micro[id].disassembly;
     }
     out.add(std::move(m));
   }

@@ -91,7 +91,8 @@ std::uint32_t NativeRows::part(std::uint32_t id, Part p, std::uint32_t access_si
     s.flags |= flag::IsMicroop;
     if (first) s.flags |= flag::IsFirstMicroop;
     if (last) s.flags |= flag::IsLastMicroop;
-    if (!first) {  // registers and other flags stand once
+    if (!first) {  // text, registers and other flags stand once
+      s.disassembly.clear();
       s.src = {};
       s.dst = {};
       s.flags &= control_flags | memory_flags | flag::IsMicroop | flag::IsLastMicroop |

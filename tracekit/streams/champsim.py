@@ -130,7 +130,9 @@ def _from_stream(path: str | os.PathLike[str], isa: str | None) -> _Pieces:
     source = recognise(head, str(path), isa)
     if source is None:
         raise FormatError(
-            "neither a feats.zst nor a native stream", path=str(path), hint="extract gem5's text first"
+            "neither a feats.zst nor a native stream",
+            path=str(path),
+            hint="extract gem5's text first",
         )
     return _encoded(source, path)
 
@@ -156,4 +158,6 @@ def _encoded(source: NativeFile, path: str | os.PathLike[str]) -> _Pieces:
         for _ in range(2):
             yield encoder.encode_rows(source.table(0), source.take(0)), encoder
     except FormatError as e:
-        raise FormatError(e.message, path=e.path or str(path), offset=e.offset, hint=e.hint) from None
+        raise FormatError(
+            e.message, path=e.path or str(path), offset=e.offset, hint=e.hint
+        ) from None

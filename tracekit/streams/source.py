@@ -107,8 +107,18 @@ class NativeFile:
 
 
 ABSENT: Final = {
-    "champsim": ["operation", "machine code", "access size", "class of registers beyond Pin's 16 integer ones"],
-    "cloudsuite": ["operation", "machine code", "access size", "class of registers beyond Pin's 16 integer ones"],
+    "champsim": [
+        "operation",
+        "machine code",
+        "access size",
+        "class of registers beyond Pin's 16 integer ones",
+    ],
+    "cloudsuite": [
+        "operation",
+        "machine code",
+        "access size",
+        "class of registers beyond Pin's 16 integer ones",
+    ],
     "lackey": ["operation", "machine code", "registers", "branches"],
 }
 """What a format does not hold, and the features that need it therefore lack."""
@@ -117,7 +127,9 @@ ABSENT: Final = {
 def champsim_file(*, cloudsuite: bool = False) -> NativeFile:
     """ChampSim's records of 64 bytes, or CloudSuite's of 96."""
     table = EncodingTable()
-    f = NativeFile("cloudsuite" if cloudsuite else "champsim", table, ChampsimParser(table, cloudsuite))
+    f = NativeFile(
+        "cloudsuite" if cloudsuite else "champsim", table, ChampsimParser(table, cloudsuite)
+    )
     f._described = "champsim"
     return f
 
@@ -125,7 +137,9 @@ def champsim_file(*, cloudsuite: bool = False) -> NativeFile:
 def text_file(format_name: Literal["execlog", "lackey"], arch: str = "unknown") -> NativeFile:
     """QEMU's execlog (``arch`` of the guest: x86, arm or riscv) or Valgrind's lackey."""
     if format_name == "execlog" and arch not in ("x86", "arm", "riscv"):
-        raise UsageError("QEMU's execlog does not tell its architecture", hint="--isa x86, arm or riscv")
+        raise UsageError(
+            "QEMU's execlog does not tell its architecture", hint="--isa x86, arm or riscv"
+        )
     table = EncodingTable()
     f = NativeFile(format_name, table, TextStreamParser(table, format_name, arch))
     f._arch = arch if format_name == "execlog" else "unknown"
@@ -218,7 +232,9 @@ class DrmemtraceFolder:
         if self._interleaved or len(self._trace.threads) == 1:
             return [""]
         # drmemtrace.<program>.<thread>.<random>.trace.zip, or drmemtrace.core.<core>.trace.zip
-        found = [re.search(r"\.(\d+)(?:\.\d+)?\.(?:mem)?trace", t.path.name) for t in self._trace.threads]
+        found = [
+            re.search(r"\.(\d+)(?:\.\d+)?\.(?:mem)?trace", t.path.name) for t in self._trace.threads
+        ]
         names = [m.group(1) if m else "" for m in found]
         if "" in names or len(set(names)) < len(names):
             return [t.path.name.split(".trace")[0] for t in self._trace.threads]
@@ -276,7 +292,9 @@ class DrmemtraceFolder:
         self.close()
 
 
-def open_folder(path: str | os.PathLike[str], threads: Threads = "separate") -> DrmemtraceFolder | None:
+def open_folder(
+    path: str | os.PathLike[str], threads: Threads = "separate"
+) -> DrmemtraceFolder | None:
     """The source for what is no single plain stream: a folder, or a .zip, .lz4 or .zlib file.
 
     None for any other path, which the usual input reads.  Raises `TracekitError` for a folder or an archive
@@ -290,7 +308,9 @@ def open_folder(path: str | os.PathLike[str], threads: Threads = "separate") -> 
             return None
         with p.open("rb") as f:
             head = f.read(4)
-        if not head.startswith((b"PK\x03\x04", b"\x04\x22\x4d\x18", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")):
+        if not head.startswith(
+            (b"PK\x03\x04", b"\x04\x22\x4d\x18", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+        ):
             return None
         try:
             first = next(chunks(p, 4096), b"")

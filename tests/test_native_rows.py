@@ -1,0 +1,275 @@
+"""Native batches to rows and macro rows: accesses, outcomes, described instructions, text streams."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from oracles.native_macro import native_macro
+
+from tracekit._core import DrmemtraceParser, EncodingTable
+from tracekit.errors import TracekitError, UsageError
+from tracekit.extraction import extract
+from tracekit.isa.types import BRANCH_KINDS
+from tracekit.store.reader import TraceFile
+from tracekit.streams.drmemtrace import Drmemtrace
+from tracekit.streams.native import NativeConverter
+from tracekit.streams.source import execlog_arch, recognise
+
+GOLDEN = Path(__file__).parent / "golden" / "drmemtrace"
+
+# x86 code and the kinds of its accesses (is it a store?).
+NOP, LOAD, STORE, UPDATE = b"\x90", b"\x8b\x03", b"\x89\x03", b"\x01\x03"
+REP, JZ, CALL, SYSCALL = b"\xf3\xa4", b"\x74\x10", b"\xff\x13", b"\x0f\x05"
+ACCESSES = {
+    NOP: [],
+    LOAD: [False],
+    STORE: [True],
+    UPDATE: [False, True],
+    REP: [False, True],
+    JZ: [],
+    CALL: [False, True],
+    SYSCALL: [],
+}
+
+
+def rec(kind: int, size: int = 0, value: int = 0) -> bytes:
+    return struct.pack("<HHQ", kind, size, value)
+
+
+def drmem(body: bytes, filetype: int = 0x240) -> bytes:
+    return (
+        rec(25, 0, 5)
+        + rec(28, 9, filetype)
+        + rec(22, 4, 1)
+        + rec(24, 4, 1)
+        + body
+        + rec(23, 4, 1)
+        + rec(26)
+    )
+
+
+def instruction(pc: int, code: bytes, accesses: list[int], *, taken: bool = False) -> bytes:
+    kind = (48 if taken else 49) if code == JZ else 15 if code == CALL else 10
+    head = struct.pack("<HH8s", 47, len(code), code) + rec(kind, len(code), pc)
+    stores = ACCESSES[code]
+    parts = []
+    for i, a in enumerate(accesses):
+        if code == REP and i and i % 2 == 0:
+            parts.append(rec(29, len(code), pc))
+        parts.append(rec(1 if stores[i % 2] else 0, 4, a))
+    return head + b"".join(parts)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 2, 0x40, 0x42, 0x80]),
+            st.sampled_from(sorted(ACCESSES)),
+            st.lists(st.integers(0, 400), min_size=6, max_size=6),
+            st.integers(1, 3),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_macro_rows_are_those_of_the_oracle(
+    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[int, bytes, list[int], int, bool]]
+) -> None:
+    body, stream, outcomes, faults = b"", [], [], []
+    for offset, code, addresses, times, taken in program:
+        pc = 0x1000 + offset
+        stores = ACCESSES[code] * (times if code == REP else 1)
+        accesses = [0x8000 + a for a in addresses[: len(stores)]]
+        body += instruction(pc, code, accesses, taken=taken)
+        stream.append((pc, list(zip(accesses, stores, strict=True))))
+        outcomes.append(taken if code == JZ else code == CALL)
+        faults.append(code == SYSCALL)
+    folder = tmp_path_factory.mktemp("macro")
+    (folder / "t.trace").write_bytes(drmem(body))
+    extract(folder / "t.trace", folder / "f.zst", level="macro")
+    with TraceFile(folder / "f.zst") as f:
+        names = ("pc", "addr", "fetch_distance", "load_distance", "store_distance")
+        got = list(zip(*(f[n].tolist() for n in names), strict=True))
+        assert got == native_macro(stream)
+        assert f["taken"].tolist() == outcomes
+        assert f["fault"].tolist() == faults
+
+
+def test_one_row_an_instruction_with_its_semantics(tmp_path: Path) -> None:
+    body = instruction(0x10, UPDATE, [64, 64]) + instruction(0x12, CALL, [128, 256])
+    body += instruction(0x20, REP, [1, 2, 3, 4, 5, 6])
+    (tmp_path / "t.trace").write_bytes(drmem(body))
+    extract(tmp_path / "t.trace", tmp_path / "f.zst", level="macro")
+    with TraceFile(tmp_path / "f.zst") as f:
+        update, call, rep = f.statics
+        assert (update.op, update.branch, update.access_size) == ("MemRead", "none", 4)
+        assert {"IsLoad", "IsStore"} <= set(
+            update.flags
+        ) and update.disassembly == "add dword ptr [rbx], eax"
+        assert update.src == ((0, 3), (0, 0)) and update.dst == ((5, 0),)
+        assert call.op == "MemRead" and call.branch == "indirect_call"
+        assert {"IsCall", "IsIndirectControl", "IsUncondControl"} <= set(call.flags)
+        assert rep.disassembly.startswith("rep movsb") and rep.count == 1
+
+
+def test_capstone_and_dynamorio_agree() -> None:
+    """On the kind of every branch and the length of every instruction that the fixture executes."""
+    from tracekit.isa import decode_many
+
+    for thread in Drmemtrace(GOLDEN, shared_table=False).threads:
+        for _ in thread.batches():
+            pass
+        pcs, kinds = thread.parser.fetched()
+        told = dict(zip(pcs.tolist(), kinds.tolist(), strict=True))
+        encodings = [thread.table[i] for i in range(len(thread.table))]
+        decoded = decode_many("x86", [raw[:n] for _, n, _, raw in encodings])
+        for (pc, length, known, _), d in zip(encodings, decoded, strict=True):
+            assert known and d.valid and d.length == length
+            assert d.branch == BRANCH_KINDS[told[pc]], d.text
+
+
+def regdeps(category: int, dst: list[int], src: list[int], *, flags: int = 0) -> bytes:
+    head = struct.pack("<I", len(dst) | len(src) << 4 | flags << 8 | category << 10)
+    operands = bytes([4, *dst, *src]) if dst or src else b""
+    return head + operands + b"\xaa" * (-len(operands) % 4)
+
+
+def test_regdeps(tmp_path: Path) -> None:
+    """DynamoRIO's synthetic instructions: categories and registers, in place of machine code."""
+    body = b""
+    for i, (code, accesses) in enumerate(
+        [
+            (regdeps(0x2, [1], [2]), rec(0, 8, 64)),
+            (regdeps(0x110, [3, 4], [5, 6, 7]), b""),
+            (regdeps(0x4, [], [9], flags=2), rec(1, 8, 64)),
+        ]
+    ):
+        for at in range(0, len(code), 8):
+            piece = code[at : at + 8]
+            body += struct.pack("<HH8s", 47, len(piece), piece)
+        body += rec(10, 3, 16 + 3 * i) + accesses
+    (tmp_path / "t.trace").write_bytes(drmem(body, 0x20200))
+    extract(tmp_path / "t.trace", tmp_path / "f.zst", level="macro")
+    with TraceFile(tmp_path / "f.zst") as f:
+        load, vector, store = f.statics
+        assert (load.op, load.src, load.dst) == ("MemRead", ((0, 2),), ((0, 1),))
+        assert (vector.op, vector.src) == ("SimdAdd", ((2, 5), (2, 6), (2, 7)))
+        assert (store.op, store.src) == ("MemWrite", ((0, 9), (5, 0)))
+        assert f["addr"].tolist() == [64, 0, 64]
+
+
+def test_an_encoding_must_be_decoded_first() -> None:
+    table = EncodingTable()
+    parser = DrmemtraceParser(table)
+    parser.feed(drmem(instruction(16, NOP, [])))
+    parser.finish()
+    converter = NativeConverter(table, arch="x86")
+    with pytest.raises(IndexError, match="was not decoded"):
+        converter.source.convert(parser.take()[0])
+
+
+def test_micro_level_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no micro-ops"):
+        extract(GOLDEN, tmp_path / "f.zst")
+    assert not list(tmp_path.iterdir())
+
+
+EXECLOG = """\
+0, 0x1000, 0xf9400021, "ldr x1, [x1]", load, 0x8000
+0, 0x1004, 0xf9000022, "str x2, [x1]", store, 0x8040, RAM
+0, 0x1008, 0x54000040, "b.eq #0x1010"
+0, 0x1010, 0xa9400420, "ldp x0, x1, [x1]", load, 0x8000, load, 0x8008
+0, 0x1014, 0x54ffffe0, "b.eq #0x1010"
+0, 0x1018, 0xd503201f, "nop"
+"""
+LACKEY = """\
+==12== Lackey, an example Valgrind tool
+I  04016b80,3
+ S 1ffefffe78,8
+I  04016b83,5
+ M 1ffefffe80,4
+I  04016b88,2
+ L 1ffefffe78,8
+I  04016b8a,1
+==12== Counted 0 calls to main()
+"""
+
+
+def extracted(tmp_path: Path, text: str, **options: str) -> TraceFile:
+    (tmp_path / "t.log").write_text(text)
+    extract(tmp_path / "t.log", tmp_path / "t.zst", level="macro", **options)
+    return TraceFile(tmp_path / "t.zst")
+
+
+def test_execlog(tmp_path: Path) -> None:
+    assert execlog_arch(EXECLOG.encode()) == "arm"
+    with extracted(tmp_path, EXECLOG) as f:
+        assert f.index["arch"] == "arm"
+        assert f["pc"].tolist() == [0x1000, 0x1004, 0x1008, 0x1010, 0x1014, 0x1018]
+        assert f["addr"].tolist() == [0x8000, 0x8040, 0, 0x8000, 0, 0]
+        assert f["taken"].tolist() == [False, False, True, False, False, False]
+        assert [s.op for s in f.statics][:3] == ["MemRead", "MemWrite", "IntAlu"]
+    riscv = (
+        '0, 0x80000000, 0x4501, "li a0,0"\n0, 0x80000002, 0x00053583, "ld a1,0(a0)", load, 0x40\n'
+    )
+    assert execlog_arch(riscv.encode()) == "riscv"
+    x86 = '0, 0x401000, 0x48, "movq %rsp, %rdi"\n'
+    assert execlog_arch(x86.encode()) == "x86"
+
+
+def test_execlog_of_x86_has_four_bytes(tmp_path: Path) -> None:
+    text = (
+        '0, 0x401000, 0xaabb840f, "je 0x40cbc1"\n'  # six bytes, of which four are told
+        '0, 0x401006, 0x90, "nop"\n0, 0x401007, 0xe589, "movl %esp, %ebp"\n'
+    )
+    with extracted(tmp_path, text, isa="x86") as f:
+        assert f["taken"].tolist() == [False, False, False]
+        assert [s.branch for s in f.statics] == ["conditional", "none", "none"]
+
+
+def test_lackey(tmp_path: Path) -> None:
+    with extracted(tmp_path, LACKEY) as f:
+        assert f["pc"].tolist() == [0x4016B80, 0x4016B83, 0x4016B88, 0x4016B8A]
+        assert f["addr"].tolist() == [0x1FFEFFFE78, 0x1FFEFFFE80, 0x1FFEFFFE78, 0]
+        assert [s.op for s in f.statics][:3] == ["MemWrite", "MemRead", "MemRead"]
+        assert f.index["source"]["absent"] == ["operation", "machine code", "registers", "branches"]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, len(EXECLOG)), max_size=6), st.sampled_from([EXECLOG, LACKEY]))
+def test_text_cut_anywhere(cuts: list[int], text: str) -> None:
+    def rows(pieces: list[str]) -> tuple[int, int, dict[str, dict[str, int]]]:
+        source = recognise(text.encode(), "x")
+        assert source is not None
+        n = 0
+        for p in pieces:
+            source.feed(p.encode())
+            n += len(source.take(0))
+        source.finish()
+        n += len(source.take(0)) + len(source.take(0))
+        return n, source.stats()["instructions"], source.counters()
+
+    edges = [0, *sorted(min(c, len(text)) for c in cuts), len(text)]
+    assert rows([text[a:b] for a, b in zip(edges, edges[1:], strict=False)]) == rows([text])
+
+
+@given(st.binary(max_size=300))
+def test_any_text_is_survived(noise: bytes) -> None:
+    for head in (EXECLOG.encode(), LACKEY.encode()):
+        source = recognise(head, "x")
+        assert source is not None
+        try:
+            source.feed(head + noise)
+            source.finish()
+            source.take(0)
+        except TracekitError:
+            pass
