@@ -1,6 +1,7 @@
 """The C++ core (csrc/): one section a register_*.cpp."""
 
-from typing import TypedDict
+from collections.abc import Callable
+from typing import Any, TypedDict
 
 # --- register_core.cpp
 OP_CLASSES: tuple[str, ...]
@@ -33,3 +34,63 @@ def decode_text(
     upc: int = 0,
     infer_flags: bool = False,
 ) -> DecodedText: ...
+
+# --- register_record.cpp
+END_REASONS: tuple[str, ...]
+"""Why a recorded epoch ended; the place in the tuple is the number in the file."""
+EPOCH_FIELDS: tuple[str, ...]
+
+class TksDecoder:
+    def __init__(self, table: EncodingTable) -> None: ...
+    def block(self, payload: bytes) -> int: ...
+    @property
+    def text(self) -> bytes: ...
+    @property
+    def info(self) -> dict[str, int]: ...
+    def take(self) -> NativeBatch: ...
+
+def tks_text_block(kind: int, json: str) -> bytes: ...
+
+class RecordSystemError(OSError):
+    """args: kind (permission, seccomp, traced, not_64_bit, gone, system), message."""
+
+class EpochRequest:
+    def __init__(
+        self,
+        *,
+        tid: int,
+        tgid: int,
+        number: int,
+        instructions: int,
+        time_ns: int,
+        wait_ns: int,
+        accesses: int,
+        pidfd: int,
+        lowest_priority: bool,
+        follow_exec: bool,
+        continues: bool = False,
+    ) -> None: ...
+
+class EpochResult(TypedDict):
+    outcome: str  # taken, in_system_call, stopped, gone, busy, clone_failed
+    info: dict[str, int]
+    waited_ns: int
+    reap_ns: int
+    instructions: int
+    accesses: int
+    clone_errno: int
+    exit_status: int | None  # as waitpid gives it
+
+class Recorder:
+    """Linux on x86-64 only."""
+
+    def __init__(self, decode: Callable[[int, bytes], Any]) -> None: ...
+    def epoch(self, request: EpochRequest) -> EpochResult: ...
+    def in_place(self, request: EpochRequest) -> EpochResult: ...
+    def full(self, request: EpochRequest, let_go: bool) -> EpochResult: ...
+    def encode(self) -> tuple[bytes, bytes]: ...
+
+def record_start(arguments: list[str]) -> int: ...
+def minor_faults(pid: int) -> int: ...
+def page_copy_ns() -> float: ...
+def bare_step_ns(steps: int) -> float: ...

@@ -32,3 +32,7 @@ class FormatError(TracekitError):
 
 class UsageError(TracekitError):
     """The call's arguments do not fit together."""
+
+
+class RecordError(TracekitError):
+    """A running program that cannot be recorded: no permission, a filter, a tracer, 32-bit code."""

@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_isa(m);
   tracekit::register_streams(m);
   tracekit::register_native_rows(m);
+  tracekit::register_record(m);
   tracekit::register_features(m);
   tracekit::register_gem5_text(m);
   tracekit::register_chunk(m);

@@ -13,6 +13,7 @@ from tracekit.errors import TracekitError, UsageError
 
 #: Command -> what it does; each is a module of this folder with add_parser and run.
 COMMANDS = {
+    "record": "a running program to a recording (.tks)",
     "extract": "a trace to a feats.zst",
     "info": "what a feats.zst holds",
     "verify": "check every checksum and invariant of a feats.zst",

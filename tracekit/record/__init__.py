@@ -1,0 +1,6 @@
+"""Records real programs: Linux on x86-64, user code, by copy-on-write snapshot (docs/record.md)."""
+
+from tracekit.record.options import RecordOptions
+from tracekit.record.recorder import Recording, Totals, available, record_command, record_pid
+
+__all__ = ["RecordOptions", "Recording", "Totals", "available", "record_command", "record_pid"]

@@ -1,0 +1,84 @@
+"""What /proc tells about the processes that are recorded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tracekit.errors import TracekitError
+
+
+def _fields(path: Path) -> list[str]:
+    """The fields of a stat file from the third on; [] when it is gone."""
+    try:
+        return path.read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def threads(pid: int) -> list[int]:
+    try:
+        return sorted(int(t.name) for t in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
+def state(pid: int, tid: int) -> str:
+    """R running, S sleeping, D in an uninterruptible wait, T stopped, Z dead; "" when gone."""
+    fields = _fields(Path(f"/proc/{pid}/task/{tid}/stat"))
+    return fields[0] if fields else ""
+
+
+def children(pid: int) -> list[int]:
+    """Direct children, but no copies of ours: those have no exit signal."""
+    out: list[int] = []
+    for tid in threads(pid):
+        try:
+            text = Path(f"/proc/{pid}/task/{tid}/children").read_text()
+        except OSError:
+            continue
+        for child in map(int, text.split()):
+            fields = _fields(Path(f"/proc/{child}/stat"))
+            if len(fields) > 35 and fields[35] != "0" and fields[0] != "Z":
+                out.append(child)
+    return out
+
+
+def descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        for child in children(todo.pop()):
+            if child not in found:
+                found.append(child)
+                todo.append(child)
+    return found
+
+
+def program(pid: int) -> tuple[str, str]:
+    """Which program a process runs: changes when it calls exec, even of the same file."""
+    fields = _fields(Path(f"/proc/{pid}/stat"))
+    try:
+        exe = str(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        exe = ""
+    return exe, fields[25] if len(fields) > 25 else ""  # the stack's start, which is random
+
+
+def command(pid: int) -> list[str]:
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        raise TracekitError(f"there is no process {pid}") from None
+    except OSError as e:
+        raise TracekitError(f"process {pid}: {e.strerror}") from None
+    return text.rstrip("\0").split("\0")
+
+
+def idle_seconds() -> float:
+    """Idle time of all processors together since boot."""
+    try:
+        first = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        return (int(first[4]) + int(first[5])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0

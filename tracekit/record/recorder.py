@@ -1,0 +1,406 @@
+"""Chooses when and of which thread an epoch is taken, and writes what comes back."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import select
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from tracekit import _core
+from tracekit.errors import RecordError, TracekitError
+from tracekit.record import procfs
+from tracekit.record.options import RecordOptions
+from tracekit.streams.tks import TksWriter
+
+_SHORTEST_PERIOD: Final = 0.05
+_SMOOTHING: Final = 0.3
+"""Weight of the newest epoch in the estimate of an epoch's cost."""
+_RETRY: Final = 0.1
+
+
+@dataclass
+class Totals:
+    """What was done, in seconds where not counts; the end block of the file."""
+
+    epochs: int = 0
+    instructions: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    paused: float = 0.0
+    page_copies: float = 0.0
+    contended: float = 0.0
+    processor: float = 0.0
+    period: float | None = None
+    end: str = "program_ended"
+    exit_status: int | None = None
+    """The program's, as waitpid gives it; None where it is not our child or still runs."""
+
+    @property
+    def overhead(self) -> float:
+        """The program's slow-down as measured: pauses, copied pages, contended processor time."""
+        cost = self.paused + self.page_copies + self.contended
+        return cost / self.seconds if self.seconds else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **{k: getattr(self, k) for k in ("epochs", "instructions", "end", "exit_status")},
+            **{
+                k: round(float(getattr(self, k)), 6)
+                for k in ("seconds", "paused", "page_copies", "contended", "processor", "overhead")
+            },
+            "skipped": dict(self.skipped),
+            "period": self.period,
+        }
+
+
+def available() -> str | None:
+    """Why programs cannot be recorded here; None if they can."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return "recording needs Linux on x86-64"
+    if not hasattr(_core, "Recorder"):
+        return "tracekit was built without the recorder"
+    try:
+        import tracekit.record.operands  # noqa: F401
+    except ImportError:
+        return "recording needs capstone: pip install tracekit[binary]"
+    return None
+
+
+def record_command(
+    argv: Sequence[str],
+    output: str | Path,
+    options: RecordOptions | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Totals:
+    """Starts a program, records it to its end (or as the options say), and waits for it.
+
+    Ctrl-C ends the recording; the program gets its own.  Raises `TracekitError` where the program
+    cannot be started, and `RecordError` where it cannot be recorded (it then runs on, and is waited
+    for first).
+    """
+    options = options or RecordOptions()
+    with Recording(list(argv), output, options, progress) as recording:
+        recording.start()
+        return recording.run()
+
+
+def record_pid(
+    pid: int,
+    output: str | Path,
+    options: RecordOptions | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Totals:
+    """Records a running process until it ends, the options say so, or Ctrl-C."""
+    options = options or RecordOptions()
+    if options.full:
+        raise TracekitError(
+            "--full records from the first instruction: it needs a command to start"
+        )
+    with Recording(procfs.command(pid), output, options, progress) as recording:
+        recording.attach(pid)
+        return recording.run()
+
+
+class Recording:
+    """One recording: `start` or `attach`, then `run`.  Without `run` there is no file."""
+
+    def __init__(
+        self,
+        command: list[str],
+        output: str | Path,
+        options: RecordOptions,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        why = available()
+        if why is not None:
+            raise TracekitError(why)
+        options.check()
+        from tracekit.record.operands import decode
+
+        self.command, self.options = command, options
+        self.totals = Totals()
+        self._tell = progress or (lambda message: None)
+        self._native = _core.Recorder(decode)
+        self._random = random.Random(options.seed)
+        self._writer = TksWriter(
+            output,
+            arch="x86",
+            meta={
+                "command": command,
+                "host": {"machine": platform.machine(), "kernel": platform.release()},
+                "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "options": {k: v for k, v in vars(options).items() if v is not None},
+            },
+        )
+        self.pid = 0
+        self._child = False
+        self._pidfd = -1
+        self._last: dict[int, int] = {}  # thread -> its last epoch
+        self._programs: dict[int, tuple[str, str]] = {}
+        self._cost: float | None = None  # of an epoch, to the program
+        self._page_copy = 0.0
+        self._faults = (0.0, 0)  # time, count of the program's page faults when last looked at
+        self._fault_rate = 0.0
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._writer.discard()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def start(self) -> None:
+        """Starts the command, stopped before its first instruction to record all of it."""
+        try:
+            if self.options.full:
+                self.pid = _core.record_start(self.command)
+            else:
+                self.pid = os.posix_spawnp(
+                    self.command[0],
+                    self.command,
+                    os.environ,
+                    setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
+                )
+        except _core.RecordSystemError as e:
+            raise _explained(e) from None
+        except OSError as e:
+            raise TracekitError(f"cannot start it: {e.strerror}", path=self.command[0]) from None
+        self._child = True
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def attach(self, pid: int) -> None:
+        self.pid = pid
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            raise TracekitError(f"there is no process {pid}") from None
+        except OSError as e:
+            raise TracekitError(
+                f"process {pid}: {e.strerror} (give a process, not a thread)"
+            ) from None
+
+    def run(self) -> Totals:
+        """Records until the end, completes the file, and waits for a program that we started."""
+        begin = time.monotonic()
+        failure: TracekitError | None = None
+        try:
+            if self.options.full:
+                self._run_full()
+            else:
+                self._run_epochs(begin)
+        except KeyboardInterrupt:
+            self.totals.end = "user"
+        except _core.RecordSystemError as e:
+            failure = _explained(e)
+        self.totals.seconds = time.monotonic() - begin
+        if failure is None:
+            self._writer.close(self.totals.as_dict())
+        self._wait_for_child()
+        if failure is not None:
+            raise failure
+        return self.totals
+
+    def _wait_for_child(self) -> None:
+        while self._child and self.totals.exit_status is None:
+            try:
+                self.totals.exit_status = os.waitpid(self.pid, 0)[1]
+            except KeyboardInterrupt:  # it has been given it too, and decides for itself
+                continue
+            except ChildProcessError:
+                return
+
+    # --- all of it
+
+    def _run_full(self) -> None:
+        continues = False
+        while True:
+            done = self.options.count is not None and self.totals.epochs + 1 >= self.options.count
+            result = self._native.full(self._request(self.pid, self.pid, continues), done)
+            self._keep(result)
+            continues = True
+            if result["exit_status"] is not None:
+                self.totals.exit_status = result["exit_status"]
+                return
+            reason = _core.END_REASONS[result["info"]["reason"]]
+            if done or reason not in ("length", "accesses"):
+                self.totals.end = "count" if done else reason
+                return
+
+    # --- epochs
+
+    def _run_epochs(self, begin: float) -> None:
+        o = self.options
+        if o.max_overhead is not None:
+            self._page_copy = _core.page_copy_ns() / 1e9
+        self._faults = (time.monotonic(), _core.minor_faults(self.pid))
+        period = min(o.period, 1.0) if o.max_overhead is not None else o.period
+        due = begin + (self._gap(period) if self._child else 0.0)
+        while True:
+            deadline = begin + o.duration if o.duration is not None else None
+            if self._ended_before(due if deadline is None else min(due, deadline)):
+                return
+            now = time.monotonic()
+            if deadline is not None and now >= deadline:
+                self.totals.end = "duration"
+                return
+            # What a wrapper starts in its own place before the first epoch is the program.
+            program = procfs.program(self.pid)
+            if not o.follow_exec and program != self._programs.setdefault(self.pid, program):
+                if self._ended_before(now):
+                    return
+                self.totals.end = "exec"
+                self._tell(
+                    "the program became another one by exec (record that too with --follow-exec)"
+                )
+                return
+            taken = self._epoch()
+            if o.count is not None and self.totals.epochs >= o.count:
+                self.totals.end = "count"
+                return
+            if o.max_overhead is not None and self._cost is not None:
+                period = max(self._cost / o.max_overhead, _SHORTEST_PERIOD)
+                self.totals.period = round(period, 3)
+            due += self._gap(period) if taken else min(_RETRY, period)
+            due = max(due, time.monotonic())
+
+    def _gap(self, period: float) -> float:
+        return (
+            self._random.expovariate(1 / period) if self.options.random and period > 0 else period
+        )
+
+    def _ended_before(self, due: float) -> bool:
+        """Sleeps until ``due``; true as soon as the program has ended."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        while True:
+            left = due - time.monotonic()
+            if poll.poll(max(0, min(left, 3600) * 1000)):
+                return True
+            if left <= 0:
+                return False
+
+    def _candidates(self) -> list[tuple[int, int]]:
+        """(process, thread), the best first: running ones, then those that waited longest for an
+        epoch.
+        """
+        o = self.options
+        pids = [self.pid, *(procfs.descendants(self.pid) if o.follow_forks else ())]
+        found: list[tuple[int, int]] = []
+        for pid in pids:
+            if pid != self.pid and not o.follow_exec:
+                program = procfs.program(pid)
+                if self._programs.setdefault(pid, program) != program:
+                    continue
+            for tid in procfs.threads(pid):
+                if o.threads == "main" and tid != pid:
+                    continue
+                if isinstance(o.threads, int) and tid != o.threads:
+                    continue
+                found.append((pid, tid))
+        if o.random:
+            self._random.shuffle(found)
+        running = {t for p, t in found if procfs.state(p, t) == "R"}
+        found.sort(key=lambda f: (f[1] not in running, 0 if o.random else self._last.get(f[1], -1)))
+        return [f for f in found if procfs.state(*f) in ("R", "S")]
+
+    def _epoch(self) -> bool:
+        """One epoch of one thread; false if there was none to be had now."""
+        candidates = self._candidates()
+        if not candidates:
+            self.totals.skipped["no thread to record"] += 1
+            return False
+        now = time.monotonic()
+        faults = _core.minor_faults(self.pid)
+        if now > self._faults[0] + 0.02:
+            self._fault_rate = max(0, faults - self._faults[1]) / (now - self._faults[0])
+        idle = procfs.idle_seconds()
+        pid, tid = candidates[0]
+        record = self._native.in_place if self.options.in_place else self._native.epoch
+        result = record(self._request(pid, tid, False))
+        self._faults = (time.monotonic(), _core.minor_faults(self.pid))
+        self.totals.exit_status = result["exit_status"] if pid == self.pid and self._child else None
+        self._last[tid] = self.totals.epochs + sum(self.totals.skipped.values())
+        if result["outcome"] != "taken":
+            self.totals.skipped[result["outcome"]] += 1
+            if result["outcome"] == "clone_failed":
+                self._tell(f"no copy could be made: {os.strerror(result['clone_errno'])}")
+            return False
+        self._keep(result)
+        self._account(result, idle)
+        return True
+
+    def _account(self, result: _core.EpochResult, idle_before: float) -> None:
+        """What this epoch cost the program, and the estimate for the next one."""
+        info = result["info"]
+        paused = (info["pause_ns"] + result["reap_ns"]) / 1e9
+        alive, cpu = info["step_ns"] / 1e9, info["cpu_ns"] / 1e9
+        copied = max(0.0, info["faults"] - self._fault_rate * alive) * self._page_copy
+        # With a processor idle the stepping cost nobody anything.
+        idle = procfs.idle_seconds() - idle_before
+        contended = 0.0 if info["in_place"] or idle > 0.05 * alive else cpu
+        self.totals.paused += paused
+        self.totals.page_copies += copied
+        self.totals.contended += contended
+        cost = paused + copied + contended
+        self._cost = cost if self._cost is None else self._cost + _SMOOTHING * (cost - self._cost)
+
+    def _request(self, pid: int, tid: int, continues: bool) -> _core.EpochRequest:
+        o = self.options
+        return _core.EpochRequest(
+            tid=tid,
+            tgid=pid,
+            number=self.totals.epochs,
+            instructions=o.epoch,
+            time_ns=(1 << 63) if o.full or o.in_place else int(o.copy_seconds * 1e9),
+            wait_ns=int(o.wait * 1e9),
+            accesses=o.accesses,
+            pidfd=-1 if o.full or o.in_place else self._pidfd,
+            lowest_priority=o.lowest_priority,
+            follow_exec=o.follow_exec,
+            continues=continues,
+        )
+
+    def _keep(self, result: _core.EpochResult) -> None:
+        for block in self._native.encode():
+            self._writer.block(block)
+        self._writer.flush()
+        info = result["info"]
+        self.totals.epochs += 1
+        self.totals.instructions += result["instructions"]
+        self.totals.processor += info["cpu_ns"] / 1e9
+        self._tell(
+            f"epoch {info['number']}: thread {info['tid']}, {result['instructions']} instructions, "
+            f"ended by {_core.END_REASONS[info['reason']]}; pause {info['pause_ns'] / 1e6:.2f} ms, "
+            f"{info['step_ns'] / 1e9:.2f} s"
+        )
+
+
+def _explained(e: OSError) -> RecordError:
+    kind, message = e.args
+    hint = None
+    if kind == "permission":
+        hint = (
+            "ptrace is not permitted: run as the program's user; "
+            "/proc/sys/kernel/yama/ptrace_scope must be 0 (or 1 and tracekit starts the program); "
+            "a container needs CAP_SYS_PTRACE"
+        )
+    return RecordError(str(message), hint=hint)
