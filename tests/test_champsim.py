@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import lzma
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def read(
     parser = ChampsimParser(table, wide)
     batches = []
     edges = [0, *sorted(cuts or []), len(data)]
-    for lo, hi in zip(edges, edges[1:], strict=False):
+    for lo, hi in itertools.pairwise(edges):
         parser.feed(data[lo:hi])
         batches.append(parser.take())
     parser.finish()
@@ -205,6 +206,6 @@ def test_features_of_a_champsim_file(tmp_path: Path) -> None:
 
 def test_no_trace_is_told(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"some text that is no trace at all\n" * 9)
-    with pytest.raises(TracekitError, match="neither a feats.zst nor a native stream"):
+    with pytest.raises(TracekitError, match=r"neither a feats\.zst nor a native stream"):
         write_champsim(tmp_path / "x", tmp_path / "y")
     assert not (tmp_path / "y").exists()

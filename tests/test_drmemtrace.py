@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import lzma
 import os
 import random
@@ -18,8 +19,8 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 from oracles.drmemtrace_counts import drmemtrace_counts
-from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
 
+from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
 from tracekit.errors import FormatError, TracekitError
 from tracekit.streams.chunks import chunks
 from tracekit.streams.drmemtrace import Drmemtrace, Thread, is_drmemtrace, thread_files
@@ -53,7 +54,8 @@ def code(*bytes_: int) -> bytes:
 def parse(
     data: bytes, cuts: list[int] | None = None
 ) -> tuple[DrmemtraceParser, dict[str, list[int]], list[int]]:
-    """Everything at once, or in pieces that end at ``cuts``; columns joined, with absolute positions."""
+    """Everything at once, or in pieces that end at ``cuts``; columns joined, with absolute
+    positions."""
     table = EncodingTable()
     parser = DrmemtraceParser(table)
     out: dict[str, list[int]] = {c: [] for c in COLUMNS}
@@ -69,7 +71,7 @@ def parse(
             stamps.extend((row + rows, value))
 
     edges = [0, *sorted(cuts or []), len(data)]
-    for lo, hi in zip(edges, edges[1:], strict=False):
+    for lo, hi in itertools.pairwise(edges):
         parser.feed(data[lo:hi])
         take()
     parser.finish()

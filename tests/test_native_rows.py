@@ -1,7 +1,9 @@
-"""Native batches to rows and macro rows: accesses, outcomes, described instructions, text streams."""
+"""Native batches to rows and macro rows: accesses, outcomes, described instructions, text
+streams."""
 
 from __future__ import annotations
 
+import itertools
 import struct
 import sys
 from pathlib import Path
@@ -259,7 +261,7 @@ def test_text_cut_anywhere(cuts: list[int], text: str) -> None:
         return n, source.stats()["instructions"], source.counters()
 
     edges = [0, *sorted(min(c, len(text)) for c in cuts), len(text)]
-    assert rows([text[a:b] for a, b in zip(edges, edges[1:], strict=False)]) == rows([text])
+    assert rows([text[a:b] for a, b in itertools.pairwise(edges)]) == rows([text])
 
 
 @given(st.binary(max_size=300))

@@ -20,6 +20,7 @@ from tracekit.sources import Source, recognise
 from tracekit.sources.base import HEAD
 from tracekit.store import statics
 from tracekit.store.writer import Writer
+from tracekit.streams.source import DrmemtraceFolder, open_folder
 
 CHUNK_ROWS = 1 << 16
 
@@ -137,12 +138,10 @@ class Extraction:
 
     def __init__(self, path: str | os.PathLike[str], output: str | os.PathLike[str], options: Options):
         self._o, self._output = options, Path(output)
-        from tracekit.streams.source import open_folder
-
         self._folder = open_folder(path, options.threads)
-        self._input = self._folder or Input(path, sha256=options.sha256)
+        self._input: Input | DrmemtraceFolder = self._folder or Input(path, sha256=options.sha256)
         self._streams: dict[int, _Stream] = {}
-        self._source: Source | None = None
+        self._source: Source | DrmemtraceFolder | None = None
 
     def run(self, progress: Progress | None = None) -> Result:
         with contextlib.ExitStack() as cleanup:
@@ -167,7 +166,9 @@ class Extraction:
                     self._check_strict(self._folder)
                 yield [r for r in rows if r[2] and self._o.cpu in (None, r[1])]
             return
-        blocks = overlap(lambda: self._input)
+        whole = self._input
+        assert isinstance(whole, Input)
+        blocks = overlap(lambda: whole)
         try:
             head = b""
             for block in blocks:
@@ -202,7 +203,7 @@ class Extraction:
             if (rows := source.take(i)) and self._o.cpu in (None, name)
         ]
 
-    def _check_strict(self, source: Source) -> None:
+    def _check_strict(self, source: Source | DrmemtraceFolder) -> None:
         for kind, a in source.counters().items():
             if kind not in HARMLESS:
                 raise FormatError(

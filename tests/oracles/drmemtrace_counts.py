@@ -1,4 +1,5 @@
-"""basic_counts over one decompressed stream: the definitions of DynamoRIO's tool, record by record."""
+"""basic_counts over one decompressed stream: the definitions of DynamoRIO's tool, record by
+record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Macro rows of a native stream, by brute force: every access moves its line to the top of its stack."""
+"""Macro rows of a native stream, by brute force: every access moves its line to the top of its
+stack."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ FAR = 100_000_000
 def native_macro(
     stream: list[tuple[int, list[tuple[int, bool]]]],
 ) -> list[tuple[int, int, int, int, int]]:
-    """(pc, [(address, is store), ...]) each; gives pc, addr, fetch, load and store distance each."""
+    """(pc, [(address, is store), ...]) each; gives pc, addr, fetch, load and store distance
+    each."""
     fetched: list[int] = []
     stacks: tuple[list[int], list[int]] = ([], [])
     rows = []

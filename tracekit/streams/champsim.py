@@ -1,8 +1,10 @@
-"""ChampSim's traces: written from a feats.zst or straight from a native stream (source.py reads them).
+"""ChampSim's traces: written from a feats.zst or straight from a native stream (source.py reads
+them).
 
-A record holds a pc, whether it is a branch and taken, 2 destination and 4 source registers, and 2 store and
-4 load addresses.  ChampSim finds the kind of a branch by which special registers it reads and writes, so those
-are written as its rules want them (csrc/streams/champsim.hpp), whatever the architecture.
+A record holds a pc, whether it is a branch and taken, 2 destination and 4 source registers, and 2
+store and 4 load addresses.  ChampSim finds the kind of a branch by which special registers it reads
+and writes, so those are written as its rules want them (csrc/streams/champsim.hpp), whatever the
+architecture.
 """
 
 from __future__ import annotations
@@ -50,11 +52,13 @@ class Written:
 def write_champsim(
     path: str | os.PathLike[str], output: str | os.PathLike[str], *, isa: str | None = None
 ) -> Written:
-    """Writes ``path`` as a ChampSim trace, compressed as the name of ``output`` ends: .xz, .gz, .zst or none.
+    """Writes ``path`` as a ChampSim trace, compressed as the name of ``output`` ends: .xz, .gz,
+    .zst or none.
 
-    ``path`` is a feats.zst, or a native stream (drmemtrace, ChampSim, execlog, lackey), which keeps *every*
-    access of an instruction; a feats.zst at the macro level has its first address alone, one at the micro
-    level all of them.  The threads of a drmemtrace are interleaved by their timestamps.  `isa`: of an execlog.
+    ``path`` is a feats.zst, or a native stream (drmemtrace, ChampSim, execlog, lackey), which keeps
+    *every* access of an instruction; a feats.zst at the macro level has its first address alone,
+    one at the micro level all of them.  The threads of a drmemtrace are interleaved by their
+    timestamps.  `isa`: of an execlog.
 
     Raises `TracekitError`; the output appears whole or not at all, and replaces what was there.
     """
@@ -80,9 +84,9 @@ def write_champsim(
 def _compressed(path: Path) -> Iterator[IO[bytes]]:
     file: Any
     if path.suffix == ".xz":
-        file = lzma.open(path, "wb", preset=3)
+        file = lzma.open(path, "wb", preset=3)  # noqa: SIM115 (closed below)
     elif path.suffix == ".gz":
-        file = gzip.open(path, "wb", compresslevel=6)
+        file = gzip.open(path, "wb", compresslevel=6)  # noqa: SIM115
     elif path.suffix == ".zst":
         import zstandard
 

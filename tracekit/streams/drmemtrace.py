@@ -1,8 +1,8 @@
 """DynamoRIO's drmemtrace: offline traces as they lie on disk, one file a thread (or a core).
 
-The format is DynamoRIO's ``clients/drcachesim/common/trace_entry.h``; versions 1 to 7, with and without
-machine code inside, x86-64 and AArch64, and the synthetic instructions (regdeps) of the traces that Google
-publishes.  `Drmemtrace.counts` are those of DynamoRIO's own basic_counts tool.
+The format is DynamoRIO's ``clients/drcachesim/common/trace_entry.h``; versions 1 to 7, with and
+without machine code inside, x86-64 and AArch64, and the synthetic instructions (regdeps) of the
+traces that Google publishes.  `Drmemtrace.counts` are those of DynamoRIO's own basic_counts tool.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
 
+from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
 from tracekit.errors import FormatError, TracekitError
 from tracekit.streams.chunks import chunks
 
@@ -30,7 +30,8 @@ REGDEPS: Final = 0x20000
 
 
 def is_drmemtrace(head: bytes) -> bool:
-    """Whether a decompressed file that starts so is a drmemtrace: its first record is the header."""
+    """Whether a decompressed file that starts so is a drmemtrace: its first record is the
+    header."""
     if len(head) < 12:
         return False
     kind, _, version = struct.unpack_from("<HHQ", head)
@@ -38,7 +39,8 @@ def is_drmemtrace(head: bytes) -> bool:
 
 
 def thread_files(path: str | Path) -> list[Path]:
-    """The trace files at ``path``, a file or the folder that DynamoRIO wrote, in order of their names.
+    """The trace files at ``path``, a file or the folder that DynamoRIO wrote, in order of their
+    names.
 
     Raises `TracekitError` where there are none.
     """
@@ -79,7 +81,8 @@ class Thread:
         self.parser = DrmemtraceParser(table)
 
     def batches(self) -> Iterator[tuple[NativeBatch, np.ndarray[Any, Any]]]:
-        """Rows, and for each timestamp among them the row that it stands before and its microseconds."""
+        """Rows, and for each timestamp among them the row that it stands before and its
+        microseconds."""
         try:
             for piece in chunks(self.path):
                 self.parser.feed(piece)
@@ -107,7 +110,8 @@ class Thread:
 class Drmemtrace:
     """A trace of one or more threads; ``path`` is a file or a folder.
 
-    With ``shared_table`` all threads share one table of encodings, ``table``; else each has its own.
+    With ``shared_table`` all threads share one table of encodings, ``table``; else each has its
+    own.
     """
 
     def __init__(self, path: str | Path, *, shared_table: bool = True) -> None:
@@ -140,8 +144,8 @@ class Drmemtrace:
     def interleaved(self, rows: int = 1 << 17) -> Iterator[NativeBatch]:
         """All threads as one stream in the order of their timestamps, ``rows`` at a time (about).
 
-        Between two timestamps a thread's instructions stay together, which is the resolution that the trace
-        has; equal timestamps go by file name.  Needs the shared table.
+        Between two timestamps a thread's instructions stay together, which is the resolution that
+        the trace has; equal timestamps go by file name.  Needs the shared table.
         """
         heap: list[tuple[int, int]] = []
         streams = [t.stretches() for t in self.threads]
@@ -171,8 +175,8 @@ class Drmemtrace:
             yield NativeBatch.joined(pending)
 
     def counts(self) -> dict[str, int]:
-        """Of what was read so far, over all threads, as basic_counts defines them; ``unique`` is the number
-        of distinct pcs fetched, ``threads`` that of distinct thread ids."""
+        """Of what was read so far, over all threads, as basic_counts defines them; ``unique`` is
+        the number of distinct pcs fetched, ``threads`` that of distinct thread ids."""
         total: dict[str, int] = {}
         for t in self.threads:
             for k, v in t.parser.counts.items():

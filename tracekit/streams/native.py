@@ -15,8 +15,9 @@ _BRANCH: Final = {name: i for i, name in enumerate(BRANCH_KINDS)}
 class NativeConverter:
     """Rows of one stream of native batches that share ``table``.
 
-    ``arch`` is "x86", "arm", "riscv", or "unknown" where the table holds no machine code; ``described`` tells
-    what stands in for it ("branch_kind", "regdeps", "champsim"; csrc/streams/native_rows.hpp).
+    ``arch`` is "x86", "arm", "riscv", or "unknown" where the table holds no machine code;
+    ``described`` tells what stands in for it ("branch_kind", "regdeps", "champsim";
+    csrc/streams/native_rows.hpp).
     """
 
     def __init__(self, table: EncodingTable, *, arch: str, described: str = "branch_kind") -> None:

@@ -181,7 +181,8 @@ def _looks_champsim(head: bytes, size: int) -> bool:
 
 
 def execlog_arch(head: bytes) -> str:
-    """The architecture of an execlog: x86 is told by its register names, the others by what decodes."""
+    """The architecture of an execlog: x86 is told by its register names, the others by what
+    decodes."""
     from tracekit.isa import decode_many
 
     lines = _EXECLOG_CODE.findall(head)[:400]
@@ -194,9 +195,11 @@ def execlog_arch(head: bytes) -> str:
 
 
 class DrmemtraceFolder:
-    """A drmemtrace of one or more files (threads or cores), read by itself: `batches` in place of `feed`.
+    """A drmemtrace of one or more files (threads or cores), read by itself: `batches` in place of
+    `feed`.
 
-    ``threads``: "separate" makes each thread a stream of its own, "interleaved" one of all by timestamps.
+    ``threads``: "separate" makes each thread a stream of its own, "interleaved" one of all by
+    timestamps.
     """
 
     native: Final = True
@@ -297,8 +300,8 @@ def open_folder(
 ) -> DrmemtraceFolder | None:
     """The source for what is no single plain stream: a folder, or a .zip, .lz4 or .zlib file.
 
-    None for any other path, which the usual input reads.  Raises `TracekitError` for a folder or an archive
-    that holds no drmemtrace.
+    None for any other path, which the usual input reads.  Raises `TracekitError` for a folder or an
+    archive that holds no drmemtrace.
     """
     p = Path(path)
     if os.fspath(path) == "-" or not p.exists():
