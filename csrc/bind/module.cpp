@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_core(m);
   tracekit::register_isa(m);
   tracekit::register_streams(m);
+  tracekit::register_tkt(m);
   tracekit::register_native_rows(m);
   tracekit::register_record(m);
   tracekit::register_features(m);

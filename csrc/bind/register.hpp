@@ -11,6 +11,7 @@ void register_core(pybind11::module_& m);
 void register_record(pybind11::module_& m);
 void register_isa(pybind11::module_& m);
 void register_streams(pybind11::module_& m);
+void register_tkt(pybind11::module_& m);
 void register_native_rows(pybind11::module_& m);
 void register_features(pybind11::module_& m);
 void register_gem5_text(pybind11::module_& m);

@@ -1,0 +1,298 @@
+#include "parse/tkt_reader.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "isa/text_decode.hpp"
+
+namespace tracekit {
+namespace {
+
+// Fields of one record, in order; reading past its end yields zeros and is remembered.
+class Fields {
+ public:
+  Fields(const char* p, std::size_t n) : at_(p), end_(p + n) {}
+  template <class T>
+  T number() {
+    if (static_cast<std::size_t>(end_ - at_) < sizeof(T)) {
+      short_ = true;
+      at_ = end_;
+      return 0;
+    }
+    const T v = tkt::get<T>(at_);
+    at_ += sizeof(T);
+    return v;
+  }
+  std::string_view bytes(std::size_t n) {
+    if (static_cast<std::size_t>(end_ - at_) < n) {
+      short_ = true;
+      n = 0;
+      at_ = end_;
+    }
+    const std::string_view v(at_, n);
+    at_ += n;
+    return v;
+  }
+  std::string_view text() { return bytes(number<std::uint16_t>()); }
+  bool too_short() const { return short_; }
+
+ private:
+  const char *at_, *end_;
+  bool short_{};
+};
+
+Arch arch_named(std::string_view isa) {
+  if (isa == "arm") return Arch::arm;
+  if (isa == "x86") return Arch::x86;
+  if (isa == "riscv") return Arch::riscv;
+  return Arch::unknown;
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+RegClass reg_class_named(std::string_view name) {
+  constexpr std::string_view names[] = {"integer",        "floating_point",   "vector",
+                                        "vector_element", "vector_predicate", "condition_code"};
+  for (std::size_t i = 0; i < std::size(names); ++i)
+    if (name == names[i]) return static_cast<RegClass>(i);
+  return RegClass::misc;
+}
+
+}  // namespace
+
+void TktReader::feed(const char* data, std::size_t n) {
+  if (dead_) return;
+  if (ended_) {
+    if (n) counters_.add("bytes_after_end", offset_, n);
+    return;
+  }
+  // A record that the last call left incomplete is completed by copying; the rest is read in place.
+  if (!pending_.empty()) {
+    const std::size_t before = pending_.size();
+    const std::size_t limit = has_header_ ? tkt::max_record : tkt::preamble_size + tkt::max_header;
+    pending_.append(data, std::min(n, limit - before));  // a whole record always fits the limit
+    const std::size_t used = read_records(pending_.data(), pending_.size());
+    if (dead_ || used < before) return;  // still incomplete
+    pending_.clear();
+    data += used - before;
+    n -= used - before;
+    if (ended_) return feed(data, n);
+  }
+  const std::size_t used = read_records(data, n);
+  if (dead_) return;
+  if (ended_) return feed(data + used, n - used);
+  pending_.assign(data + used, n - used);
+}
+
+void TktReader::finish() {
+  if (!has_header_)
+    throw FormatFault("the stream ends inside the .tkt header", pending_.size(),
+                      "the file was cut off, or is no .tkt trace");
+  if (dead_ || ended_) return;
+  counters_.add("cut_off", offset_);
+}
+
+std::size_t TktReader::read_header(const char* p, std::size_t n) {
+  const std::size_t seen = std::min(n, tkt::magic.size());
+  if (std::string_view(p, seen) != tkt::magic.substr(0, seen))
+    throw FormatFault("not a .tkt trace: it does not begin with the magic number", 0);
+  if (n < tkt::preamble_size) return 0;
+  const auto version = tkt::get<std::uint16_t>(p + 8);
+  if (version != tkt::version)
+    throw FormatFault("version " + std::to_string(version) +
+                          " of the .tkt format; this reader knows " + std::to_string(tkt::version),
+                      8, "use a newer tracekit");
+  const auto length = tkt::get<std::uint32_t>(p + 12);
+  if (length > tkt::max_header) throw FormatFault("the .tkt header claims more than 1 MiB", 12);
+  if (n < tkt::preamble_size + length) return 0;
+
+  header_.knows = tkt::get<std::uint16_t>(p + 10);
+  Fields f(p + tkt::preamble_size, length);
+  header_.tick_frequency = f.number<std::uint64_t>();
+  header_.tick_unit = f.number<std::uint64_t>();
+  header_.stages = f.number<std::uint16_t>();
+  header_.cpu = f.number<std::uint16_t>();
+  header_.threads = f.number<std::uint16_t>();
+  for (auto* s : {&header_.isa, &header_.cpu_name, &header_.model, &header_.producer})
+    *s = f.text();
+  for (auto* table : {&header_.op_classes, &header_.flags, &header_.reg_classes}) {
+    const auto count = f.number<std::uint16_t>();
+    if (count > tkt::max_names)
+      throw FormatFault("a name table of the .tkt header is too large", 16);
+    for (unsigned i = 0; i < count && !f.too_short(); ++i) table->emplace_back(f.text());
+  }
+  if (f.too_short()) throw FormatFault("the .tkt header is shorter than its tables", 16);
+  if (header_.tick_unit == 0 || header_.tick_unit > 0xffffffffu)
+    throw FormatFault("the .tkt header's tick unit is out of range", 24);
+
+  arch_ = arch_named(header_.isa);
+  for (const auto& name : header_.op_classes)
+    ops_.push_back(op_class_from(name).value_or(OpClass::Other));
+  for (const auto& name : header_.flags) {
+    const auto bit = flag_from(name);
+    if (!bit) counters_.add("unknown_flag", 0);
+    flags_.push_back(bit.value_or(0));
+  }
+  if (header_.knows & tkt::knows::taken) known_bits_ |= row_bit::taken_known;
+  if (header_.knows & tkt::knows::fault) known_bits_ |= row_bit::fault_known;
+  timed_ = batch_.timed = (header_.stages & (1u << tkt::stage::retire)) != 0;
+  has_header_ = true;
+  return tkt::preamble_size + length;
+}
+
+// Reads whole records; returns how many bytes they take.
+std::size_t TktReader::read_records(const char* p, std::size_t n) {
+  std::size_t at = 0;
+  const std::uint64_t base = offset_;
+  if (!has_header_) {
+    at = read_header(p, n);
+    if (!has_header_) return 0;
+  }
+  while (at < n && !ended_ && !dead_) {
+    offset_ = base + at;
+    const auto first = static_cast<std::uint8_t>(p[at]);
+    if ((first & 15) == tkt::kind::row) {
+      if (n - at < tkt::row_head) return at;
+      const auto flags = static_cast<std::uint8_t>(p[at + 1]);
+      const std::size_t size = tkt::row_size(flags, header_.stages);
+      if (n - at < size) return at;
+      read_row(p + at, flags);
+      at += size;
+      continue;
+    }
+    if (n - at < tkt::record_head) return at;
+    const std::size_t length = tkt::get<std::uint16_t>(p + at + 2);
+    if (n - at < tkt::record_head + length) return at;
+    const char* payload = p + at + tkt::record_head;
+    if (p[at + 1] != 0) {
+      stop("damaged_record");
+    } else if (first == tkt::kind::statics) {
+      read_static(payload, length);
+    } else if (first == tkt::kind::end) {
+      read_end(payload, length);
+    } else if (first == tkt::kind::mark) {
+      // Rows simply go on after a mark; the distance between regions is in their ticks.
+    } else {
+      counters_.add("unknown_record", offset_);
+    }
+    at += tkt::record_head + length;
+  }
+  offset_ = base + at;
+  return at;
+}
+
+void TktReader::read_static(const char* p, std::size_t n) {
+  if (ids_.size() >= tkt::max_statics) return stop("too_many_statics");
+  Fields f(p, n);
+  StaticInst inst;
+  inst.pc = f.number<std::uint64_t>();
+  const auto flags = f.number<std::uint64_t>();
+  inst.upc = f.number<std::uint16_t>();
+  const auto op = f.number<std::uint16_t>();
+  f.number<std::uint8_t>();  // length: that of `bytes`, where they are known
+  inst.bytes = f.bytes(f.number<std::uint8_t>());
+  SrcRegs src;
+  DstRegs dst;
+  const auto reg = [&] {
+    const auto cls = f.number<std::uint8_t>();
+    const auto index = f.number<std::uint16_t>();
+    return Reg{cls < header_.reg_classes.size() ? reg_class_named(header_.reg_classes[cls])
+                                                : RegClass::misc,
+               index};
+  };
+  for (unsigned k = f.number<std::uint8_t>(); k && !f.too_short(); --k) src.push_back(reg());
+  for (unsigned k = f.number<std::uint8_t>(); k && !f.too_short(); --k) dst.push_back(reg());
+  inst.disassembly = trim(f.text());
+  if (f.too_short()) counters_.add("cut_static", offset_);
+  inst.op = op < ops_.size() ? ops_[op] : OpClass::Other;
+  if (inst.op == OpClass::Other) {
+    counters_.add("unknown_op_class", offset_);
+    if (op < header_.op_classes.size()) inst.op_name = header_.op_classes[op];
+  }
+  for (std::size_t i = 0; i < std::min<std::size_t>(flags_.size(), 64); ++i)
+    if (flags >> i & 1) inst.flags |= flags_[i];
+  decode_text(arch_, inst);
+  if (operands_ == Operands::trace) {
+    inst.src = src;
+    inst.dst = dst;
+    inst.access_size = 0;  // the first access tells it
+  }
+  ids_.push_back(table_.add(std::move(inst)));
+}
+
+void TktReader::read_end(const char* p, std::size_t n) {
+  Fields f(p, n);
+  const auto rows = f.number<std::uint64_t>();
+  const auto statics = f.number<std::uint64_t>();
+  ended_ = true;
+  complete_ = !f.too_short() && rows == rows_ && statics == ids_.size();
+  if (!complete_) counters_.add("end_mismatch", offset_);
+}
+
+void TktReader::read_row(const char* p, std::uint8_t flags) {
+  ++rows_;
+  const auto sid = tkt::get<std::uint32_t>(p + 4);
+  if (sid >= ids_.size()) return stop("undefined_static");
+  const std::size_t i = batch_.size();
+  const std::uint16_t size = tkt::get<std::uint16_t>(p + 2);
+  const bool trapped = (flags & tkt::row_flag::fault) != 0;
+  p += tkt::row_head;
+
+  std::uint64_t addr = 0;
+  std::uint8_t bits = known_bits_;
+  if (flags & tkt::row_flag::has_addr) {
+    addr = tkt::get<std::uint64_t>(p);
+    p += 8;
+    bits |= row_bit::has_addr;
+  }
+  if (flags & tkt::row_flag::taken) bits |= row_bit::taken;
+  if (trapped) bits |= row_bit::fault;
+  if (flags & tkt::row_flag::predicated_off) bits |= row_bit::predicated_off;
+  if (flags & tkt::row_flag::mispredicted) bits |= row_bit::mispredicted;
+  if (operands_ == Operands::trace && size && table_[ids_[sid]].access_size == 0)
+    table_.at(ids_[sid]).access_size = size;
+
+  if (timed_) {
+    batch_.timed = true;  // whoever took the last batch left a fresh one
+    for (auto& column : batch_.ticks) column.resize(i + 1);
+    std::uint64_t t[stage::count] = {};
+    const std::uint16_t stages = header_.stages;
+    if (flags & tkt::row_flag::untimed) {
+      bits |= row_bit::untimed;
+    } else if (flags & tkt::row_flag::wide) {
+      for (unsigned s = stage::fetch; s < stage::store; ++s)
+        if (stages & (1u << s)) {
+          t[s] = tkt::get<std::uint64_t>(p);
+          p += 8;
+        }
+      if (flags & tkt::row_flag::has_store) t[stage::store] = tkt::get<std::uint64_t>(p);
+      last_fetch_ = t[stage::fetch];
+    } else {
+      const std::uint64_t unit = header_.tick_unit;
+      if (stages & (1u << stage::fetch)) {
+        const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
+        last_fetch_ += static_cast<std::uint64_t>(std::int64_t{step}) * unit;
+        p += 4;
+      }
+      t[stage::fetch] = last_fetch_;
+      for (unsigned s = stage::decode; s < stage::store; ++s)
+        if (stages & (1u << s)) {
+          const auto d = tkt::get<std::uint16_t>(p);
+          if (d != tkt::not_reached) t[s] = last_fetch_ + d * unit;
+          p += 2;
+        }
+      if (flags & tkt::row_flag::has_store)
+        t[stage::store] = last_fetch_ + tkt::get<std::uint32_t>(p);
+    }
+    for (unsigned s = 0; s < stage::count; ++s) batch_.ticks[s][i] = t[s];
+  }  // ticks without a retire tick are no timing
+  batch_.sid.push_back(ids_[sid]);
+  batch_.addr.push_back(addr);
+  batch_.bits.push_back(bits);
+}
+
+}  // namespace tracekit

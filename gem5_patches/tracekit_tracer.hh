@@ -1,0 +1,58 @@
+// The tracer that every CPU model calls: rows with addresses, outcomes, fetch and commit ticks.
+#ifndef TRACEKIT_TRACER_HH
+#define TRACEKIT_TRACER_HH
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "params/TracekitTracer.hh"
+#include "sim/eventq.hh"
+#include "tracekit_compat.hh"
+#include "tracekit_trace.hh"
+
+namespace gem5 {
+namespace tracekit_plugin {
+
+class Tracer : public InstTracer {
+ public:
+  using Params = TracekitTracerParams;
+  explicit Tracer(const Params& p);
+
+  InstRecord* getInstRecord(Tick when, ThreadContext* tc, const StaticInstPtr inst,
+                            const PCStateBase& pc, const StaticInstPtr macro = nullptr) override;
+  void startup() override;
+
+  // Begins and ends a region of interest; also called from the simulation script.
+  void start() { trace_.start(); }
+  void stop() { trace_.stop(); }
+
+  CpuTrace& trace() { return trace_; }
+
+  // The access of the memory instruction that was dumped last: what the O3 listener asks for.
+  struct Access {
+    InstSeqNum seq{};
+    Addr addr{};
+    std::uint16_t size{};
+    bool valid{};
+  };
+  const Access& access() const { return access_; }
+  // From now on rows come from an O3 listener, and this tracer only keeps accesses for it.
+  void serve_listener() { serves_ = true; }
+
+ private:
+  class Record;
+  class AccessRecord;
+  void learn_model(ThreadContext* tc, const PCStateBase& pc);
+
+  CpuTrace trace_;
+  Tick start_tick_, stop_tick_;
+  EventFunctionWrapper start_event_, stop_event_;
+  Access access_;
+  bool serves_{}, simple_{}, timed_{};
+};
+
+}  // namespace tracekit_plugin
+}  // namespace gem5
+
+#endif

@@ -1,0 +1,221 @@
+"""The .tkt reader and the writer that the gem5 plug-in uses."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit import _core
+from tracekit.errors import FormatError
+
+sys.path.insert(0, str(Path(__file__).parent))
+from oracles import tkt as oracle
+
+STAGES = ["fetch", "decode", "rename", "dispatch", "issue", "complete", "retire", "store"]
+ADDR, TAKEN, FAULT, PREDICATED, MISPREDICTED, UNTIMED = 1, 2, 4, 8, 16, 128
+HEADER = {
+    "isa": "arm",
+    "tick_frequency": 10**12,
+    "op_classes": ["No_OpClass", "IntAlu", "MemRead", "NewerThanTracekit"],
+    "flags": ["IsInteger", "IsLoad", "IsControl", "IsNewerThanTracekit"],
+    "reg_classes": ["integer", "floating_point", "vector"],
+}
+Row = tuple[int, int, int, list[int]]
+
+
+def write(rows: list[Row], statics: int = 3, **header: Any) -> bytes:
+    writer = _core.TktWriter(HEADER | header)
+    for i in range(statics):
+        writer.add_static(0x1000 + 4 * i, op=1, flags=1, disassembly=f"  add   x{i}, x1, x2")
+    for sid, flags, addr, ticks in rows:
+        writer.add_row(sid, flags, addr, 8 if flags & ADDR else 0, ticks)
+    writer.finish()
+    return bytes(writer.take())
+
+
+def read(data: bytes, cuts: list[int] | None = None, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """The reader after ``data`` in pieces that end at ``cuts``, and its columns."""
+    reader = _core.Tkt(**options)
+    parts = []
+    edges = [0, *sorted(cuts or []), len(data)]
+    for begin, end in itertools.pairwise(edges):
+        reader.feed(data[begin:end])
+        parts.append(reader.columns())
+    reader.finish()
+    return reader, {k: np.concatenate([p[k] for p in parts if k in p]) for k in parts[-1]}
+
+
+def ticks_at(unit: int) -> st.SearchStrategy[list[int]]:
+    """Ticks as gem5 gives them, and some that only the wide form can hold."""
+    cycles = st.integers(0, 70_000).map(lambda c: c * unit)
+    near = st.tuples(st.integers(1, 10**6), st.lists(cycles | st.just(-1), min_size=7, max_size=7))
+    usual = near.map(lambda t: [t[0] * unit, *((t[0] * unit + d) * (d >= 0) for d in t[1])])
+    return usual | st.lists(st.integers(0, 2**64 - 1), min_size=8, max_size=8)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[list[Row], int, int]:
+    unit = draw(st.sampled_from([1, 333, 500, 1000]))
+    flags = st.integers(0, 31) | st.just(UNTIMED)
+    row = st.tuples(st.integers(0, 2), flags, st.integers(0, 2**64 - 1), ticks_at(unit))
+    return (
+        draw(st.lists(row, max_size=40)),
+        unit,
+        draw(st.sampled_from([0, 0x41, 0x7F, 0xFF, 0x40])),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(streams(), st.data())
+def test_what_was_written_comes_back(
+    stream: tuple[list[Row], int, int], data: st.DataObject
+) -> None:
+    rows, unit, stages = stream
+    raw = write(rows, tick_unit=unit, stages=stages)
+    cuts = data.draw(st.lists(st.integers(0, len(raw)), max_size=8))
+    reader, got = read(raw, cuts)
+    assert reader.complete() and "cut_off" not in reader.counters()
+    assert got["sid"].tolist() == [r[0] for r in rows]
+    assert got["addr"].tolist() == [r[2] if r[1] & ADDR else 0 for r in rows]
+    if stages >> 6 & 1:
+        for s, name in enumerate(STAGES):
+            known = stages >> s & 1
+            want = [0 if r[1] & UNTIMED or not known else r[3][s] for r in rows]
+            assert got[name].tolist() == want, name
+    else:
+        assert "retire" not in got
+    # An independent reading of the same bytes.
+    for (sid, flags, addr, ticks), mine in zip(oracle.rows(raw), rows, strict=True):
+        assert (sid, flags & 31 | flags & UNTIMED) == (mine[0], mine[1])
+        assert addr == (mine[2] if mine[1] & ADDR else 0)
+        known_ticks = [t if stages >> s & 1 else 0 for s, t in enumerate(mine[3])]
+        assert ticks == ([0] * 8 if mine[1] & UNTIMED or not stages else known_ticks)
+
+
+def test_bits_say_what_is_known() -> None:
+    rows = [(0, f, 64, [0] * 8) for f in (0, ADDR, TAKEN, FAULT, PREDICATED, MISPREDICTED)]
+    _, all_told = read(write(rows, knows=15))
+    assert all_told["bits"].tolist() == [48, 49, 50, 52, 112, 176]
+    _, untold = read(write(rows, knows=0))
+    assert untold["bits"].tolist() == [0, 1, 2, 4, 64, 128]
+
+
+def test_usual_rows_are_small() -> None:
+    ticks = [500 * (i + 10) for i in range(7)]
+    empty = len(write([], tick_unit=500, stages=255))
+    # The first row's fetch still fits the narrow form, too.
+    assert len(write([(0, 0, 0, [*ticks, 0])], tick_unit=500, stages=255)) - empty == 24
+    assert len(write([(0, ADDR, 1, [*ticks, 0])], tick_unit=500, stages=255)) - empty == 32
+    assert len(write([(0, ADDR, 1, [*ticks, 9999])], tick_unit=500, stages=255)) - empty == 36
+    assert len(write([(0, 0, 0, [])], stages=0)) - len(write([], stages=0)) == 8
+
+
+def operands(statics: dict[str, Any]) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
+    """Sources, destinations and access size of the first static instruction."""
+
+    def regs(kind: str) -> list[tuple[int, int]]:
+        pairs = zip(statics[kind + "_class"][0], statics[kind + "_index"][0], strict=True)
+        return [(int(c), int(i)) for c, i in pairs if c != 255]
+
+    return regs("src"), regs("dst"), int(statics["access_size"][0])
+
+
+def test_operands_from_the_text_or_from_gem5() -> None:
+    writer = _core.TktWriter(HEADER)
+    writer.add_static(
+        0x10, op=2, flags=2, disassembly="  ldr   x1, [x2]", bytes=b"\x41\0\x40\xf9",
+        src=[(0, 2), (1, 7)], dst=[(0, 40)],
+    )  # fmt: skip
+    writer.add_row(0, ADDR, 0x99, 4)
+    writer.finish()
+    raw = bytes(writer.take())
+    text, _ = read(raw)
+    want = _core.decode_text("arm", "ldr   x1, [x2]", "MemRead", ["IsLoad"])
+    got = text.statics(0)
+    assert operands(got) == (want["src"], want["dst"], want["access_size"])
+    assert got["bytes"] == [b"\x41\0\x40\xf9"]
+    exact = read(raw, gem5_operands=True)[0].statics(0)
+    assert operands(exact) == ([(0, 2), (1, 7)], [(0, 40)], 4)
+
+
+def test_names_of_a_newer_gem5_are_counted_and_kept() -> None:
+    writer = _core.TktWriter(HEADER)
+    writer.add_static(0x10, op=3, flags=0b1001, disassembly="  new   x1")
+    writer.finish()
+    reader, _ = read(bytes(writer.take()))
+    assert reader.statics(0)["op_name"] == ["NewerThanTracekit"]
+    assert set(reader.counters()) == {"unknown_flag", "unknown_op_class"}
+
+
+def test_records_of_an_unknown_kind_are_skipped() -> None:
+    raw = write([(0, 0, 0, [])])
+    rows = oracle.rows(raw)
+    for k in (4, 14):
+        odd = raw[:-28] + bytes([k, 0, 3, 0]) + b"abc" + raw[-28:]
+        reader, got = read(odd)
+        assert reader.complete() and reader.counters()["unknown_record"]["count"] == 1
+        assert len(got["sid"]) == len(rows)
+
+
+def test_a_cut_stream_gives_what_came_before() -> None:
+    rows: list[Row] = [(i % 3, ADDR * (i % 2), i, [500 * (i + 1)] * 8) for i in range(20)]
+    raw = write(rows, tick_unit=500, stages=255)
+    header = 16 + int.from_bytes(raw[12:16], "little")
+    for n in range(len(raw)):
+        if n < header:
+            with pytest.raises(FormatError, match="ends inside"):
+                read(raw[:n])
+            continue
+        reader, got = read(raw[:n])
+        assert not reader.complete() and reader.counters()["cut_off"]["count"] == 1
+        assert got["sid"].tolist() == [r[0] for r in rows][: len(got["sid"])]
+    reader, _ = read(raw + b"more")
+    assert reader.complete() and reader.counters()["bytes_after_end"]["count"] == 4
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [(0, 0x88, "magic"), (8, 2, "version 2"), (14, 0xFF, "1 MiB"), (24, None, "tick unit")],
+)
+def test_a_header_that_cannot_be_used(place: int, value: int | None, message: str) -> None:
+    raw = bytearray(write([]))
+    new = bytes(8) if value is None else bytes([value])
+    raw[place : place + len(new)] = new
+    with pytest.raises(FormatError, match=message):
+        read(bytes(raw))
+
+
+def test_a_header_shorter_than_its_tables() -> None:
+    raw = bytearray(write([]))
+    raw[12:16] = (int.from_bytes(raw[12:16], "little") - 1).to_bytes(4, "little")
+    with pytest.raises(FormatError, match="shorter"):
+        read(bytes(raw))
+
+
+@settings(max_examples=200, deadline=None)
+@given(streams(), st.data())
+def test_damage_is_survived(stream: tuple[list[Row], int, int], data: st.DataObject) -> None:
+    rows, unit, stages = stream
+    raw = bytearray(write(rows, tick_unit=unit, stages=stages))
+    for at in data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=1, max_size=3)):
+        raw[at] = data.draw(st.integers(0, 255))
+    cuts = data.draw(st.lists(st.integers(0, len(raw)), max_size=4))
+    try:
+        reader, got = read(bytes(raw), cuts)
+    except FormatError:
+        return
+    assert len({len(column) for column in got.values()}) == 1
+    assert (got["sid"] < len(reader.statics(0)["pc"])).all()
+
+
+def test_the_writer_refuses_what_the_format_cannot_hold() -> None:
+    for bad in ({"tick_unit": 0}, {"flags": ["f"] * 65}, {"op_classes": ["x"] * 1025}):
+        with pytest.raises(ValueError, match="tkt"):
+            _core.TktWriter(HEADER | bad)
