@@ -40,9 +40,11 @@ def write(rows: list[Row], statics: int = 3, **header: Any) -> bytes:
     return bytes(writer.take())
 
 
-def read(data: bytes, cuts: list[int] | None = None, **options: Any) -> tuple[Any, dict[str, Any]]:
+def read(data: bytes, cuts: list[int] | None = None, gem5_operands: bool = False) -> tuple[Any, dict[str, Any]]:
     """The reader after ``data`` in pieces that end at ``cuts``, and its columns."""
-    reader = _core.Tkt(**options)
+    reader = _core.Tkt()
+    if gem5_operands:
+        reader.use_gem5_operands()
     parts = []
     edges = [0, *sorted(cuts or []), len(data)]
     for begin, end in itertools.pairwise(edges):

@@ -37,6 +37,7 @@ class Options:
     start: int = 0
     count: int | None = None
     binary: str | None = None
+    gem5_operands: bool = False
     history: int = 8
     line_bytes: int = 64
     clock_ps: int | None = None
@@ -177,6 +178,8 @@ class Extraction:
                     break
             source = self._source = recognise(head, self._input.name, self._o.isa)
             self._check_level(source)
+            if self._o.gem5_operands:
+                self._use_gem5_operands(source)
             source.feed(head)
             yield self._taken(source)
             for block in blocks:
@@ -193,6 +196,11 @@ class Extraction:
                 f"{self._input.name} holds a real machine's instructions, which have no micro-ops",
                 hint="--level macro",
             )
+
+    def _use_gem5_operands(self, source: Any) -> None:
+        if not hasattr(source, "use_gem5_operands"):
+            raise UsageError("gem5_operands: only traces of the gem5 plug-in (.tkt) have them")
+        source.use_gem5_operands()
 
     def _taken(self, source: Source) -> list[tuple[int, str, Any]]:
         if self._o.strict:
@@ -267,6 +275,7 @@ class Extraction:
                     "count": o.count,
                     "clock_ps": o.clock_ps,
                     "binary": o.binary,
+                    "gem5_operands": o.gem5_operands,
                 },
                 "input": self._input.provenance(),
                 "source": stats,
@@ -308,6 +317,8 @@ def extract(
     start, count: rows to keep, counted at that level.  Features are those of the whole trace: rows
         before ``start`` warm the distances and histories up; the clock starts at the first row kept.
     binary: the traced ELF file, whose machine code is decoded where gem5's text is ambiguous.
+    gem5_operands: of a .tkt trace, gem5's own registers (its architectural indices) and access sizes
+        instead of those that the disassembly tells, which are the same as from text.
     history: outcomes in the histories of the local and global branch entropy.
     line_bytes: size of a cache line.    clock_ps: the CPU's clock period, else found from the ticks.
     force: replace an existing output.    strict: damage is fatal.    sha256: hash the input so, too.

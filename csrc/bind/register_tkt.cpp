@@ -27,8 +27,6 @@ py::array_t<T> copy(const Column<T>& column) {
 }
 
 struct TktSource {
-  explicit TktSource(bool gem5_operands)
-      : reader(gem5_operands ? TktReader::Operands::trace : TktReader::Operands::text) {}
   TktReader reader;
   std::size_t taken{};
 
@@ -125,7 +123,10 @@ void add_row(MemoryWriter& w, std::uint32_t sid, std::uint8_t flags, std::uint64
 void register_tkt(py::module_& m) {
   py::class_<TktSource>(m, "Tkt",
                         "Reads a .tkt stream (docs/tkt-format.md), in chunks cut anywhere.")
-      .def(py::init<bool>(), py::arg("gem5_operands") = false)
+      .def(py::init<>())
+      .def(
+          "use_gem5_operands", [](TktSource& s) { s.reader.use(TktReader::Operands::trace); },
+          "gem5's own registers and access sizes instead of the text's; before the first feed.")
       .def(
           "feed",
           [](TktSource& s, const py::buffer& data) {
@@ -158,7 +159,15 @@ void register_tkt(py::module_& m) {
           py::arg("cpu"), py::return_value_policy::reference_internal)
       .def("counters", [](const TktSource& s) { return export_counters(s.reader.counters()); })
       .def("arch", [](const TktSource& s) { return arch_name(s.reader.arch()); })
-      .def("stats", [](const TktSource&) { return py::dict(); })
+      .def("stats",
+           [](const TktSource& s) {
+             py::dict d;
+             if (s.reader.has_header()) d = describe(s.reader.header());
+             for (const char* table : {"op_classes", "flags", "reg_classes"})
+               if (d.contains(table)) d.attr("pop")(table);
+             d["complete"] = s.reader.complete();
+             return d;
+           })
       .def("header",
            [](const TktSource& s) -> py::object {
              if (!s.reader.has_header()) return py::none();

@@ -23,6 +23,8 @@ class TktReader {
   };
 
   explicit TktReader(Operands operands = Operands::text) : operands_(operands) {}
+  // For the static instructions that come from now on.
+  void use(Operands operands) { operands_ = operands; }
 
   // Takes the next bytes, cut anywhere.  Throws FormatFault where nothing can be read from the
   // stream; damage further on ends the rows there and is counted.

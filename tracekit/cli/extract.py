@@ -24,6 +24,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--start", type=int, default=0, metavar="N", help="rows to leave out (they warm up the features)")
     p.add_argument("--count", type=int, metavar="N", help="rows to keep")
     p.add_argument("--binary", metavar="ELF", help="the traced program: its machine code is decoded")
+    p.add_argument("--gem5-operands", action="store_true", help=".tkt: gem5's own registers and access sizes")
     p.add_argument("--history", type=int, default=8, help="outcomes in a branch history (8)")
     p.add_argument("--line-bytes", type=int, default=64, help="cache line (64)")
     p.add_argument("--clock-ps", type=int, help="the CPU's clock period; else found from the ticks")
@@ -41,7 +42,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 
 _OPTIONS = (
-    *("level", "cpu", "start", "count", "binary", "history", "line_bytes"),
+    *("level", "cpu", "start", "count", "binary", "gem5_operands", "history", "line_bytes"),
     *("clock_ps", "chunk_rows", "force", "strict", "sha256", "threads", "isa"),
 )
 

@@ -54,6 +54,10 @@ def _gem5_text(head: bytes, path: str) -> Source | None:
     return None
 
 
+def _tkt(head: bytes, path: str) -> Source | None:
+    return _core.Tkt() if head.startswith(b"\x89TKT\r\n\x1a\n") else None
+
+
 def _perfvec_authors(head: bytes, path: str) -> Source | None:
     if not _NUMBERS.match(head):
         return None
@@ -69,7 +73,7 @@ def _native(head: bytes, path: str, isa: str | None) -> Source | None:
 
 
 #: Asked in turn with the first bytes of the (decompressed) input and its path.
-RECOGNISERS: list[Callable[[bytes, str], Source | None]] = [_gem5_text, _perfvec_authors]
+RECOGNISERS: list[Callable[[bytes, str], Source | None]] = [_tkt, _gem5_text, _perfvec_authors]
 
 
 def recognise(head: bytes, path: str, isa: str | None = None) -> Source:
