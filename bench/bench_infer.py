@@ -1,9 +1,10 @@
 """Inference on one core: the engine beside torch, onnxruntime and the floor, in the same run.
 
-``pytest bench/bench_infer.py --benchmark-only`` times each; ``python bench/bench_infer.py``
-interleaves short runs of all of them and prints medians and ratios (``--json`` for machines).  Times
-are of the thread's CPU clock, so that other work on the machine counts as little as it can.  The
-engine's rows are those delivered: warm-up (one step in seventeen, as for chunks of 4096),
+``pytest bench/bench_infer.py --benchmark-only`` times each; ``PYTHONPATH=.:tests python
+bench/bench_infer.py``
+interleaves short runs of all of them and prints medians and ratios (``--json`` for machines).
+Times are of the thread's CPU clock, so that other work on the machine counts as little as it can.
+The engine's rows are those delivered: warm-up (one step in seventeen, as for chunks of 4096),
 gathering and readout are in its time.  The second set of ratios counts the warm-up's steps too:
 the peers' rates are of steps, without one.  The floor is the same number of multiplications in
 registers alone.
@@ -23,8 +24,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from oracles import lstm as oracle
 
-from tests.oracles import lstm as oracle
 from tracekit.infer import Engine
 from tracekit.infer.cpu import active_isa, has
 from tracekit.infer.quantize import quantize_tensors
@@ -174,7 +175,7 @@ def test_engine(benchmark: Any, shape: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_torch(benchmark: Any, dtype: str) -> None:
     pytest.importorskip("torch")
-    from bench.infer_peers import STEPS, torch_model
+    from infer_peers import STEPS, torch_model
 
     card, tensors = build("lstm256x2")
     assert benchmark(torch_model(card.spec, tensors, dtype, 64)).shape == (STEPS, 64, 256)
@@ -184,7 +185,7 @@ def test_torch(benchmark: Any, dtype: str) -> None:
 def test_onnxruntime(benchmark: Any, dtype: str) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    from bench.infer_peers import STEPS, onnx_model
+    from infer_peers import STEPS, onnx_model
 
     card, tensors = build("lstm256x2")
     assert benchmark(onnx_model(card.spec, tensors, dtype, 64)).shape == (STEPS, 64, 256)
@@ -192,7 +193,7 @@ def test_onnxruntime(benchmark: Any, dtype: str) -> None:
 
 def compare(rounds: int, shapes: list[str], threads: bool) -> dict[str, Any]:
     """Rows a second of everything, interleaved: rounds of one short run each."""
-    from bench.infer_peers import STEPS, onnx_model, torch_model
+    from infer_peers import STEPS, onnx_model, torch_model
 
     report: dict[str, Any] = {"isa": active_isa(), "clock": "thread CPU time", "shapes": {}}
     peaks = {d: [floor(d)() for _ in range(5)] for d in DTYPES if native(d)}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from oracles import lstm as oracle
 
-from tests.oracles import lstm as oracle
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.infer import REPRESENTATION, Engine, Stream, load, quantize
 from tracekit.infer.cpu import ISAS, active_isa

@@ -19,6 +19,8 @@ COMMANDS = {
     "verify": "check every checksum and invariant of a feats.zst",
     "dump": "rows as CSV or JSON lines",
     "export": "to Parquet, Arrow or NumPy files",
+    "quantize": "int8 weights for a model, calibrated on traces",
+    "neutrino": "a model on NeuroScalar's accelerator: cycles, buffers, speed",
 }
 
 DONE, BAD_INPUT, USAGE, INTERRUPTED = 0, 1, 2, 130

@@ -322,7 +322,8 @@ def emit_lstm_tile(
 
 def interleave(parts: Sequence[Iterator[None]], depth: int) -> None:
     """Emit parts in turns, ``depth`` at a time: their chains of dependent operations overlap."""
-    waiting, active = list(parts), []
+    waiting = list(parts)
+    active: list[Iterator[None]] = []
     while waiting or active:
         while waiting and len(active) < depth:
             active.append(waiting.pop(0))
