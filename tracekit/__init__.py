@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tracekit.extraction import extract
     from tracekit.features import Feature, FeatureSet
     from tracekit.features import register as register_feature_set
+    from tracekit.lru import StackDistance, stack_distance
+    from tracekit.mrc import miss_ratio_curve
     from tracekit.store.reader import TraceFile
     from tracekit.store.reader import TraceFile as open
 
@@ -25,6 +27,9 @@ _LAZY = {
     "Feature": ("tracekit.features", "Feature"),
     "FeatureSet": ("tracekit.features", "FeatureSet"),
     "register_feature_set": ("tracekit.features", "register"),
+    "StackDistance": ("tracekit.lru", "StackDistance"),
+    "stack_distance": ("tracekit.lru", "stack_distance"),
+    "miss_ratio_curve": ("tracekit.mrc", "miss_ratio_curve"),
     "TracekitError": ("tracekit.errors", "TracekitError"),
     "FormatError": ("tracekit.errors", "FormatError"),
     "UsageError": ("tracekit.errors", "UsageError"),
@@ -34,13 +39,16 @@ __all__ = [
     "Feature",
     "FeatureSet",
     "FormatError",
+    "StackDistance",
     "TraceFile",
     "TracekitError",
     "UsageError",
     "__version__",
     "extract",
+    "miss_ratio_curve",
     "open",
     "register_feature_set",
+    "stack_distance",
 ]
 
 

@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_native_rows(m);
   tracekit::register_record(m);
   tracekit::register_features(m);
+  tracekit::register_stack_distance(m);
   tracekit::register_gem5_text(m);
   tracekit::register_chunk(m);
   tracekit::register_perfvec_text(m);

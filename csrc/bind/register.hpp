@@ -14,6 +14,7 @@ void register_streams(pybind11::module_& m);
 void register_tkt(pybind11::module_& m);
 void register_native_rows(pybind11::module_& m);
 void register_features(pybind11::module_& m);
+void register_stack_distance(pybind11::module_& m);
 void register_gem5_text(pybind11::module_& m);
 void register_chunk(pybind11::module_& m);
 void register_perfvec_text(pybind11::module_& m);

@@ -31,7 +31,7 @@ class StackDistance {
     Isa isa = active_isa();
     // For tests: stamps in the first bitmap, and how many a live line is given when it is renewed.
     std::uint64_t first_stamps = 16384;
-    unsigned stamps_per_line = 4;
+    unsigned stamps_per_line = 6;
   };
 
   StackDistance() : StackDistance(Options{}) {}

@@ -21,6 +21,7 @@ COMMANDS = {
     "export": "to Parquet, Arrow or NumPy files",
     "quantize": "int8 weights for a model, calibrated on traces",
     "neutrino": "a model on NeuroScalar's accelerator: cycles, buffers, speed",
+    "mrc": "miss ratios of fully associative LRU caches of every size",
 }
 
 DONE, BAD_INPUT, USAGE, INTERRUPTED = 0, 1, 2, 130

@@ -1,0 +1,101 @@
+"""Exact LRU stack distance of a stream of accesses.
+
+The distance of an access is 1 + the number of distinct lines touched since its line was last
+touched (Mattson, Gecsei, Slutz and Traiger, IBM Systems Journal 9(2), 1970): it hits in every
+fully associative LRU cache of at least so many lines, and in no smaller one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit import _core
+from tracekit.errors import UsageError
+
+#: The distance of a line's first access: larger than any other.
+COLD: int = _core.COLD
+
+Addresses = npt.NDArray[np.uint64]
+Distances = npt.NDArray[np.uint32]
+
+
+def _line_bits(line_size: int) -> int:
+    if line_size < 1 or line_size & (line_size - 1) or line_size > 1 << 63:
+        raise UsageError(f"line_size: a power of two, not {line_size}")
+    return line_size.bit_length() - 1
+
+
+def _addresses(values: npt.ArrayLike) -> Addresses:
+    a = np.asarray(values)
+    if a.ndim != 1:
+        raise UsageError(f"addresses: one dimension is needed, not {a.ndim}")
+    if a.dtype == np.uint64:
+        return np.ascontiguousarray(a)
+    if a.size and a.dtype.kind not in "iu":
+        raise UsageError(f"addresses: integers are needed, not {a.dtype}")
+    if a.dtype.kind == "i" and a.size and int(a.min()) < 0:
+        raise UsageError("addresses: none may be negative (view them as uint64)")
+    return a.astype(np.uint64)
+
+
+class StackDistance:
+    """An LRU stack that lives on from call to call.
+
+    ``line_size``: bytes (or whatever the addresses count) a line, a power of two; 1 = they are
+    lines already.  Memory is about 5 bytes a distinct line where lines lie densely, at most 60
+    where they are strewn over the address space; the number of accesses is not limited, that of
+    distinct lines is 1e9.  ``isa`` forces one kind of code ("portable", "avx2", "avx512").
+    """
+
+    def __init__(self, line_size: int = 1, *, isa: str | None = None) -> None:
+        try:
+            self._stack = _core.StackDistance(_line_bits(line_size), isa=isa)
+        except ValueError as e:
+            raise UsageError(str(e)) from None
+
+    def access(
+        self, addresses: npt.ArrayLike, updates: npt.NDArray[np.bool_] | None = None
+    ) -> Distances:
+        """One distance an access, uint32 of the same length; ``COLD`` for a line's first.
+
+        Where ``updates`` (bool, one an access) is False the stack is only asked: the distance that
+        the access would have, COLD for a line that it does not hold, and nothing changes.
+        """
+        a = _addresses(addresses)
+        if updates is None:
+            return self._stack.access(a)
+        if updates.shape != a.shape or updates.dtype != np.bool_:
+            raise UsageError(f"updates: a bool array of {len(a)} elements is needed")
+        return self._stack.access(a, np.ascontiguousarray(updates))
+
+    def copy(self) -> StackDistance:
+        """An independent stack in the same state."""
+        other = StackDistance.__new__(StackDistance)
+        other._stack = self._stack.copy()
+        return other
+
+    @property
+    def distinct(self) -> int:
+        """How many distinct lines were touched."""
+        return self._stack.distinct
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._stack.nbytes
+
+
+def stack_distance(lines: npt.ArrayLike, line_size: int = 1) -> Distances:
+    """The exact LRU stack distance of every access of a stream.
+
+    ``lines``: n integers from 0 to 2**64 - 1 (uint64 is not copied); with ``line_size`` they are
+    byte addresses, and accesses to the same ``line_size`` bytes are to one line.  Returns n
+    uint32: 1 + the number of distinct lines touched since the line was last touched, so 1 for a
+    line touched twice in a row; ``tracekit.lru.COLD`` (2**32 - 1) where it never was.  UsageError
+    where the arguments do not fit.
+
+    >>> tracekit.stack_distance([1, 2, 2, 1])
+    array([4294967295, 4294967295,          1,          2], dtype=uint32)
+    """
+    return StackDistance(line_size).access(lines)
