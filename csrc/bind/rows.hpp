@@ -22,6 +22,7 @@ inline Rows take_rows(RowBatch& from, Arch arch, const StaticTable& table, std::
   Rows out;
   out.batch = std::move(from);
   from = RowBatch{};
+  from.reserve(out.batch.size());  // the next block brings about as many
   for (; taken < table.size(); ++taken)
     out.statics.push_back(make_hot(arch, table, static_cast<std::uint32_t>(taken)));
   return out;

@@ -31,9 +31,10 @@ class Column {
     data_[size_++] = v;
   }
   void resize(std::size_t n) {  // new elements are not initialised
-    reserve(n);
+    if (n > capacity_) reserve(n);
     size_ = n;
   }
+  std::size_t capacity() const { return capacity_; }
   void clear() { size_ = 0; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -74,6 +75,18 @@ struct RowBatch {
   bool timed{};
 
   std::size_t size() const { return sid.size(); }
+  void reserve(std::size_t n) {
+    sid.reserve(n), addr.reserve(n), bits.reserve(n);
+    for (auto& t : ticks) t.reserve(n);
+  }
+  // One more row, all of its columns to be written: their number.
+  std::size_t extend() {
+    const std::size_t n = size();
+    if (n == sid.capacity()) reserve(n + 1);
+    sid.resize(n + 1), addr.resize(n + 1), bits.resize(n + 1);
+    for (auto& t : ticks) t.resize(n + 1);
+    return n;
+  }
   void clear() {
     sid.clear();
     addr.clear();

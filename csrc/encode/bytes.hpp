@@ -21,6 +21,15 @@ constexpr std::int64_t unzigzag(std::uint64_t v) {
   return static_cast<std::int64_t>(v >> 1) ^ -static_cast<std::int64_t>(v & 1);
 }
 
+inline std::uint8_t* write_varint(std::uint8_t* p, std::uint64_t v) {
+  while (v >= 0x80) {
+    *p++ = static_cast<std::uint8_t>(v) | 0x80;
+    v >>= 7;
+  }
+  *p++ = static_cast<std::uint8_t>(v);
+  return p;
+}
+
 class ByteWriter {
  public:
   // Room for n varints of at most ten bytes, so that `varint` need not look.
@@ -28,14 +37,11 @@ class ByteWriter {
     if (data_.size() < used_ + 10 * n + 16) data_.resize(2 * data_.size() + 10 * n + 16);
   }
   void varint(std::uint64_t v) {
-    std::uint8_t* p = data_.data() + used_;
-    while (v >= 0x80) {
-      *p++ = static_cast<std::uint8_t>(v) | 0x80;
-      v >>= 7;
-    }
-    *p++ = static_cast<std::uint8_t>(v);
-    used_ = static_cast<std::size_t>(p - data_.data());
+    used_ = static_cast<std::size_t>(write_varint(data_.data() + used_, v) - data_.data());
   }
+  // For loops over several writers: where to write_varint to, and where that ended.
+  std::uint8_t* begin_varints() { return data_.data() + used_; }
+  void end_varints(const std::uint8_t* end) { used_ = static_cast<std::size_t>(end - data_.data()); }
   void raw(const void* from, std::size_t n) {
     if (data_.size() < used_ + n) data_.resize(2 * data_.size() + n);
     std::memcpy(data_.data() + used_, from, n);

@@ -42,6 +42,7 @@ class ChunkEncoder {
  private:
   void encode_memory(const FeatureBatch& rows, std::size_t statics);
   void encode_ticks(const FeatureBatch& rows, std::size_t n);
+  bool try_ticks(const FeatureBatch& rows, std::size_t n);
 
   unsigned line_bits_;
   std::array<ByteWriter, column::count> streams_;
@@ -49,8 +50,6 @@ class ChunkEncoder {
   std::vector<std::uint64_t> last_addr_;        // of each static instruction,
   std::vector<std::uint32_t> last_chunk_;       // in this chunk
   std::uint32_t chunk_{};
-  std::array<std::vector<std::uint64_t>, stage::count> quotient_;
-  std::vector<std::uint64_t> reference_;
   std::uint64_t unit_{1};
 };
 

@@ -132,7 +132,9 @@ void ChunkEncoder::encode_memory(const FeatureBatch& rows, std::size_t statics) 
   const auto put = [&](unsigned id, auto code) {
     ByteWriter& w = streams_[id];
     w.reserve_varints(memory_.size());
-    for (const std::uint32_t i : memory_) w.varint(code(i));
+    std::uint8_t* p = w.begin_varints();
+    for (const std::uint32_t i : memory_) p = write_varint(p, code(i));
+    w.end_varints(p);
   };
   put(column::load_distance, [&](std::uint32_t i) { return distance_code(rows.load_distance[i]); });
   put(column::store_distance, [&](std::uint32_t i) { return distance_code(rows.store_distance[i]); });
@@ -147,55 +149,53 @@ void ChunkEncoder::encode_memory(const FeatureBatch& rows, std::size_t statics) 
 }
 
 void ChunkEncoder::encode_ticks(const FeatureBatch& rows, std::size_t n) {
+  for (unsigned s = 0; s < stage::count; ++s) streams_[column::fetch + s].reserve_varints(n);
   // In units of the greatest common divisor, the clock's period: mostly that of the chunk before.  The
   // cache answers a store in its own time, off the CPU's clock: that one stays in ticks.
-  constexpr unsigned clocked = stage::store;
-  for (;;) {
-    const ExactDivisor divisor(unit_);
-    bool exact = true;
-    for (unsigned s = 0; s < clocked; ++s) {
-      quotient_[s].resize(n);
-      for (std::size_t i = 0; i < n; ++i) exact &= divisor.divide(rows.ticks[s][i], quotient_[s][i]);
-    }
-    if (exact && unit_ != 1) break;
-    std::uint64_t g = 0;
-    for (unsigned s = 0; s < clocked; ++s)
-      for (std::size_t i = 0; i < n && g != 1; ++i) g = std::gcd(g, rows.ticks[s][i]);
-    g = std::max<std::uint64_t>(g, 1);
-    if (g == unit_) break;
-    unit_ = g;
+  if (unit_ != 1 && try_ticks(rows, n)) return;
+  std::uint64_t g = 0;
+  for (unsigned s = 0; s < stage::store; ++s)
+    for (std::size_t i = 0; i < n && g != 1; ++i) g = std::gcd(g, rows.ticks[s][i]);
+  unit_ = std::max<std::uint64_t>(g, 1);
+  try_ticks(rows, n);
+}
+
+// False where a tick is no multiple of the unit.
+bool ChunkEncoder::try_ticks(const FeatureBatch& rows, std::size_t n) {
+  const ExactDivisor divisor(unit_);
+  const std::uint64_t* tick[stage::count];
+  std::uint8_t* out[stage::count];
+  for (unsigned s = 0; s < stage::count; ++s) {
+    tick[s] = rows.ticks[s].data();
+    out[s] = streams_[column::fetch + s].begin_varints();
   }
   // Each stage against the last one before it that the row reached; 0 = not reached.
-  const auto code = [](std::uint64_t v, std::uint64_t reference) {
-    return v == 0 ? 0 : 1 + zigzag(static_cast<std::int64_t>(v - reference));
+  const auto put = [&](unsigned s, std::uint64_t v, std::uint64_t reference) {
+    const std::uint64_t code = v == 0 ? 0 : 1 + zigzag(static_cast<std::int64_t>(v - reference));
+    out[s] = write_varint(out[s], code);
   };
-  for (unsigned s = 0; s < stage::count; ++s) streams_[column::fetch + s].reserve_varints(n + 1);
   std::uint64_t fetched = 0, retired = 0;
-  reference_.assign(n, 0);
-  for (unsigned s = 0; s < stage::count; ++s) {
-    ByteWriter& w = streams_[column::fetch + s];
-    if (s == stage::store) {
-      for (std::size_t i = 0; i < n; ++i) w.varint(code(rows.ticks[s][i], reference_[i] * unit_));
-      break;
+  bool exact = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t q = 0;
+    exact &= divisor.divide(tick[stage::fetch][i], q);
+    put(stage::fetch, q, fetched);
+    if (q) fetched = q;
+    std::uint64_t reference = q;
+    for (unsigned s = stage::decode; s < stage::retire; ++s) {
+      exact &= divisor.divide(tick[s][i], q);
+      put(s, q, reference);
+      if (q) reference = q;
     }
-    const std::uint64_t* q = quotient_[s].data();
-    if (s == stage::fetch) {
-      for (std::size_t i = 0; i < n; ++i) {
-        w.varint(code(q[i], fetched));
-        if (q[i]) fetched = q[i];
-      }
-    } else if (s == stage::retire) {
-      // Against the largest one so far: this difference is the incremental latency.
-      for (std::size_t i = 0; i < n; ++i) {
-        w.varint(code(q[i], retired));
-        retired = std::max(retired, q[i]);
-      }
-    } else {
-      for (std::size_t i = 0; i < n; ++i) w.varint(code(q[i], reference_[i]));
-    }
-    for (std::size_t i = 0; i < n; ++i)
-      if (q[i]) reference_[i] = q[i];
+    exact &= divisor.divide(tick[stage::retire][i], q);
+    put(stage::retire, q, retired);  // against the largest so far: the incremental latency
+    retired = std::max(retired, q);
+    if (q) reference = q;
+    put(stage::store, tick[stage::store][i], reference * unit_);
   }
+  if (!exact) return false;
+  for (unsigned s = 0; s < stage::count; ++s) streams_[column::fetch + s].end_varints(out[s]);
+  return true;
 }
 
 }  // namespace tracekit

@@ -7,10 +7,11 @@ namespace {
 
 void push_row(RowBatch& out, std::uint32_t sid, std::uint64_t addr, std::uint8_t bits,
               const std::uint64_t* tick) {
-  out.sid.push_back(sid);
-  out.addr.push_back(addr);
-  out.bits.push_back(bits);
-  for (unsigned s = 0; s < stage::count; ++s) out.ticks[s].push_back(tick[s]);
+  const std::size_t n = out.extend();
+  out.sid[n] = sid;
+  out.addr[n] = addr;
+  out.bits[n] = bits;
+  for (unsigned s = 0; s < stage::count; ++s) out.ticks[s][n] = tick[s];
   out.timed |= !(bits & row_bit::untimed);
 }
 
