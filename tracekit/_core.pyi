@@ -189,8 +189,8 @@ class NativeSource:
     """Native batches to rows (csrc/streams/native_rows.hpp)."""
 
     def __init__(self, table: EncodingTable, described: str, arch: str) -> None: ...
-    def meet(self) -> list[int]:
-        """The ids of new encodings that `define` must be told of before a batch with them."""
+    def meet(self, batch: NativeBatch) -> list[int]:
+        """The ids of its new encodings that `define` must be told of before it is converted."""
     def define(
         self,
         id: int,

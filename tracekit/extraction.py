@@ -20,7 +20,7 @@ from tracekit.sources import Source, recognise
 from tracekit.sources.base import HEAD
 from tracekit.store import statics
 from tracekit.store.writer import Writer
-from tracekit.streams.source import DrmemtraceFolder, open_folder
+from tracekit.streams.source import Pulled, open_pulled
 
 CHUNK_ROWS = 1 << 16
 
@@ -139,10 +139,10 @@ class Extraction:
 
     def __init__(self, path: str | os.PathLike[str], output: str | os.PathLike[str], options: Options):
         self._o, self._output = options, Path(output)
-        self._folder = open_folder(path, options.threads)
-        self._input: Input | DrmemtraceFolder = self._folder or Input(path, sha256=options.sha256)
+        self._folder = open_pulled(path, options.threads)
+        self._input: Input | Pulled = self._folder or Input(path, sha256=options.sha256)
         self._streams: dict[int, _Stream] = {}
-        self._source: Source | DrmemtraceFolder | None = None
+        self._source: Source | Pulled | None = None
 
     def run(self, progress: Progress | None = None) -> Result:
         with contextlib.ExitStack() as cleanup:
@@ -211,7 +211,7 @@ class Extraction:
             if (rows := source.take(i)) and self._o.cpu in (None, name)
         ]
 
-    def _check_strict(self, source: Source | DrmemtraceFolder) -> None:
+    def _check_strict(self, source: Source | Pulled) -> None:
         for kind, a in source.counters().items():
             if kind not in HARMLESS:
                 raise FormatError(

@@ -118,11 +118,12 @@ void register_native_rows(py::module_& m) {
            py::arg("table"), py::arg("described"), py::arg("arch"), py::keep_alive<1, 2>())
       .def(
           "meet",
-          [](NativeSource& s) {
+          [](NativeSource& s, const NativeBatch& batch) {
             std::vector<std::uint32_t> ids;
-            s.rows().meet(ids);
+            s.rows().meet(batch, ids);
             return ids;
           },
+          py::arg("batch"),
           "The ids of new encodings that `define` must be told of before a batch with them is "
           "converted.")
       .def(

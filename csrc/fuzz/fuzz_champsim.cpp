@@ -19,7 +19,7 @@ void read(const std::uint8_t* data, std::size_t size, bool wide, std::size_t pie
   parser.take(batch);
   NativeRows rows(table, statics, Described::champsim);
   std::vector<std::uint32_t> ids;
-  rows.meet(ids);
+  rows.meet(batch, ids);
   rows.convert(batch, out);
   rows.finish(out);
 }

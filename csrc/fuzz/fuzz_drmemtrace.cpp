@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const Timestamp& t : times)
       if (t.row > batch.size()) __builtin_trap();
     ids.clear();
-    rows.meet(ids);
+    rows.meet(batch, ids);
     for (const std::uint32_t id : ids) rows.define(id, {}, 0);
     rows.convert(batch, out);
     for (std::size_t i = 0; i < out.size(); ++i)

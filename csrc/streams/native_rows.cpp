@@ -25,10 +25,14 @@ OpClass access_class(OpClass op, bool store) {
 
 }  // namespace
 
-void NativeRows::meet(std::vector<std::uint32_t>& to_decode) {
-  for (auto id = static_cast<std::uint32_t>(known_.size()); id < encodings_->size(); ++id) {
+void NativeRows::meet(const NativeBatch& batch, std::vector<std::uint32_t>& to_decode) {
+  known_.resize(encodings_->size());
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::uint32_t id = batch.encoding[i];
+    if (id >= known_.size()) throw std::out_of_range("an encoding that the table does not hold");
+    if (known_[id].met) continue;
+    known_[id].met = true;
     const Encoding& e = (*encodings_)[id];
-    known_.emplace_back().sid.fill(StaticTable::none);
     if (e.known) {
       to_decode.push_back(id);
       continue;

@@ -30,10 +30,9 @@ class NativeRows {
   NativeRows(const EncodingTable& encodings, StaticTable& statics, Described described)
       : encodings_(&encodings), statics_(&statics), described_(described) {}
 
-  // Meets every encoding that the table holds by now.  Those with machine code must be decoded by
-  // the caller and handed to `define` before a batch with them is converted: their ids are
-  // appended.
-  void meet(std::vector<std::uint32_t>& to_decode);
+  // Meets the encodings of a batch that is to be converted.  New ones with machine code must be
+  // decoded by the caller and handed to `define` first: their ids are appended.
+  void meet(const NativeBatch& batch, std::vector<std::uint32_t>& to_decode);
   // `inst` at the macro level, as tracekit.isa decodes it; pc and bytes are filled in here.
   // `length` in bytes as the decoder tells it, 0 = as the encoding says.  Throws std::out_of_range
   // for an id that was not met.
@@ -65,7 +64,7 @@ class NativeRows {
     std::array<std::uint32_t, n_parts> sid;  // StaticTable::none until it is used
     BranchKind branch{};
     std::uint8_t length{};
-    bool defined{}, syscall{};
+    bool met{}, defined{}, syscall{};
   };
   std::uint32_t part(std::uint32_t id, Part p, std::uint32_t access_size);
   void add(const NativeBatch& in, std::size_t i, std::uint32_t id, std::uint8_t taken,

@@ -25,7 +25,7 @@ from tracekit.errors import FormatError, TracekitError
 from tracekit.io.source import Input
 from tracekit.sources.base import HEAD
 from tracekit.store.frames import MAGIC
-from tracekit.streams.source import DrmemtraceFolder, NativeFile, open_folder, recognise
+from tracekit.streams.source import NativeFile, Pulled, open_pulled, recognise
 
 RECORD: Final = np.dtype(
     [
@@ -122,7 +122,7 @@ def _is_feats(path: str | os.PathLike[str]) -> bool:
 
 
 def _from_stream(path: str | os.PathLike[str], isa: str | None) -> _Pieces:
-    folder = open_folder(path, "interleaved")
+    folder = open_pulled(path, "interleaved")
     if folder is not None:
         return _encoded_folder(folder)
     head = b""
@@ -141,7 +141,7 @@ def _from_stream(path: str | os.PathLike[str], isa: str | None) -> _Pieces:
     return _encoded(source, path)
 
 
-def _encoded_folder(folder: DrmemtraceFolder) -> _Pieces:
+def _encoded_folder(folder: Pulled) -> _Pieces:
     encoder = ChampsimEncoder(folder.arch())
     for batch in folder.batches():
         for _, _, rows in batch:

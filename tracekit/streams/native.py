@@ -27,7 +27,7 @@ class NativeConverter:
 
     def convert(self, batch: NativeBatch) -> Rows:
         """The rows of ``batch``; a conditional branch at its end may wait for the next batch."""
-        self._decode()
+        self._decode(batch)
         return self.source.convert(batch)
 
     def rows(self, batches: Iterable[NativeBatch]) -> Iterator[Rows]:
@@ -36,8 +36,8 @@ class NativeConverter:
             yield self.convert(batch)
         yield self.source.finish()
 
-    def _decode(self) -> None:
-        ids = self.source.meet()
+    def _decode(self, batch: NativeBatch) -> None:
+        ids = self.source.meet(batch)
         if not ids:
             return
         from tracekit._core import FLAGS

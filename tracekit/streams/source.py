@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -21,6 +22,7 @@ from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.streams.chunks import chunks
 from tracekit.streams.drmemtrace import ARCH_BITS, REGDEPS, Drmemtrace, is_drmemtrace
 from tracekit.streams.native import NativeConverter
+from tracekit.streams.tks import TksReader, is_tks
 
 Threads = Literal["separate", "interleaved"]
 
@@ -194,33 +196,98 @@ def execlog_arch(head: bytes) -> str:
     return best if codes else "x86"
 
 
-class DrmemtraceFolder:
-    """A drmemtrace of one or more files (threads or cores), read by itself: `batches` in place of
-    `feed`.
+class Pulled(ABC):
+    """A source that reads its files by itself: `batches` in place of `feed`.
 
-    ``threads``: "separate" makes each thread a stream of its own, "interleaved" one of all by
-    timestamps.
+    In all else it is a sources.base.Source.  ``position`` and ``size`` are bytes on the disk.
     """
 
     native: Final = True
 
-    def __init__(self, path: str | os.PathLike[str], threads: Threads = "separate") -> None:
+    def __init__(self, path: str | os.PathLike[str], files: list[Path], threads: Threads) -> None:
         if threads not in ("separate", "interleaved"):
             raise UsageError(f"threads: separate or interleaved, not {threads!r}")
-        self._interleaved = threads == "interleaved"
-        self._trace = Drmemtrace(os.fspath(path), shared_table=self._interleaved)
-        t = self._trace
-        tables = [t.table] if self._interleaved else [x.table for x in t.threads]
-        self._converters = [
-            NativeConverter(table, arch=t.arch, described=t.described) for table in tables
-        ]
-        self.name = str(path)
-        self.size = sum(x.path.stat().st_size for x in t.threads)
+        self.name = os.fspath(path)
+        self.interleaved = threads == "interleaved"
+        self.size = sum(f.stat().st_size for f in files)
         self.position = 0
+        self._files = files
+        self._converters: list[NativeConverter] = []
 
+    @abstractmethod
     def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
         """(number, name, rows) of streams, as they come."""
-        if self._interleaved:
+
+    @abstractmethod
+    def cpus(self) -> list[str]:
+        """The streams' names so far."""
+
+    @abstractmethod
+    def arch(self) -> str:
+        """arm, x86, riscv or unknown."""
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers worth reporting."""
+        return {
+            "interleaved": self.interleaved,
+            "instructions": sum(c.source.instructions for c in self._converters),
+        }
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Anomalies by kind."""
+        out: dict[str, dict[str, int]] = {}
+        for c in self._converters:
+            add_counters(out, c.source.counters())
+        return out
+
+    def table(self, cpu: int, /) -> Any:
+        """The static instructions (_core.StaticTable) of a stream."""
+        return self._converters[cpu].source.table()
+
+    def provenance(self) -> dict[str, Any]:
+        """Path, size and a hash over the files' contents as they are on the disk."""
+        import xxhash
+
+        h = xxhash.xxh3_128()
+        for file in self._files:
+            with file.open("rb") as f:
+                while data := f.read(1 << 20):
+                    h.update(data)
+        return {
+            "path": self.name,
+            "bytes": self.size,
+            "files": len(self._files),
+            "compression": None,
+            "xxh3_128": h.hexdigest(),
+        }
+
+    def close(self) -> None:  # noqa: B027 (most hold nothing open between batches)
+        """Closes what is open."""
+
+    def __enter__(self) -> Pulled:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class DrmemtraceFolder(Pulled):
+    """A drmemtrace of one or more files (threads or cores).
+
+    ``threads``: "separate" makes each file a stream of its own, "interleaved" one of all by
+    timestamps.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], threads: Threads = "separate") -> None:
+        trace = self._trace = Drmemtrace(os.fspath(path), shared_table=threads == "interleaved")
+        super().__init__(path, [t.path for t in trace.threads], threads)
+        tables = [trace.table] if self.interleaved else [t.table for t in trace.threads]
+        self._converters = [
+            NativeConverter(t, arch=trace.arch, described=trace.described) for t in tables
+        ]
+
+    def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
+        if self.interleaved:
             for rows in self._converters[0].rows(self._trace.interleaved()):
                 yield [(0, "", rows)]
             self.position = self.size
@@ -232,73 +299,92 @@ class DrmemtraceFolder:
             self.position += thread.path.stat().st_size
 
     def cpus(self) -> list[str]:
-        if self._interleaved or len(self._trace.threads) == 1:
+        threads = self._trace.threads
+        if self.interleaved or len(threads) == 1:
             return [""]
         # drmemtrace.<program>.<thread>.<random>.trace.zip, or drmemtrace.core.<core>.trace.zip
-        found = [
-            re.search(r"\.(\d+)(?:\.\d+)?\.(?:mem)?trace", t.path.name) for t in self._trace.threads
-        ]
+        found = [re.search(r"\.(\d+)(?:\.\d+)?\.(?:mem)?trace", t.path.name) for t in threads]
         names = [m.group(1) if m else "" for m in found]
         if "" in names or len(set(names)) < len(names):
-            return [t.path.name.split(".trace")[0] for t in self._trace.threads]
+            return [t.path.name.split(".trace")[0] for t in threads]
         return names
 
-    def table(self, cpu: int, /) -> Any:
-        return self._converters[cpu].source.table()
-
     def counters(self) -> dict[str, dict[str, int]]:
-        out = self._trace.anomalies()
-        for c in self._converters:
-            for kind, found in c.source.counters().items():
-                one = out.setdefault(kind, {**found, "count": 0})
-                one["count"] += found["count"]
-        return out
+        return add_counters(self._trace.anomalies(), super().counters())
 
     def stats(self) -> dict[str, Any]:
         return {
             "format": "drmemtrace",
             "version": self._trace.version,
             "filetype": self._trace.filetype,
-            "interleaved": self._interleaved,
-            "instructions": sum(c.source.instructions for c in self._converters),
+            **super().stats(),
             "counts": self._trace.counts(),
         }
 
     def arch(self) -> str:
         return self._trace.arch
 
-    def provenance(self) -> dict[str, Any]:
-        """Path, size and a hash over the files' names and contents as they are on the disk."""
-        import xxhash
 
-        h = xxhash.xxh3_128()
-        for t in self._trace.threads:
-            h.update(t.path.name.encode())
-            with t.path.open("rb") as f:
-                while data := f.read(1 << 20):
-                    h.update(data)
+class TksFile(Pulled):
+    """A recording (.tks): the epochs of each thread one after another, or those of all as recorded.
+
+    A conditional branch at an epoch's end whose outcome nothing tells counts as not taken.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], threads: Threads = "separate") -> None:
+        super().__init__(path, [Path(path)], threads)
+        self._reader = TksReader(Path(path))
+        self._names: dict[str, int] = {}
+        self._epochs: list[list[int]] = []
+
+    def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
+        for epoch in self._reader.epochs():
+            name = "" if self.interleaved else f"{epoch.info['pid']}.{epoch.info['tid']}"
+            number = self._names.setdefault(name, len(self._names))
+            if number == len(self._converters):
+                self._converters.append(NativeConverter(self._reader.table, arch=self.arch()))
+                self._epochs.append([])
+            self._epochs[number].append(len(epoch.rows))
+            yield [(number, name, self._converters[number].convert(epoch.rows))]
+        for name, number in self._names.items():
+            yield [(number, name, self._converters[number].source.finish())]
+        self.position = self.size
+
+    def cpus(self) -> list[str]:
+        return list(self._names)
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        out = super().counters()
+        if self._reader.totals is None and self.position:
+            out["the recording was cut short"] = {"count": 1, "first_offset": 0}
+        return out
+
+    def stats(self) -> dict[str, Any]:
         return {
-            "path": self.name,
-            "bytes": self.size,
-            "files": len(self._trace.threads),
-            "compression": None,
-            "xxh3_128": h.hexdigest(),
+            "format": "tks",
+            **super().stats(),
+            "epoch_lengths": dict(zip(self._names, self._epochs, strict=True)),
         }
 
+    def arch(self) -> str:
+        return self._reader.arch
+
     def close(self) -> None:
-        """Nothing is held open between batches."""
-
-    def __enter__(self) -> DrmemtraceFolder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._reader.close()
 
 
-def open_folder(
-    path: str | os.PathLike[str], threads: Threads = "separate"
-) -> DrmemtraceFolder | None:
-    """The source for what is no single plain stream: a folder, or a .zip, .lz4 or .zlib file.
+def add_counters(
+    out: dict[str, dict[str, int]], more: dict[str, dict[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Adds ``more`` to ``out``, kind by kind."""
+    for kind, found in more.items():
+        one = out.setdefault(kind, {**found, "count": 0})
+        one["count"] += found["count"]
+    return out
+
+
+def open_pulled(path: str | os.PathLike[str], threads: Threads = "separate") -> Pulled | None:
+    """The source for what reads its own files: a folder, a recording (.tks), a .zip, .lz4 or .zlib.
 
     None for any other path, which the usual input reads.  Raises `TracekitError` for a folder or an
     archive that holds no drmemtrace.
@@ -310,7 +396,9 @@ def open_folder(
         if not p.is_file():
             return None
         with p.open("rb") as f:
-            head = f.read(4)
+            head = f.read(16)
+        if is_tks(head):
+            return TksFile(p, threads)
         if not head.startswith(
             (b"PK\x03\x04", b"\x04\x22\x4d\x18", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
         ):
