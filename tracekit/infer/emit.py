@@ -17,11 +17,13 @@ from typing import Any
 
 from llvmlite import ir
 
-__all__ = ["UNROLL", "Product", "Target", "emit_linear_tile", "emit_lstm_tile"]
+__all__ = ["SIZE", "UNROLL", "Product", "Target", "emit_linear_tile", "emit_lstm_tile"]
 
 F32, I8, I16, I32, I64 = ir.FloatType(), *(ir.IntType(n) for n in (8, 16, 32, 64))
 Value = Any
 Rows = list[list[Value]]
+# bytes of an element of each format in which activations are kept
+SIZE = {"f32": 4, "f32bf16": 4, "f32int8": 4, "bf16": 2, "i16": 2, "u8": 1}
 UNROLL = 4  # groups in the body of a loop; panels and activations are padded to it
 DEPTH = 6  # rows whose gates are finished side by side
 DONE = object()
@@ -257,8 +259,11 @@ class Emitter:
         size = 4 * self.t.lanes
         return [self.load(address, v * size, self.t.floats, size) for v in range(vectors)]
 
-    def store_as(self, kind: str, x: Value, address: Value) -> None:
-        """Store a vector in ±1: f32, bf16, u8, i16, or f32 with a bf16's or an int8's value."""
+    def store_as(self, kind: str, x: Value, address: Value, factor: Value | None = None) -> None:
+        """Store a vector as f32, bf16, u8, i16, or f32 with a bf16's or an int8's value.
+
+        The last three hold round(x · factor), which must be within ±127, as it is for h and 127.
+        """
         b, ints = self.b, self.t.ints
 
         def whole(n: int) -> Value:
@@ -278,7 +283,8 @@ class Emitter:
         else:
             # 1.5 · 2^23 has a unit of 1: adding it rounds, and the low bits are the integer
             magic = 12582912.0 + (128.0 if kind == "u8" else 0.0)
-            rounded = self.fma(x, self.const(127.0), self.const(magic))
+            factor = self.const(127.0) if factor is None else factor
+            rounded = self.fma(x, factor, self.const(magic))
             if kind == "f32int8":
                 self.store(b.fsub(rounded, self.const(magic)), address, 0)
             else:
@@ -337,18 +343,25 @@ def emit_linear_tile(
     target: Target,
     kind: str,
     vectors: int,
+    stored: str,
     args: Sequence[Value],
 ) -> None:
-    """``vectors`` x lanes outputs of a linear layer for a tile of rows, as float32.
+    """``vectors`` x lanes outputs of a linear layer for a tile of rows, stored in a format.
 
-    Arguments: x, stride, groups; weights; bias; output, stride.
+    Arguments: x, stride, groups; weights; bias; output, stride; 1/scale [lanes] for int8 formats.
     """
     e = Emitter(builder, target)
-    x, ldx, kx, w, bias, out, ldo = args
+    x, ldx, kx, w, bias, out, ldo, inverse = args
+    size = SIZE[stored] * target.lanes
     start = e.panel(bias, vectors)
     acc = e.product(kind, [start] * target.rows, x, ldx, kx, w)
     for r in range(target.rows):
         at = builder.mul(ldo, ir.Constant(I64, r))
         for v in range(vectors):
-            offset = builder.add(at, ir.Constant(I64, 4 * target.lanes * v))
-            e.store(acc[r][v], out, offset)
+            place = builder.add(out, builder.add(at, ir.Constant(I64, size * v)))
+            if stored in ("u8", "i16", "f32int8"):
+                factor = e.load(inverse, 0, target.floats)
+                scaled = e.clamp(builder.fmul(acc[r][v], factor), 127.0)
+                e.store_as(stored, scaled, place, e.const(1.0))
+            else:
+                e.store_as(stored, acc[r][v], place)

@@ -30,7 +30,7 @@ __all__ = ["REPRESENTATION", "Engine", "load"]
 
 Array = NDArray[Any]
 REPRESENTATION = "representation"
-CHUNK, WARMUP = 4096, 256
+CHUNK, WARMUP = 8192, 256
 ROWS = 48  # chunks side by side: weights come from memory once for all of them
 STEPS = 32  # instructions of a chunk that one layer does before the next one takes over
 FAR = -(1 << 60)  # the place of a row that is only there to fill a tile

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from tracekit.infer.compiled import compiled
-from tracekit.infer.emit import Product, Target, emit_linear_tile, emit_lstm_tile
+from tracekit.infer.emit import SIZE, Product, Target, emit_linear_tile, emit_lstm_tile
 
 __all__ = ["TARGETS", "linear_kernel", "lstm_kernel"]
 
@@ -26,7 +26,6 @@ TARGETS = {
     "avx2": Target("avx2", 8, 3),
     "portable": Target("portable", 4, 3),
 }
-SIZE = {"f32": 4, "f32bf16": 4, "f32int8": 4, "bf16": 2, "i16": 2, "u8": 1}
 
 
 @functools.cache
@@ -75,34 +74,31 @@ def lstm_kernel(target: Target, recurrent: Product, direct: Product, stored: str
 
 
 @functools.cache
-def linear_kernel(target: Target, kind: str, vectors: int) -> Kernel:
-    """``run(...)`` over count x rows inputs and panels of ``vectors`` x lanes outputs, float32."""
+def linear_kernel(target: Target, kind: str, vectors: int, stored: str = "f32") -> Kernel:
+    """``run(...)`` over rows of inputs and panels of ``vectors`` x lanes outputs."""
 
     @intrinsic
-    def tile(typing, x, ldx, kx, w, bias, out, ldo):  # type: ignore[no-untyped-def]
+    def tile(typing, x, ldx, kx, w, bias, out, ldo, inverse):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-            emit_linear_tile(builder, target, kind, vectors, args)
+            emit_linear_tile(builder, target, kind, vectors, stored, args)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 7), generate
+        return types.void(*[types.int64] * 8), generate
 
     per, tile_rows = target.lanes * vectors * 4, target.rows
+    out_per = target.lanes * vectors * SIZE[stored]
 
-    @compiled(f"linear {target} {kind} {vectors}")
+    @compiled(f"linear {target} {kind} {vectors} {stored}")
     def run(  # type: ignore[no-untyped-def]
-        count, panels, x, ldx, kx, w, panel, bias, out, ldo
+        count, panels, x, ldx, kx, w, panel, bias, out, ldo, inverse
     ):
         # groups of rows whose inputs stay in the first-level cache while the panels pass by
         for r in range(0, count, tile_rows):
             for p in range(panels):
                 tile(
-                    x + r * ldx,
-                    ldx,
-                    kx,
-                    w + p * panel,
-                    bias + p * per,
-                    out + r * ldo + p * per,
-                    ldo,
-                )
+                    x + r * ldx, ldx, kx,
+                    w + p * panel, bias + p * per,
+                    out + r * ldo + p * out_per, ldo, inverse,
+                )  # fmt: skip
 
     return run

@@ -155,30 +155,39 @@ class Convert(Stateless):
 
 
 class LinearPlan:
-    """Linear layer in float32: panels of four vectors, the rest in panels of one."""
+    """Linear layer: panels of four vectors, the rest in panels of one.
 
-    wants = "f32"
+    In float32, but ``half`` multiplies in bfloat16 where the engine does and the CPU can.
+    """
 
-    def __init__(self, formats: Formats, weight: Array, bias: Array | None) -> None:
+    def __init__(
+        self, formats: Formats, weight: Array, bias: Array | None, half: bool = False
+    ) -> None:
         self.target = TARGETS[formats.isa]
+        self.wants = "bf16" if half and formats.half and formats.dtype != "f32" else "f32"
         lanes, out = self.target.lanes, weight.shape[0]
-        self.out, self.groups = out, group_count(weight.shape[1], "f32")
+        self.out, self.groups = out, group_count(weight.shape[1], self.wants)
+        weight = bf16_bits(weight) if self.wants == "bf16" else weight
         values = np.zeros(out, np.float32) if bias is None else bias
         wide = out // (4 * lanes) * 4 * lanes
         self.parts = []
         for begin, end, vectors in ((0, wide, 4), (wide, out, 1)):
             if begin < end:
-                panels = pack(weight[begin:end], "f32", lanes, vectors)
+                panels = pack(weight[begin:end], self.wants, lanes, vectors)
                 start = pack_rows(values[begin:end], lanes * vectors, 1)
-                kernel = linear_kernel(self.target, "f32", vectors)
-                self.parts.append((4 * begin, panels, start, kernel))
+                self.parts.append((begin, vectors, panels, start))
 
-    def apply(self, count: int, x: int, ldx: int, out: int, ldo: int) -> None:
-        """For ``count`` rows (a multiple of the tile's) at address x to address out."""
-        for at, panels, bias, kernel in self.parts:
-            n, size = len(panels), panels.strides[0]
-            data = panels.ctypes.data
-            kernel(count, n, x, ldx, self.groups, data, size, bias.ctypes.data, out + at, ldo)
+    def apply(self, count: int, source: Block, out: Block) -> None:
+        """For the first ``count`` rows of both (a multiple of the tile's), in out's format."""
+        x, y, size = source.array.ctypes.data, out.array.ctypes.data, out.array.itemsize
+        inverse = np.full(self.target.lanes, 1.0 / out.scale, np.float32)
+        for at, vectors, panels, bias in self.parts:
+            linear_kernel(self.target, self.wants, vectors, out.format)(
+                count, len(panels),
+                x, source.strides[0], self.groups,
+                panels.ctypes.data, panels.strides[0], bias.ctypes.data,
+                y + at * size, out.strides[0], inverse.ctypes.data,
+            )  # fmt: skip
 
     def runner(self, source: Block, steps: int, rows: int) -> Runner:
         return LinearRunner(self, source, steps, rows)
@@ -186,13 +195,18 @@ class LinearPlan:
 
 class LinearRunner(Stateless):
     def __init__(self, plan: LinearPlan, source: Block, steps: int, rows: int) -> None:
-        self.plan, self.rows = plan, rows
+        self.plan, self.rows, self.source = plan, rows, source
         self.output = Block.make(steps, rows, plan.out, pad=plan.target.lanes)
-        self.x, self.ldx = source.array.ctypes.data, source.strides[0]
-        self.out, self.ldo = self.output.array.ctypes.data, self.output.strides[0]
+
+    def emit(self, format: str, scale: float) -> Block:
+        """Store in the format that the next layer reads, so that nothing has to be converted."""
+        steps, rows = self.output.array.shape[:2]
+        self.output = Block.make(steps, rows, self.plan.out, format, pad=self.plan.target.lanes)
+        self.output.scale = scale
+        return self.output
 
     def run(self, steps: int) -> None:
-        self.plan.apply(steps * self.rows, self.x, self.ldx, self.out, self.ldo)
+        self.plan.apply(steps * self.rows, self.source, self.output)
 
 
 @dataclass(frozen=True)
@@ -338,9 +352,8 @@ class GruRunner:
     def run(self, steps: int) -> None:
         self.direct.run(steps)
         h, u, x = self.state, self.products, self.direct.output.array
-        addresses = (h.array.ctypes.data, h.strides[0], u.array.ctypes.data, u.strides[0])
         for t in range(steps):
-            self.plan.recurrent.apply(self.rows, *addresses)
+            self.plan.recurrent.apply(self.rows, h, u)
             width, out = self.plan.hidden, self.output.array[t]
             loops.gru_step(x[t], u.array[0], self.rows, width, h.array[0], out)
 
@@ -506,6 +519,8 @@ class Chain:
             block = last.wide()
         if wants == "f32":
             return block
+        if isinstance(last, LinearRunner):
+            return last.emit(wants, scale)
         convert = Convert(block, wants, scale)
         self.runners.append(convert)
         return convert.output
@@ -522,14 +537,13 @@ class Chain:
 class TwoWayPlan:
     """NeuroScalar's head: all its linear layers as one, then the choice."""
 
-    wants = "f32"
-
     def __init__(self, formats: Formats, head: Head, tensors: Tensors) -> None:
         fc1, fc2 = head.classifier
         names = (fc1, head.short, head.long)
         weight = np.concatenate([tensors[f"{n}.weight"] for n in names])
         bias = np.concatenate([tensors[f"{n}.bias"] for n in names])
-        self.linear = LinearPlan(formats, weight, bias)
+        self.linear = LinearPlan(formats, weight, bias, half=True)
+        self.wants = self.linear.wants
         logits, self.count = tensors[f"{fc2}.weight"], head.width_out
         self.weight = np.ascontiguousarray(logits[1] - logits[0])
         self.bias = np.float32(tensors[f"{fc2}.bias"][1] - tensors[f"{fc2}.bias"][0])
@@ -558,7 +572,7 @@ def plan_head(head: Head, tensors: Tensors, formats: Formats) -> HeadPlan:
     """The plans of one head."""
     if head.type == "two_way":
         return [TwoWayPlan(formats, head, tensors)]
-    return plan_layers(head.layers, tensors, formats, {})
+    return plan_layers(head.layers, tensors, formats, {}, half=True)
 
 
 def plan_layers(
@@ -566,19 +580,28 @@ def plan_layers(
     tensors: Tensors,
     formats: Formats,
     quantised: Mapping[str, Quantised],
+    half: bool = False,
 ) -> list[Plan]:
-    """The plans of a stack; a layer of several layers gives several."""
+    """The plans of a stack; a layer of several layers gives several.
+
+    ``half``: linear layers in bfloat16 too, for readouts, whose error nothing carries on.
+    """
     out: list[Plan] = []
     for layer in layers:
-        out += _plan(layer, tensors, formats, quantised)
+        out += _plan(layer, tensors, formats, quantised, half)
     return out
 
 
 def _plan(
-    layer: Layer, tensors: Tensors, formats: Formats, quantised: Mapping[str, Quantised]
+    layer: Layer,
+    tensors: Tensors,
+    formats: Formats,
+    quantised: Mapping[str, Quantised],
+    half: bool,
 ) -> list[Plan]:
     def linear(weight: str, bias: str) -> LinearPlan:
-        return LinearPlan(formats, tensors[weight], tensors[bias] if layer.bias else None)
+        values = tensors[bias] if layer.bias else None
+        return LinearPlan(formats, tensors[weight], values, half and layer.type == "linear")
 
     n = layer.name
     if layer.type == "linear":
@@ -609,5 +632,5 @@ def _plan(
     if layer.type == "layernorm":
         return [NormPlan(tensors[f"{n}.weight"], tensors[f"{n}.bias"], layer.eps)]
     if layer.type == "residual":
-        return [ResidualPlan(plan_layers(layer.inner, tensors, formats, quantised))]
+        return [ResidualPlan(plan_layers(layer.inner, tensors, formats, quantised, half))]
     return [ActivationPlan(layer.type)]
