@@ -3,8 +3,8 @@
 gem5's text is wrong about some operands (ARM's vector and float registers) and silent about most
 sizes (features.md), so the machine code wins for registers and sizes.  The operation class and the
 flags, and so the kind of branch, are gem5's own where the trace printed them; only where they were
-guessed from the mnemonic (``inferred``) does the machine code win there too.  Each static instruction
-is compared once, and disagreements are counted.
+guessed from the mnemonic (``inferred``) does the machine code win there too.  Each static
+instruction is compared once, and disagreements are counted.
 
 At the micro level an instruction of several micro-ops has no single row to compare with: such rows
 get their machine code and nothing else.

@@ -31,6 +31,7 @@ _SYM64 = np.dtype(
     ]
 )
 _MAX_SEGMENTS = 4096  # no linker writes more; a corrupt header claims up to 65,535
+_MAX_SECTIONS = 1 << 16  # section 0 may claim 2**64
 _MAX_SYMBOL_NAME = 4096  # bytes; longer names (C++ templates) are cut
 
 
@@ -166,6 +167,9 @@ class ElfImage:
 
     def _read_symbols(self) -> tuple[list[int], list[Symbol]]:
         elf = self._open()
+        count = elf.num_sections()
+        if count > _MAX_SECTIONS:
+            raise self._bad(f"{count} sections")
         found: dict[int, tuple[tuple[bool, bool, int], Symbol]] = {}
         for name in (".symtab", ".dynsym"):
             table = elf.get_section_by_name(name)

@@ -101,7 +101,7 @@ _STORES: Final = re.compile(
 )
 _UPDATES: Final = words("cmpxchg cmpxchg8b cmpxchg16b xadd xchg")
 # Loads of the integer kind though a vector register is involved, as gem5 cracks them.
-_INTEGER_LOADS: Final = words("pinsrb pinsrw pinsrd pinsrq ldmxcsr stmxcsr")
+_INTEGER_LOADS: Final = words("pinsrb pinsrw pinsrd pinsrq ldmxcsr stmxcsr fldcw fnstcw fnstsw")
 # Bytes where capstone has the register's width instead.
 _SIZES: Final = {"comiss": 4, "ucomiss": 4, "comisd": 8, "ucomisd": 8}
 # Destinations that are read too: the old value, or a part of it, survives.
@@ -158,7 +158,8 @@ def decode(insn: Any) -> DecodedInst:
     src, dst = _registers_of(insn, operands, bool(memory) and memory[0].kind == "load")
 
     vector = any(r[0] == VECTOR for r in src + dst)
-    floating = vector or any(r[0] == FLOATING for r in src + dst) or mnemonic.startswith("f")
+    floating = vector or any(r[0] == FLOATING for r in src + dst)
+    floating = floating or (mnemonic.startswith("f") and mnemonic not in _INTEGER_LOADS)
     flags: set[str] = set()
     loads = any(m.kind == "load" for m in memory)
     stores = any(m.kind == "store" for m in memory)
@@ -281,14 +282,16 @@ def _registers_of(insn: Any, operands: Any, loads: bool) -> tuple[tuple[Reg, ...
         if o.type == xc.X86_OP_MEM:
             address += (o.mem.index, o.mem.base)
         elif o.type == xc.X86_OP_REG:
-            if o.access & cs.CS_AC_WRITE:
+            access = o.access or _mask_access(mnemonic, o is operands[0])
+            if access & cs.CS_AC_WRITE:
                 out.append(o.reg)
                 # gem5 merges into the old value what is narrower than 32 bits
                 if o.size < 4 and regs.get(o.reg, CC)[0] == INTEGER:
                     merged.append(o.reg)
-            if o.access & cs.CS_AC_READ:
+            if access & cs.CS_AC_READ:
                 data.append(o.reg)
     if mnemonic in _DISCARDS:
+        data = [o.reg for o in operands if o.type == xc.X86_OP_REG]
         out, writes = [], [xc.X86_REG_EFLAGS]
     elif mnemonic == "cmpxchg":
         writes.append(xc.X86_REG_RAX)
@@ -298,7 +301,7 @@ def _registers_of(insn: Any, operands: Any, loads: bool) -> tuple[tuple[Reg, ...
     implicit = [r for r in reads if r not in explicit]
     if mnemonic in _SIGN_TO_RDX:
         writes = [r for r in writes if regs.get(r) == _RDX]
-    if mnemonic in _WRITES_CC:
+    if mnemonic in _WRITES_CC or mnemonic.startswith("ktest"):
         writes.append(xc.X86_REG_EFLAGS)
     if loads:
         order = merged + address + data + kept + implicit
@@ -309,6 +312,14 @@ def _registers_of(insn: Any, operands: Any, loads: bool) -> tuple[tuple[Reg, ...
     src = dict.fromkeys(regs[r] for r in order if r in regs)
     dst = dict.fromkeys(regs[r] for r in (*out, *writes) if r in regs)
     return _cc_last(src), _cc_last(dst)
+
+
+def _mask_access(mnemonic: str, first: bool) -> int:
+    """capstone 5 does not mark the operands of some instructions on mask registers."""
+    if not mnemonic.startswith("k"):
+        return 0
+    written = first and "test" not in mnemonic
+    return int(cs.CS_AC_WRITE if written else cs.CS_AC_READ)
 
 
 def _cc_last(found: dict[Reg, None]) -> tuple[Reg, ...]:

@@ -87,7 +87,7 @@ _BY_CLASS: Final = {
         f"vf{n}{kind}{order}{t}"
         for n in ("", "n")
         for kind in ("madd", "msub")
-        for order in ("132", "213", "231")
+        for order in ("", "132", "213", "231")  # without an order: FMA4
         for t in ("ss", "sd", "ps", "pd")
     )
     + " "
