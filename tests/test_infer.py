@@ -14,9 +14,18 @@ from oracles import lstm as oracle
 
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.infer import REPRESENTATION, Engine, Stream, load, quantize
+from tracekit.infer.accuracy import accuracy
 from tracekit.infer.cpu import ISAS, active_isa
-from tracekit.infer.quantize import quantize_tensors
-from tracekit.model import Card, ModelSpec, save_model
+from tracekit.infer.quantize import INT8, quantize_tensors
+from tracekit.model import (
+    Card,
+    ModelSpec,
+    load_card,
+    read_safetensors,
+    save_card,
+    save_model,
+    write_safetensors,
+)
 
 PATHS = [(isa, dtype) for isa in ISAS for dtype in ("f32", "bf16", "int8")]
 # f32 is the 1e-5; the others are a few units of their formats, for h in ±1
@@ -428,6 +437,40 @@ def test_quantised_folder(tmp_path, monkeypatch):
         file.write(b"\x7f")
     with pytest.raises(FormatError, match="SHA-256"):
         load(tmp_path, "f32")
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("rnn.l0.weight_hh", np.zeros((32, 9), np.int8)),
+        ("rnn.l0.weight_hh", np.zeros((32, 8), np.float32)),
+        ("rnn.l0.scale_hh", np.zeros(32, np.float32)),
+        ("rnn.l0.scale_hh", np.full(32, np.nan, np.float32)),
+        ("rnn.l1.input_scale", np.full(1, np.inf, np.float32)),
+        ("rnn.l1.scale_ih", None),
+    ],
+)
+def test_bad_quantised_files(tmp_path, name, value):
+    save(tmp_path, lstm_model(4, 8, 2))
+    quantize(tmp_path, rows_of(4, 300))
+    tensors = read_safetensors(tmp_path / INT8)
+    tensors[name] = value
+    write_safetensors(tmp_path / INT8, {k: v for k, v in tensors.items() if v is not None})
+    save_card(tmp_path, load_card(tmp_path), [INT8])
+    with pytest.raises(FormatError, match=name):
+        load(tmp_path, "f32")
+
+
+def test_accuracy_table(tmp_path):
+    save(tmp_path, lstm_model(4, 16, 1, heads=[softplus()]))
+    x = [rows_of(4, 400, seed) * 2 for seed in (1, 2)]
+    quantize(tmp_path, x[0])
+    truth = [load(tmp_path, "f32").predict(b)[:, 0] + 3 for b in x]
+    rows = {row["dtype"]: row for row in accuracy(tmp_path, x, truth)}
+    assert rows["f32"]["total_moves"] == rows["f32"]["largest_error"] == 0
+    assert rows["f32"]["rounds_alike"] == 1 and rows["f32"]["mae"] == pytest.approx(3, abs=1e-5)
+    assert 0 < rows["bf16"]["largest_error"] < 0.01 and 0 < rows["int8"]["total_moves"] < 0.02
+    assert "acc_round" not in accuracy(tmp_path, x)[0]
 
 
 def test_weights_keep_their_values_in_int8():

@@ -320,8 +320,8 @@ def table3() -> list[dict[str, Any]]:
             "1 MB",
             EPOCH * 13,
             False,
-            "13 numbers of one byte for 100,000 instructions also exceed the 1.25 MB buffer "
-            f"({1280 * KIB} bytes hold {1280 * KIB // 13} instructions)",
+            "13 numbers of one byte for 100,000 instructions fit the 1.25 MB buffer only if its "
+            "megabytes are binary",
         ),
         row(
             "weights in the 1.25 MB buffer",
