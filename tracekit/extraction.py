@@ -184,6 +184,7 @@ class Extraction:
             yield self._taken(source)
             for block in blocks:
                 source.feed(block)
+                self._input.recycle(block)
                 yield self._taken(source)
             source.finish()
             yield self._taken(source)

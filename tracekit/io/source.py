@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 import sys
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,9 +20,10 @@ STDIN = "-"
 
 
 class Input:
-    """Iterate to get blocks (bytes-like; each valid until the next one is asked for is not promised to
-    change: every block is an object of its own).
+    """Iterate to get blocks, which are bytes or memoryviews.
 
+    A block is the consumer's until it gives it back with ``recycle``, which saves the next one a new
+    buffer (and the kernel the clearing of its pages); one that is not given back stays as it is.
     ``position`` counts the bytes read from the disk or pipe, ``size`` is the file's, None for a pipe.
     """
 
@@ -32,6 +34,7 @@ class Input:
         self.compression: str | None = None
         self._xxh = xxhash.xxh3_128()
         self._sha = hashlib.sha256() if sha256 else None
+        self._free: deque[bytearray] = deque()
         self._close = self.path != STDIN
         try:
             self._fd = os.open(self.path, os.O_RDONLY) if self._close else sys.stdin.fileno()
@@ -46,26 +49,51 @@ class Input:
         if hasattr(os, "posix_fadvise") and self.size:
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
-    def _read(self, size: int) -> bytes:
-        try:
-            data = os.read(self._fd, size)
-        except OSError as e:
-            raise TracekitError(f"cannot read: {e.strerror}", path=self.name, offset=self.position) from None
+    def _count(self, data: bytes | memoryview) -> None:
         self.position += len(data)
         self._xxh.update(data)
         if self._sha is not None:
             self._sha.update(data)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data = os.read(self._fd, size)
+        except OSError as e:
+            raise self._unreadable(e) from None
+        self._count(data)
         return data
 
-    def __iter__(self) -> Iterator[bytes]:
+    def _read_block(self) -> memoryview:
+        try:
+            buffer = self._free.popleft()
+        except IndexError:
+            buffer = bytearray(BLOCK)
+        try:
+            n = os.readv(self._fd, [buffer])
+        except OSError as e:
+            raise self._unreadable(e) from None
+        block = memoryview(buffer)[:n]
+        self._count(block)
+        return block
+
+    def _unreadable(self, e: OSError) -> TracekitError:
+        return TracekitError(f"cannot read: {e.strerror}", path=self.name, offset=self.position)
+
+    def recycle(self, block: bytes | memoryview) -> None:
+        """Gives a block back: its content may change from now on."""
+        if isinstance(block, memoryview) and isinstance(block.obj, bytearray):
+            self._free.append(block.obj)
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
         head = b""
         while len(head) < 6 and (more := self._read(BLOCK)):  # a pipe may bring a byte at a time
             head += more
         self.compression = recognise(head)
         if self.compression is None:
-            while head:
+            if head:
                 yield head
-                head = self._read(BLOCK)
+            while block := self._read_block():
+                yield block
             return
         members = Members(self.compression, self.name)
         step = Members.READ[self.compression]

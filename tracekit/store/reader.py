@@ -97,6 +97,8 @@ class TraceFile:
         s = index["statics"]
         if not 0 <= int(s["count"]) <= 1 << 28:
             raise ValueError("number of static instructions")
+        if not 0 <= int(s["forms"]) <= int(s["count"]):
+            raise ValueError("number of forms")
         for name, place in s["streams"].items():
             self._check_place(name, place, 1 << 32)
         self.timed = any(c["timed"] for c in self._chunks)
@@ -156,7 +158,8 @@ class TraceFile:
                     raise FormatError(f"static column {name} is missing", path=self.path)
                 return self._stream(s["streams"][name])
 
-            self._statics = statics.decode(read, int(s["count"]), s["op_names"], self.path)
+            n, forms = int(s["count"]), int(s["forms"])
+            self._statics = statics.decode(read, n, forms, s["op_names"], self.path)
         return self._statics
 
     @property

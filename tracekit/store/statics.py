@@ -15,10 +15,16 @@ from tracekit.errors import FormatError
 MAX_SRC, MAX_DST = 8, 6
 NO_REG = 255
 
-#: Stored arrays: name -> (dtype, width), width 0 for one value an instruction.
-ARRAYS: dict[str, tuple[str, int]] = {
+#: Stored arrays: name -> (dtype, width), width 0 for one value.  These differ from place to place,
+PLACED: dict[str, tuple[str, int]] = {
     "pc": ("<u8", 0),
     "upc": ("<u2", 0),
+    "count": ("<u8", 0),
+    "fall": ("u1", 2),
+}
+#: and these, with the disassembly and the machine code, are the instruction's form: the same instruction
+#: stands at many places, and each form is stored once.
+FORM: dict[str, tuple[str, int]] = {
     "op": ("u1", 0),
     "branch": ("u1", 0),
     "access_size": ("<u2", 0),
@@ -30,9 +36,8 @@ ARRAYS: dict[str, tuple[str, int]] = {
     "dst_class": ("u1", MAX_DST),
     "dst_index": ("<u2", MAX_DST),
     "hot_bits": ("u1", 0),
-    "fall": ("u1", 2),
-    "count": ("<u8", 0),
 }
+ARRAYS = {**PLACED, **FORM}
 
 
 @dataclass(frozen=True)
@@ -140,34 +145,67 @@ def _unshuffle(data: bytes, dtype: str, n: int, width: int) -> npt.NDArray[Any]:
     return flat if width == 0 else np.ascontiguousarray(flat.reshape(width, n).T)
 
 
+def _forms(t: StaticTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    """(an instruction of each form, sorted by text; the form of each instruction)."""
+    n = len(t)
+    packed = np.concatenate(
+        [np.ascontiguousarray(t.arrays[k].astype(d)).view(np.uint8).reshape(n, -1) for k, (d, _) in FORM.items()],
+        axis=1,
+    )
+    blobs = packed.tobytes()
+    size = packed.shape[1]
+    first: dict[tuple[str, bytes, bytes], int] = {}
+    number = np.empty(n, np.int64)
+    for i, (text, code) in enumerate(zip(t.disassembly, t.bytes, strict=True)):
+        number[i] = first.setdefault((text, code, blobs[i * size : i * size + size]), i)
+    order = sorted(first.items())  # by text: neighbours are alike, which is what zstd feeds on
+    of_first = np.zeros(n, np.uint32)
+    members = np.array([i for _, i in order], np.int64)
+    of_first[members] = np.arange(len(members), dtype=np.uint32)
+    return members, of_first[number]
+
+
 def encode(t: StaticTable) -> dict[str, bytes]:
     """The table's streams, before compression."""
     out: dict[str, bytes] = {}
-    for name, (dtype, _) in ARRAYS.items():
+    members, form = _forms(t) if len(t) else (np.zeros(0, np.int64), np.zeros(0, np.uint32))
+    for name, (dtype, _) in PLACED.items():
         a = t.arrays[name].astype(dtype)
         if name == "pc":  # code is nearly consecutive
             a = np.diff(a, prepend=np.zeros(1, a.dtype))
         out[name] = _shuffle(a)
-    out["disassembly"] = "\n".join(d.replace("\n", " ") for d in t.disassembly).encode()
-    out["bytes_length"] = bytes(len(b) for b in t.bytes)
-    out["bytes"] = b"".join(t.bytes)
+    out["form"] = _shuffle(form.astype("<u4"))
+    for name, (dtype, _) in FORM.items():
+        out[name] = _shuffle(t.arrays[name][members].astype(dtype))
+    out["disassembly"] = "\n".join(t.disassembly[i].replace("\n", " ") for i in members).encode()
+    out["bytes_length"] = bytes(len(t.bytes[i]) for i in members)
+    out["bytes"] = b"".join(t.bytes[i] for i in members)
     return out
 
 
-def decode(read: Callable[[str], bytes], n: int, op_names: dict[str, str], path: str) -> StaticTable:
+def decode(
+    read: Callable[[str], bytes], n: int, forms: int, op_names: dict[str, str], path: str
+) -> StaticTable:
     """The inverse of encode; ``read`` gives a stream by name.  FormatError where they disagree."""
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for name, (dtype, width) in ARRAYS.items():
+
+    def array(name: str, dtype: str, width: int, rows: int) -> npt.NDArray[Any]:
         data = read(name)
-        if len(data) != n * max(width, 1) * np.dtype(dtype).itemsize:
+        if len(data) != rows * max(width, 1) * np.dtype(dtype).itemsize:
             raise FormatError(f"static column {name} has a wrong length", path=path)
-        a = _unshuffle(data, dtype, n, width)
-        arrays[name] = np.cumsum(a, dtype=np.uint64) if name == "pc" else a
-    text = read("disassembly").decode("utf-8", "replace").split("\n") if n else []
+        return _unshuffle(data, dtype, rows, width)
+
+    arrays = {name: array(name, d, w, n) for name, (d, w) in PLACED.items()}
+    arrays["pc"] = np.cumsum(arrays["pc"], dtype=np.uint64)
+    form = array("form", "<u4", 0, n)
+    text = read("disassembly").decode("utf-8", "replace").split("\n") if forms else []
     lengths = read("bytes_length")
     code = read("bytes")
-    if len(text) != n or len(lengths) != n or sum(lengths) != len(code):
+    if len(text) != forms or len(lengths) != forms or sum(lengths) != len(code):
         raise FormatError("static table: text or machine code of a wrong length", path=path)
+    if n and int(form.max()) >= forms:
+        raise FormatError("static table: form out of range", path=path)
+    for name, (dtype, width) in FORM.items():
+        arrays[name] = array(name, dtype, width, forms)[form]
     if n and (
         int(arrays["op"].max()) >= len(schema.OP_CLASSES)
         or int(arrays["branch"].max()) >= len(schema.BRANCH_KINDS)
@@ -175,4 +213,6 @@ def decode(read: Callable[[str], bytes], n: int, op_names: dict[str, str], path:
         raise FormatError("static table: op class or branch kind out of range", path=path)
     ends = np.cumsum(np.frombuffer(lengths, np.uint8), dtype=np.int64)
     pieces = [code[e - k : e] for e, k in zip(ends.tolist(), lengths, strict=True)]
-    return StaticTable(arrays, text, pieces, {int(k): v for k, v in op_names.items()})
+    which = form.tolist()
+    names = {int(k): v for k, v in op_names.items()}
+    return StaticTable(arrays, [text[i] for i in which], [pieces[i] for i in which], names)

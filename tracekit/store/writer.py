@@ -74,13 +74,15 @@ class Writer:
         """Writes the static table and the index, syncs, and gives the file its name (or ``path``)."""
         self.path = path or self.path
         compress = frames.Compressor(STATIC_LEVEL)
-        streams = {k: self._stream(v, compress) for k, v in statics.encode(table).items()}
+        encoded = statics.encode(table)
+        streams = {k: self._stream(v, compress) for k, v in encoded.items()}
         body = {
             **index,
             "rows": self.rows,
             "chunks": self._chunks,
             "statics": {
                 "count": len(table),
+                "forms": len(encoded["bytes_length"]),
                 "op_names": {str(k): v for k, v in table.op_names.items()},
                 "streams": streams,
             },
