@@ -110,6 +110,10 @@ class Emitter:
         return self.call(f"llvm.fma.v{n}f32", self.t.floats, [a, b, c])
 
     def clamp(self, x: Value, limit: float) -> Value:
+        if self.t.isa == "avx512":  # one vrangeps: the smaller magnitude, the sign of x
+            mode, all_lanes = ir.Constant(I32, 2), ir.Constant(I16, 0xFFFF)
+            args = [x, self.const(limit), mode, x, all_lanes, ir.Constant(I32, 4)]
+            return self.call("llvm.x86.avx512.mask.range.ps.512", self.t.floats, args)
         # compare and select in the order that is one vminps and one vmaxps
         for side, sign in (("<", 1.0), (">", -1.0)):
             edge = self.const(sign * limit)
@@ -196,23 +200,23 @@ class Emitter:
         b.position_at_end(done)
         return out
 
-    def add_product(
-        self,
-        product: Product,
-        acc: Rows,
-        a: Value,
-        lda: Value,
-        groups: Value,
-        w: Value,
-        scale: Value,
+    def add_products(
+        self, product: Product, acc: Rows, parts: Sequence[tuple[Value, ...]], scale: Value
     ) -> Rows:
-        """acc + a product, in float32; one that is scaled is summed apart first."""
+        """acc + products of one kind, in float32; those that are scaled are summed apart first.
+
+        Each part is (activations, stride, groups, weights); the scale is that of all of them.
+        """
         if not product.scaled:
-            return self.product(product.kind, acc, a, lda, groups, w)
+            for part in parts:
+                acc = self.product(product.kind, acc, *part)
+            return acc
         vectors = len(acc[0])
         integer = product.kind in ("u8", "i16")
         zero = ir.Constant(self.t.ints, [0] * self.t.lanes) if integer else self.const(0.0)
-        whole = self.product(product.kind, [[zero] * vectors for _ in acc], a, lda, groups, w)
+        whole: Rows = [[zero] * vectors for _ in acc]
+        for part in parts:
+            whole = self.product(product.kind, whole, *part)
         scales = self.panel(scale, vectors)
         out = []
         for row, sums in zip(acc, whole, strict=True):
@@ -300,11 +304,13 @@ def emit_lstm_tile(
     stored: str,
     args: Sequence[Value],
     precise: bool,
+    joint: bool,
 ) -> None:
     """One step of one layer for ``target.rows`` rows x ``target.lanes`` units, all four gates.
 
     ``recurrent`` and ``direct`` are the products with h and with x; ``stored`` is how the new
-    h is stored.  Arguments, all 64-bit, strides in bytes:
+    h is stored; ``joint`` says
+    that both products have the first scale.  Arguments, all 64-bit, strides in bytes:
     h, stride, groups; x, stride, groups; weights (those of h, then those of x); bias [4][lanes];
     scales of h and of x [2][4][lanes] (of products in integers, else unused); c, stride;
     new h, stride; new h as float32, stride.
@@ -313,9 +319,13 @@ def emit_lstm_tile(
     b, n = builder, target.lanes
     h, ldh, kh, x, ldx, kx, w, bias, scale, c, ldc, out, ldo, outf, ldf = args
     acc: Rows = [e.panel(bias, 4)] * target.rows
-    acc = e.add_product(recurrent, acc, h, ldh, kh, w, scale)
     wx = b.add(w, b.mul(kh, ir.Constant(I64, 16 * n)))
-    acc = e.add_product(direct, acc, x, ldx, kx, wx, b.add(scale, ir.Constant(I64, 16 * n)))
+    first, second = (h, ldh, kh, w), (x, ldx, kx, wx)
+    if joint:
+        acc = e.add_products(recurrent, acc, [first, second], scale)
+    else:
+        acc = e.add_products(recurrent, acc, [first], scale)
+        acc = e.add_products(direct, acc, [second], b.add(scale, ir.Constant(I64, 16 * n)))
     rows = [
         e.finish_row(acc[r], precise, stored, *(
             b.add(base, b.mul(stride, ir.Constant(I64, r)))

@@ -29,7 +29,9 @@ TARGETS = {
 
 
 @functools.cache
-def lstm_kernel(target: Target, recurrent: Product, direct: Product, stored: str) -> Kernel:
+def lstm_kernel(
+    target: Target, recurrent: Product, direct: Product, stored: str, joint: bool = False
+) -> Kernel:
     """``run(...)`` over steps x rows x units of one LSTM layer.
 
     h is a history of steps + 1 slots, of which the first holds the state before; new states go to
@@ -42,14 +44,14 @@ def lstm_kernel(target: Target, recurrent: Product, direct: Product, stored: str
         typing, h, ldh, kh, x, ldx, kx, w, bias, scale, c, ldc, out, ldo, outf, ldf
     ):
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-            emit_lstm_tile(builder, target, recurrent, direct, stored, args, precise)
+            emit_lstm_tile(builder, target, recurrent, direct, stored, args, precise, joint)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 15), generate
 
     lanes, tile_rows, size = target.lanes, target.rows, SIZE[stored]
 
-    @compiled(f"lstm {target} {recurrent} {direct} {stored}")
+    @compiled(f"lstm {target} {recurrent} {direct} {stored} {joint}")
     def run(  # type: ignore[no-untyped-def]
         steps, rows, units, h, ldh, sth, kh, x, ldx, stx, kx,
         w, panel, bias, scale, c, ldc, outf, ldf, stf,

@@ -1,9 +1,10 @@
 """int8 weights and activations for LSTM layers, calibrated on real rows, kept in the folder.
 
 Weights: symmetric, one scale for each output of each of the two matrices, which are summed apart so
-that neither spoils the other's range.  Activations: h is in ±1 and needs no calibration; an input
-that comes from another kind of layer is clipped where the mean squared error over the calibration
-rows is least; raw features stay in bfloat16, for their range has no useful bound.
+that neither spoils the other's range; a layer fed by an LSTM has one scale for both.  Activations: h
+is in ±1 and needs no calibration; an input that comes from another kind of layer is clipped where the
+mean squared error over the calibration rows is least; raw features stay in bfloat16, for their range
+has no useful bound.
 """
 
 from __future__ import annotations
@@ -58,15 +59,11 @@ def quantize_tensors(
     out: dict[str, Quantised] = {}
     for layer, before in lstm_layers(card.spec):
         for k in range(layer.layers):
-            hh = quantize_rows(tensors[f"{layer.name}.weight_hh_l{k}"])
-            part = Quantised(*hh)
             scale: float | None = UNIT
             if k == 0:
                 scale = input_scale(card, tensors, features, before, raw)
-            if scale is not None:
-                ih = quantize_rows(tensors[f"{layer.name}.weight_ih_l{k}"])
-                part = Quantised(*hh, *ih, input_scale=scale)
-            out[f"{layer.name}.l{k}"] = part
+            hh, ih = (tensors[f"{layer.name}.weight_{part}_l{k}"] for part in ("hh", "ih"))
+            out[f"{layer.name}.l{k}"] = quantize_layer(hh, ih, scale)
     if not out:
         raise UsageError("the model has no LSTM layer", hint="int8 is for LSTM stacks")
     return out
@@ -110,6 +107,19 @@ def input_scale(
             float(np.square(values - scale * np.rint(values / scale).clip(0, 127)).mean())
         )
     return CLIPS[int(np.argmin(errors))] * largest / 127
+
+
+def quantize_layer(hh: Array, ih: Array, scale: float | None) -> Quantised:
+    """One layer; ``scale`` is that of its input, None where the input stays in bfloat16."""
+    if scale is None:
+        return Quantised(*quantize_rows(hh))
+    if scale != UNIT:
+        return Quantised(*quantize_rows(hh), *quantize_rows(ih), input_scale=scale)
+    # both inputs are an LSTM's h: one scale for a row of both matrices lets them be summed as one
+    both, common = quantize_rows(np.concatenate([hh, ih], axis=1))
+    split = hh.shape[1]
+    first, second = (np.ascontiguousarray(m) for m in (both[:, :split], both[:, split:]))
+    return Quantised(first, common, second, common)
 
 
 def quantize_rows(weight: Array) -> tuple[Array, Array]:

@@ -268,7 +268,9 @@ class LstmPlan:
         packed = np.stack([pack_rows(s, lanes, 4) for s in scales], axis=1)
         self.scales = aligned(packed.shape, np.float32)
         self.scales[...] = packed
-        self.kernel = lstm_kernel(self.target, recurrent, direct, self.stored)
+        # both products in one sum where their scales allow it
+        joint = recurrent == direct and recurrent.scaled and bool((scales[0] == scales[1]).all())
+        self.kernel = lstm_kernel(self.target, recurrent, direct, self.stored, joint)
 
     def runner(self, source: Block, steps: int, rows: int) -> Runner:
         return LstmRunner(self, source, steps, rows)
