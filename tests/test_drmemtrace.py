@@ -8,7 +8,6 @@ import lzma
 import os
 import random
 import struct
-import sys
 import zipfile
 from pathlib import Path
 
@@ -16,8 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
 from oracles.drmemtrace_counts import drmemtrace_counts
 
 from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
@@ -26,8 +23,10 @@ from tracekit.streams.chunks import chunks
 from tracekit.streams.drmemtrace import Drmemtrace, Thread, is_drmemtrace, thread_files
 
 GOLDEN = Path(__file__).parent / "golden" / "drmemtrace"
-_ROOT = Path(os.environ.get("TRACEKIT_SHARED", Path(__file__).parents[2] / "shared"))
-SHARED = _ROOT / "traces" / "drmemtrace"
+SHARED = (
+    Path(os.environ.get("TRACEKIT_SHARED", Path(__file__).parents[2] / "shared" / "traces"))
+    / "drmemtrace"
+)
 COLUMNS = ("encoding", "bits", "first_access", "address", "access_size", "is_store")
 TAKEN, TAKEN_KNOWN, RESTART = 1, 2, 4
 

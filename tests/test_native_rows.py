@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import itertools
 import struct
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
 from oracles.native_macro import native_macro
 
 from tracekit._core import DrmemtraceParser, EncodingTable

@@ -1,0 +1,170 @@
+"""Native streams: drmemtrace to batches, to rows, to features; ChampSim read and written.
+
+The floor reads every record once (NumPy, the type column alone).  The trace is that of the shared
+folder where there is one, else the fixture over and over.  `--benchmark-timer=time.process_time`
+where the machine is shared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles.drmemtrace_counts import drmemtrace_counts
+
+from tracekit._core import (
+    ChampsimEncoder,
+    ChampsimParser,
+    DrmemtraceParser,
+    EncodingTable,
+    FeatureStage,
+    Rows,
+)
+from tracekit.streams.chunks import chunks
+from tracekit.streams.native import NativeConverter
+
+ROOT = Path(__file__).parents[1]
+_TRACES = Path(os.environ.get("TRACEKIT_SHARED", ROOT.parent / "shared" / "traces"))
+_SHARED = _TRACES / "drmemtrace"
+NAME = "drmemtrace.threadsig.2765543.2117.trace.zip"
+PIECE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def data() -> bytes:
+    """One thread's records, decompressed: 37 MB where the shared trace is there, else 18 MB."""
+    if (_SHARED / NAME).exists():
+        return b"".join(chunks(_SHARED / NAME))
+    whole = b"".join(chunks(ROOT / "tests" / "golden" / "drmemtrace" / NAME))
+    head, body, foot = whole[: 12 * 10], whole[12 * 10 : -24], whole[-24:]
+    return head + body * 50 + foot
+
+
+@pytest.fixture(scope="module")
+def counts(data: bytes) -> dict[str, int]:
+    records = np.frombuffer(data, "<u2").reshape(-1, 6)[:, 0]
+    by_type = np.bincount(records, minlength=50)
+    part = drmemtrace_counts(
+        data[: 12 * 50_000]
+    )  # the oracle is slow: the counts by type must do for the rest
+    parser = DrmemtraceParser(EncodingTable())
+    parser.feed(data[: 12 * 50_000])
+    part.pop("unique")
+    assert {k: parser.counts[k] for k in part} == part
+    fetched = int(by_type[[10, 11, 12, 13, 14, 15, 16, 31, 48, 49]].sum())
+    return {
+        "instructions": fetched,
+        "no_fetch": int(by_type[29]),
+        "loads": int(by_type[0]),
+        "stores": int(by_type[1]),
+    }
+
+
+def pieces(data: bytes) -> Iterator[memoryview]:
+    view = memoryview(data)
+    return (view[at : at + PIECE] for at in range(0, len(view), PIECE))
+
+
+def converted(data: bytes) -> Iterator[tuple[NativeConverter, Rows]]:
+    """Rows, a piece after the other as in the pipeline."""
+    table = EncodingTable()
+    parser = DrmemtraceParser(table)
+    converter = NativeConverter(table, arch="x86")
+    for piece in pieces(data):
+        parser.feed(piece)
+        yield converter, converter.convert(parser.take()[0])
+    parser.finish()
+    yield converter, converter.convert(parser.take()[0])
+    yield converter, converter.source.finish()
+
+
+def rate(benchmark: Any, counts: dict[str, int]) -> None:
+    if benchmark.stats:
+        s = benchmark.stats.stats.median
+        benchmark.extra_info["M fetched instructions/s"] = round(
+            counts["instructions"] / s / 1e6, 1
+        )
+        both = counts["instructions"] + counts["no_fetch"]
+        benchmark.extra_info["M instructions/s with rep iterations"] = round(both / s / 1e6, 1)
+
+
+def test_floor(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
+    def run() -> Any:
+        return np.bincount(np.frombuffer(data, "<u2").reshape(-1, 6)[:, 0], minlength=50)
+
+    assert int(benchmark(run)[0]) == counts["loads"]
+    rate(benchmark, counts)
+
+
+def test_parse(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
+    def run() -> tuple[DrmemtraceParser, int]:
+        parser, rows = DrmemtraceParser(EncodingTable()), 0
+        for piece in pieces(data):
+            parser.feed(piece)
+            rows += len(parser.take()[0])
+        parser.finish()
+        return parser, rows + len(parser.take()[0])
+
+    parser, rows = benchmark(run)
+    assert {k: parser.counts[k] for k in counts} == counts
+    assert rows == counts["instructions"]
+    rate(benchmark, counts)
+
+
+def test_rows(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
+    def run() -> int:
+        for converter, _ in converted(data):  # noqa: B007 (the last one is asked below)
+            pass
+        return converter.source.instructions
+
+    assert benchmark(run) == counts["instructions"]
+    rate(benchmark, counts)
+
+
+def test_features(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
+    """Everything after decompression: batches, rows, features, macro rows, encoded chunks."""
+
+    def run() -> int:
+        stage, rows = FeatureStage(8, 6, True), 0
+        for _, r in converted(data):
+            stage.add(r)
+            while stage.ready() >= 1 << 16:
+                rows += stage.encode(1 << 16)["rows"]
+        stage.finish()
+        while stage.ready():
+            rows += stage.encode(1 << 16)["rows"]
+        return rows
+
+    assert benchmark(run) == counts["instructions"]
+    rate(benchmark, counts)
+
+
+def encode(data: bytes) -> tuple[bytes, int]:
+    encoder = ChampsimEncoder("x86")
+    out = b"".join(encoder.encode_rows(c.source.table(), r) for c, r in converted(data))
+    return out, encoder.records
+
+
+@pytest.fixture(scope="module")
+def champsim(data: bytes) -> bytes:
+    return encode(data)[0]
+
+
+def test_champsim_read(benchmark: Any, champsim: bytes) -> None:
+    def run() -> int:
+        parser, n = ChampsimParser(EncodingTable()), 0
+        for piece in pieces(champsim):
+            parser.feed(piece)
+            n += len(parser.take())
+        return n
+
+    assert benchmark(run) == len(champsim) // 64
+
+
+def test_champsim_written(benchmark: Any, data: bytes, champsim: bytes) -> None:
+    out, records = benchmark(encode, data)
+    assert out == champsim and records == len(out) // 64
