@@ -261,6 +261,10 @@ pid_t start(const std::vector<std::string>& arguments) {
     while (!(status = wait_stop(pid, 1'000'000'000)) || stop_event(*status) != PTRACE_EVENT_EXEC)
       if (status) resume(PTRACE_CONT, pid, stop_event(*status) == 0 ? stop_signal(*status) : 0);
     set_options(pid, 0);
+    interrupt(pid);  // out of exec itself: the next step is then the first instruction
+    resume(PTRACE_CONT, pid);
+    while (!wait_stop(pid, 1'000'000'000)) {
+    }
     check_64_bit(get_regs(pid));
   } catch (const Gone&) {
     throw Error("gone", "the program ended before its first instruction");
@@ -293,7 +297,7 @@ double page_copy_ns() {
   return each;
 }
 
-double bare_step_ns(std::uint64_t steps) {
+std::pair<double, double> bare_step_ns(std::uint64_t steps) {
   const pid_t pid = fork();
   if (pid < 0) throw_errno("cannot start a process");
   if (pid == 0)
@@ -306,14 +310,16 @@ double bare_step_ns(std::uint64_t steps) {
     }
   };
   wait();
-  const std::uint64_t begin = now_ns();
+  const std::uint64_t begin = now_ns(), cpu = thread_cpu_ns() + process_cpu_ns(pid);
   for (std::uint64_t i = 0; i < steps; ++i) {
     resume(PTRACE_SINGLESTEP, pid);
     wait();
     get_regs(pid);
   }
-  const double each =
-      static_cast<double>(now_ns() - begin) / static_cast<double>(steps ? steps : 1);
+  const auto n = static_cast<double>(std::max<std::uint64_t>(steps, 1));
+  const std::pair<double, double> each = {
+      static_cast<double>(now_ns() - begin) / n,
+      static_cast<double>(thread_cpu_ns() + process_cpu_ns(pid) - cpu) / n};
   ::kill(pid, SIGKILL);
   wait();
   return each;

@@ -71,8 +71,9 @@ std::uint64_t minor_faults(pid_t pid);
 // What it costs to write to a page that is shared with a copy: nanoseconds a page.
 double page_copy_ns();
 
-// Steps a child that does nothing else, and reads its registers each time: nanoseconds a step.
-double bare_step_ns(std::uint64_t steps);
+// Steps a child that does nothing else, and reads its registers each time: nanoseconds a step, by
+// the wall clock and of processor time (both processes).
+std::pair<double, double> bare_step_ns(std::uint64_t steps);
 
 }  // namespace tracekit::record
 #endif

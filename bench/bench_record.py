@@ -1,0 +1,286 @@
+"""Recording: the program's pause beside a bare clone, stepping beside a bare loop, whole-process cost.
+
+``python bench/bench_record.py`` prints medians of interleaved short runs (``--json`` for machines); ``--sizes``
+are resident megabytes in 4 KB pages, ``--overhead SECONDS`` adds the A/B of whole processes.  The pause is
+given as the recorder sees it (stop requested to let go) and as the program feels it (the longest gap
+between two looks at the clock).  A bare clone is the program's own, of the same kind: shared file table, no
+exit signal, a child that ends at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracekit import _core
+from tracekit.record import available
+
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <poll.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+static volatile uint64_t sink;
+int main(int argc, char **argv) {
+  size_t n = strtoul(argv[1], 0, 10) << 20;
+  char *p = mmap(0, n, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  madvise(p, n, MADV_NOHUGEPAGE);
+  memset(p, 1, n);
+  if (argc > 2) {  /* a fixed amount of work with a small write set */
+    uint64_t rounds = strtoull(argv[2], 0, 10), x = 1;
+    for (uint64_t i = 0; i < rounds; i++) { x = x * 6364136223846793005ull + p[x % n]; sink = x; }
+    printf("%llu\n", (unsigned long long)x);
+    return 0;
+  }
+  uint64_t longest = 0, last = now();
+  puts("ready");
+  fflush(stdout);
+  for (;;) {
+    for (int i = 0; i < 1000; i++) {
+      uint64_t t = now();
+      if (t - last > longest) longest = t - last;
+      last = t;
+    }
+    struct pollfd in = {0, POLLIN, 0};
+    char c;
+    if (poll(&in, 1, 0) && read(0, &c, 1) != 1) return 0;
+    if (!in.revents) { last = now(); continue; }
+    if (c == 'c') {
+      uint64_t t = now();
+      long child = syscall(SYS_clone, CLONE_FILES, 0, 0, 0, 0);
+      if (child == 0) syscall(SYS_exit_group, 0);
+      t = now() - t;
+      waitpid(child, 0, __WALL);
+      printf("%llu\n", (unsigned long long)t);
+    } else {
+      printf("%llu\n", (unsigned long long)longest);
+    }
+    fflush(stdout);
+    longest = 0;
+    last = now();
+  }
+}
+"""
+
+
+def _build(folder: Path) -> str:
+    source, binary = folder / "resident.c", folder / "resident"
+    source.write_text(PROGRAM)
+    subprocess.run(["gcc", "-O1", "-w", "-o", binary, source], check=True)
+    return str(binary)
+
+
+@contextmanager
+def _program(binary: str, megabytes: int) -> Iterator[tuple[int, Any]]:
+    child = subprocess.Popen(
+        [binary, str(megabytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdin is not None and child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+
+    def ask(what: str) -> int:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(what)
+        child.stdin.flush()
+        return int(child.stdout.readline())
+
+    try:
+        yield child.pid, ask
+    finally:
+        child.communicate()
+
+
+def _recorder() -> _core.Recorder:
+    from tracekit.record.operands import decode
+
+    return _core.Recorder(decode)
+
+
+def _epoch(recorder: _core.Recorder, pid: int, instructions: int) -> _core.EpochResult:
+    result = recorder.epoch(
+        _core.EpochRequest(
+            tid=pid, tgid=pid, number=0, instructions=instructions, time_ns=1 << 62, wait_ns=10**9,
+            accesses=1 << 24, pidfd=-1, lowest_priority=False, follow_exec=False,
+        )
+    )  # fmt: skip
+    assert result["outcome"] == "taken"
+    return result
+
+
+def pauses(binary: str, megabytes: int, rounds: int) -> dict[str, float]:
+    """Milliseconds, medians of interleaved rounds; the ratio is of medians."""
+    recorder = _recorder()
+    ours: list[float] = []
+    felt: list[float] = []
+    bare: list[float] = []
+    with _program(binary, megabytes) as (pid, ask):
+        for _ in range(rounds):
+            bare.append(ask("c") / 1e6)
+            result = _epoch(recorder, pid, 1)
+            ours.append(result["info"]["pause_ns"] / 1e6)
+            felt.append(ask("g") / 1e6)
+    m = statistics.median
+    return {
+        "megabytes": megabytes,
+        "bare_clone_ms": m(bare),
+        "pause_ms": m(ours),
+        "felt_ms": m(felt),
+        "ratio": m(ours) / m(bare),
+        "best_ratio": min(ours) / min(bare),
+    }
+
+
+def stepping(binary: str, rounds: int, steps: int = 3000) -> dict[str, float]:
+    """Microseconds a step; ``share`` is our rate by that of the bare loop (processor time; wall time)."""
+    recorder = _recorder()
+    ours: list[tuple[float, float]] = []
+    bare: list[tuple[float, float]] = []
+    with _program(binary, 1) as (pid, _):
+        _epoch(recorder, pid, 100)  # decodes
+        for _ in range(rounds):
+            wall, cpu = _core.bare_step_ns(steps)
+            bare.append((wall / 1e3, cpu / 1e3))
+            short, result = _epoch(recorder, pid, 1)["info"], _epoch(recorder, pid, steps + 1)
+            info = result["info"]
+            assert info["steps"] == steps + 1 == result["instructions"]
+            # Without what a snapshot costs anyway.
+            ours.append(
+                tuple((info[k] - short[k]) / steps / 1e3 for k in ("step_ns", "cpu_ns"))  # type: ignore[arg-type]
+            )
+    wall_us, cpu_us = (statistics.median(x[i] for x in ours) for i in (0, 1))
+    bare_wall, bare_cpu = (statistics.median(x[i] for x in bare) for i in (0, 1))
+    return {
+        "wall_us": wall_us,
+        "cpu_us": cpu_us,
+        "bare_wall_us": bare_wall,
+        "bare_cpu_us": bare_cpu,
+        "share_cpu": bare_cpu / cpu_us,
+        "share_wall": bare_wall / wall_us,
+    }
+
+
+def overhead(binary: str, seconds: float, rounds: int, megabytes: int = 200) -> dict[str, float]:
+    """Whole processes with and without one epoch in ten seconds, interleaved: medians in seconds."""
+    begin = time.monotonic()
+    subprocess.run([binary, str(megabytes), "100000000"], stdout=subprocess.DEVNULL, check=True)
+    work = int(1e8 * seconds / (time.monotonic() - begin))
+    command = [binary, str(megabytes), str(work)]
+    walls: dict[bool, list[float]] = {False: [], True: []}
+    cpus: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(rounds):
+        for recorded in (False, True):
+            begin = time.monotonic()
+            child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            if recorded:
+                code = (
+                    "import sys; from tracekit.record import *; record_pid(int(sys.argv[1]), sys.argv[2],"
+                    " RecordOptions(period=10))"
+                )
+                with tempfile.TemporaryDirectory() as folder:
+                    args = [sys.executable, "-c", code, str(child.pid), f"{folder}/x.tks"]
+                    recorder = subprocess.Popen(args)
+                    usage = os.wait4(child.pid, 0)[2]
+                    walls[recorded].append(time.monotonic() - begin)
+                    recorder.wait()
+            else:
+                usage = os.wait4(child.pid, 0)[2]
+                walls[recorded].append(time.monotonic() - begin)
+            child.returncode = 0
+            cpus[recorded].append(usage.ru_utime + usage.ru_stime)
+    m = statistics.median
+    return {
+        "wall_s": m(walls[False]),
+        "recorded_wall_s": m(walls[True]),
+        "slower_wall_percent": 100 * (m(walls[True]) / m(walls[False]) - 1),
+        "cpu_s": m(cpus[False]),
+        "recorded_cpu_s": m(cpus[True]),
+        "slower_cpu_percent": 100 * (m(cpus[True]) / m(cpus[False]) - 1),
+    }
+
+
+pytestmark = pytest.mark.skipif(
+    available() is not None or shutil.which("gcc") is None, reason=available() or "needs gcc"
+)
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return _build(tmp_path_factory.mktemp("record"))
+
+
+def test_snapshot(binary: str, benchmark: Any) -> None:
+    recorder = _recorder()
+    with _program(binary, 10) as (pid, _):
+        result = benchmark(_epoch, recorder, pid, 1)
+        assert result["instructions"] == 1
+
+
+def test_stepping(binary: str, benchmark: Any) -> None:
+    recorder = _recorder()
+    with _program(binary, 1) as (pid, _):
+        result = benchmark.pedantic(_epoch, args=(recorder, pid, 2000), rounds=1)
+        assert result["instructions"] == 2000
+
+
+def test_bare_stepping(benchmark: Any) -> None:
+    wall, _ = benchmark.pedantic(_core.bare_step_ns, args=(2000,), rounds=1)
+    assert wall > 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10, 200, 2000])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--overhead", type=float, metavar="SECONDS", help="length of one process")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        binary = _build(Path(folder))
+        out: dict[str, Any] = {
+            "pauses": [pauses(binary, size, args.rounds) for size in args.sizes],
+            "stepping": stepping(binary, args.rounds),
+        }
+        if args.overhead:
+            out["overhead"] = overhead(binary, args.overhead, max(3, args.rounds // 4))
+    if args.json:
+        print(json.dumps(out, indent=1))
+        return
+    for p in out["pauses"]:
+        print(
+            f"{p['megabytes']:5} MB: bare clone {p['bare_clone_ms']:.3f} ms, pause {p['pause_ms']:.3f} ms "
+            f"({p['ratio']:.2f} x; best {p['best_ratio']:.2f} x), felt {p['felt_ms']:.3f} ms"
+        )
+    s = out["stepping"]
+    print(
+        f"stepping: {s['cpu_us']:.1f} µs of processor time a step, bare {s['bare_cpu_us']:.1f}: "
+        f"{100 * s['share_cpu']:.0f} %; wall {s['wall_us']:.1f} and {s['bare_wall_us']:.1f} µs: "
+        f"{100 * s['share_wall']:.0f} %"
+    )
+    if args.overhead:
+        print({k: round(v, 3) for k, v in out["overhead"].items()})
+
+
+if __name__ == "__main__":
+    main()
