@@ -162,9 +162,9 @@ def stepping(binary: str, rounds: int, steps: int = 3000) -> dict[str, float]:
         for _ in range(rounds):
             wall, cpu = _core.bare_step_ns(steps)
             bare.append((wall / 1e3, cpu / 1e3))
-            short, result = _epoch(recorder, pid, 1)["info"], _epoch(recorder, pid, steps + 1)
-            info = result["info"]
-            assert info["steps"] == steps + 1 == result["instructions"]
+            short, info = _epoch(recorder, pid, 1)["info"], {"steps": 0}
+            while info["steps"] != steps + 1:  # else it came to a system call
+                info = _epoch(recorder, pid, steps + 1)["info"]
             # Without what a snapshot costs anyway.
             ours.append(
                 tuple((info[k] - short[k]) / steps / 1e3 for k in ("step_ns", "cpu_ns"))  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def test_stepping(binary: str, benchmark: Any) -> None:
     recorder = _recorder()
     with _program(binary, 1) as (pid, _):
         result = benchmark.pedantic(_epoch, args=(recorder, pid, 2000), rounds=1)
-        assert result["instructions"] == 2000
+        assert result["instructions"] == result["info"]["steps"] > 0
 
 
 def test_bare_stepping(benchmark: Any) -> None:

@@ -22,6 +22,8 @@ namespace tracekit::record {
 
 namespace {
 
+constexpr int patience = 3000, enough = 300;  // rounds of 10 ms
+
 // A dead child of `tgid` with no exit signal: nobody but a recorder makes such.
 bool is_dead_copy(pid_t pid, pid_t tgid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
@@ -75,22 +77,25 @@ void Janitor::work(int recorder, Note* note) {
   while ((n = read(recorder, &byte, 1)) != 0) {
     if (n < 0 && errno != EINTR) break;
   }
-  // The copy dies a little after the recorder.
-  try {
-    Snapshotter snapshotter;
-    for (int round = 0; note->tid != 0 && round < 200; ++round) {
-      usleep(10'000);
-      const std::vector<pid_t> candidates =
-          note->copy != 0 ? std::vector<pid_t>{note->copy} : children(note->tid, note->tgid);
-      bool done = false;
-      for (const pid_t p : candidates) {
-        if (!is_dead_copy(p, note->tgid)) continue;
-        snapshotter.reap(note->tid, note->tgid, thread_status(p).inner_pid, [] {});
-        done = true;
+  // The copy dies a little after the recorder, which may also hold the program for a moment yet.
+  Snapshotter snapshotter;
+  for (int round = 0; note->tid != 0 && round < patience; ++round) {
+    usleep(10'000);
+    try {
+      const pid_t known = note->copy;
+      const pid_t tid = note->tid, tgid = note->tgid;
+      if (known != 0 && access(("/proc/" + std::to_string(known)).c_str(), F_OK) != 0) break;
+      bool found = false;
+      for (const pid_t p : known != 0 ? std::vector<pid_t>{known} : children(tid, tgid)) {
+        if (!is_dead_copy(p, tgid)) continue;
+        found = true;
+        snapshotter.reap(tid, tgid, thread_status(p).inner_pid, [] {});
       }
-      if (done) break;
+      if (!found && known == 0 && round > enough) break;  // it had not been made
+    } catch (const Gone&) {  // the program has ended, and its copy with it
+      break;
+    } catch (const std::exception&) {  // held by somebody: again
     }
-  } catch (...) {  // the program has ended, and its copy with it
   }
   _exit(0);
 }

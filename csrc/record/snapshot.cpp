@@ -2,6 +2,7 @@
 #include "record/snapshot.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -100,23 +101,62 @@ void check_64_bit(const Regs& regs) {
                 "the program runs 32-bit code; only 64-bit x86 programs are recorded");
 }
 
+Snapshotter::~Snapshotter() { forget_place(); }
+
+void Snapshotter::forget_place() {
+  place_of_ = 0;
+  if (memory_ >= 0) close(memory_);
+  memory_ = -1;
+}
+
 const StubPlace& Snapshotter::place(pid_t tgid) {
   if (place_of_ != tgid || !stub_place_is_ours(tgid, place_)) {
+    forget_place();
     const std::optional<StubPlace> found = find_stub_place(tgid);
     if (!found)
       throw Error("system", "process " + std::to_string(tgid) +
                                 " has no unused bytes in an executable page to copy itself from");
+    memory_ = open(("/proc/" + std::to_string(tgid) + "/mem").c_str(), O_RDWR | O_CLOEXEC);
     place_ = *found;
     place_of_ = tgid;
   }
   return place_;
 }
 
+bool Snapshotter::write_stub(pid_t tid, std::uint64_t at, const Regs& regs, bool copies) {
+  const auto stub = make_stub(regs, copies);
+  // One call where the kernel lets us, else a word at a time.
+  if (memory_ < 0 || pwrite(memory_, stub.data(), stub.size(), static_cast<off_t>(at)) !=
+                         static_cast<ssize_t>(stub.size()))
+    poke(tid, at, stub);
+  std::array<std::uint8_t, stub_size> there;
+  if (read_memory(tid, at, there.data(), there.size()) == there.size() && there == stub)
+    return true;
+  forget_place();
+  return false;
+}
+
+// Attaches; while another tracer holds it for a moment (a killed recorder that is not quite gone
+// yet, or what tidies up after it), tries again.
+static void attach(std::optional<Attached>& thread, pid_t tid, const Poll& poll) {
+  for (int attempt = 0;; ++attempt) {
+    try {
+      check_recordable(tid);
+      thread.emplace(tid);
+      return;
+    } catch (const Error& e) {
+      if (attempt == 25 || (e.kind() != "traced" && e.kind() != "permission")) throw;
+      if (e.kind() == "permission" && attempt == 3 && thread_status(tid).tracer == 0) throw;
+    }
+    poll();
+    usleep(20'000);
+  }
+}
+
 Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const Poll& poll) {
   Snapshot out;
   const BlockSigchld guard;
   try {
-    check_recordable(tid);
     const StubPlace at = place(tgid);
     // A child of the program's parent where that is us, so that we reap it; else the program's own,
     // with no exit signal, so that nobody is told.  The table of open files is shared, not copied:
@@ -124,7 +164,9 @@ Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const P
     const bool ours = thread_status(tgid).ppid == getpid();
     const std::uint64_t flags = CLONE_FILES | (ours ? CLONE_PARENT : 0);
 
-    Attached thread(tid);
+    std::optional<Attached> held;
+    attach(held, tid, poll);
+    Attached& thread = *held;
     std::uint64_t begin = now_ns();
     const std::uint64_t first = begin;
     try {
@@ -149,11 +191,11 @@ Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const P
           out.regs.orig_rax = ~0ULL;
         }
         // A stub that an exec has replaced, or that a signal handler interrupted: not this time.
-        if (at.covers(out.regs.rip) || !stub_place_is_ours(tid, at) || attempt == 8) {
+        if (at.covers(out.regs.rip) || !stub_place_is_ours(tid, at) || attempt == 8 ||
+            !write_stub(tid, at.clone, out.regs, true)) {
           out.outcome = Outcome::busy;
           return out;
         }
-        poke(tid, at.clone, make_stub(out.regs, true));
         set_options(tid, PTRACE_O_TRACECLONE);
         set_regs(tid, stub_call(out.regs, at.clone, SYS_clone, {flags, 0, 0, 0, 0}));
         thread.go(PTRACE_CONT);
@@ -219,15 +261,18 @@ std::uint64_t Snapshotter::reap(pid_t tid, pid_t tgid, pid_t copy, const Poll& p
   const BlockSigchld guard;
   try {
     const StubPlace at = place(tgid);
-    Attached thread(tid);
+    std::optional<Attached> held;
+    attach(held, tid, poll);
+    Attached& thread = *held;
     const std::uint64_t begin = now_ns();
     try {
       for (int attempt = 0; attempt < 8; ++attempt) {
         if (is_group_stop(thread.interrupt_and_wait(poll)))
           return 0;  // tried again after the next copy
         const Regs regs = get_regs(tid);
-        if (at.covers(regs.rip) || !stub_place_is_ours(tid, at)) return 0;
-        poke(tid, at.call, make_stub(regs, false));
+        if (at.covers(regs.rip) || !stub_place_is_ours(tid, at) ||
+            !write_stub(tid, at.call, regs, false))
+          return 0;
         set_options(tid, PTRACE_O_TRACESYSGOOD);
         set_regs(tid, stub_call(regs, at.call, SYS_wait4,
                                 {static_cast<std::uint64_t>(copy), 0, WNOHANG | __WALL, 0, 0}));

@@ -71,10 +71,21 @@ class Snapshotter {
   // `tid` is no more.  Returns the pause in ns.
   std::uint64_t reap(pid_t tid, pid_t tgid, pid_t copy, const Poll& poll);
 
+  Snapshotter() = default;
+  ~Snapshotter();
+  Snapshotter(const Snapshotter&) = delete;
+  Snapshotter& operator=(const Snapshotter&) = delete;
+
  private:
   const StubPlace& place(pid_t tgid);
+  // Writes a stub and reads it back: false where the process is not the one that `place` looked at
+  // any more (it has called exec).
+  bool write_stub(pid_t tid, std::uint64_t at, const Regs& regs, bool copies);
+  void forget_place();
+
   StubPlace place_{};
   pid_t place_of_{};
+  int memory_{-1};  // of that process, for writing
 };
 
 void check_recordable(pid_t tid);  // throws Error: seccomp, traced already
