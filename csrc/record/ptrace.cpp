@@ -59,9 +59,7 @@ BlockSigchld::~BlockSigchld() {
 }
 
 std::optional<int> wait_stop(pid_t tid, std::uint64_t timeout_ns) {
-  // Most stops come within microseconds: being woken up again would take longer than they do.
-  constexpr std::uint64_t spin_ns = 60'000;
-  const std::uint64_t begin = now_ns(), deadline = begin + timeout_ns;
+  const std::uint64_t deadline = now_ns() + timeout_ns;
   sigset_t chld;
   sigemptyset(&chld);
   sigaddset(&chld, SIGCHLD);
@@ -75,7 +73,6 @@ std::optional<int> wait_stop(pid_t tid, std::uint64_t timeout_ns) {
     if (r < 0 && errno != EINTR) throw Gone{};
     const std::uint64_t at = now_ns();
     if (at >= deadline) return std::nullopt;
-    if (at < begin + spin_ns) continue;
     // The stop sends SIGCHLD; a millisecond at most in case that another thread took it.
     const timespec wait{0, static_cast<long>(std::min<std::uint64_t>(deadline - at, 1'000'000))};
     sigtimedwait(&chld, nullptr, &wait);

@@ -1,0 +1,222 @@
+"""The file of a recording: what is written is read, and damage is told, whatever it is."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit import _core
+from tracekit.errors import FormatError, TracekitError
+from tracekit.streams.tks import CODE, END, EPOCH, META, TksReader, TksWriter, is_tks, summary
+
+N_FIELDS = len(_core.EPOCH_FIELDS)
+
+
+def varint(v: int) -> bytes:
+    out = b""
+    while v >= 0x80:
+        out += bytes([v & 0x7F | 0x80])
+        v >>= 7
+    return out + bytes([v])
+
+
+def zigzag(d: int) -> bytes:
+    return varint((d << 1 ^ (-1 if d < 0 else 0)) & (2**64 - 1) if d < 0 else d << 1)
+
+
+def column(parts: list[bytes]) -> bytes:
+    data = b"".join(parts)
+    return varint(len(data)) + data
+
+
+def signed(d: int) -> int:
+    """Modulo 2^64, as a signed number."""
+    return (d + 2**63) % 2**64 - 2**63
+
+
+def code_block(before: int, codes: list[tuple[int, bytes]]) -> bytes:
+    """The oracle: docs/tks-format.md, word for word."""
+    pcs = [zigzag(signed(pc - last)) for (pc, _), last in zip(codes, [0] + [c[0] for c in codes], strict=False)]
+    lengths = [bytes([len(code)]) for _, code in codes]
+    columns = column(pcs) + column(lengths) + column([c for _, c in codes])
+    return bytes([CODE]) + varint(before) + varint(len(codes)) + columns
+
+
+def epoch_block(fields: list[int], rows: list[tuple[int, int, list[tuple[int, int, int]]]]) -> bytes:
+    ids, bits, counts, addresses, sizes = [], [], [], [], []
+    last_id = 0
+    first: dict[int, int] = {}
+    for encoding, bit, accesses in rows:
+        ids.append(zigzag(encoding - last_id))
+        last_id = encoding
+        bits.append(bytes([bit]))
+        counts.append(varint(len(accesses)))
+        previous = first.get(encoding, 0)
+        for k, (address, size, store) in enumerate(accesses):
+            addresses.append(zigzag(signed(address - previous)))
+            previous = address
+            if k == 0:
+                first[encoding] = address
+            sizes.append(varint(size << 1 | store))
+    head = varint(len(fields)) + b"".join(map(varint, fields)) + varint(len(rows)) + varint(len(sizes))
+    return bytes([EPOCH]) + head + b"".join(map(column, (ids, bits, counts, addresses, sizes)))
+
+
+u64 = st.integers(0, 2**64 - 1)
+codes_strategy = st.lists(
+    st.tuples(u64, st.binary(min_size=1, max_size=15)), min_size=1, max_size=8, unique=True
+)
+
+
+@st.composite
+def recordings(draw: Any) -> tuple[list[tuple[int, bytes]], list[Any]]:
+    codes = draw(codes_strategy)
+    access = st.tuples(u64, st.integers(0, 2**32 - 1), st.integers(0, 1))
+    row = st.tuples(
+        st.integers(0, len(codes) - 1), st.integers(0, 15), st.lists(access, max_size=4)
+    )
+    fields = st.lists(u64, min_size=N_FIELDS, max_size=N_FIELDS + 2)
+    epochs = draw(st.lists(st.tuples(fields, st.lists(row, max_size=20)), max_size=3))
+    for f, _ in epochs:
+        f[_core.EPOCH_FIELDS.index("reason")] %= len(_core.END_REASONS)
+    return codes, epochs
+
+
+@settings(deadline=None, max_examples=60)
+@given(recordings())
+def test_reads_what_the_document_says(content: tuple[list[tuple[int, bytes]], list[Any]]) -> None:
+    codes, epochs = content
+    table = _core.EncodingTable()
+    decoder = _core.TksDecoder(table)
+    half = len(codes) // 2
+    assert decoder.block(code_block(0, codes[:half])) == CODE
+    assert decoder.block(code_block(half, codes[half:])) == CODE
+    assert [(table[i][0], table[i][3][: table[i][1]]) for i in range(len(table))] == codes
+    for fields, rows in epochs:
+        assert decoder.block(epoch_block(fields, rows)) == EPOCH
+        assert list(decoder.info.values()) == fields[:N_FIELDS]
+        r = decoder.take()
+        assert r.encoding.tolist() == [x[0] for x in rows]
+        assert r.bits.tolist() == [x[1] for x in rows]
+        flat = [a for x in rows for a in x[2]]
+        assert r.address.tolist() == [a[0] for a in flat]
+        assert r.access_size.tolist() == [a[1] for a in flat]
+        assert r.is_store.tolist() == [a[2] for a in flat]
+
+
+def write(path: Path, blocks: list[bytes], end: bool = True) -> None:
+    writer = TksWriter(path, arch="x86", meta={"command": ["x"]})
+    for b in blocks:
+        writer.block(b)
+    if end:
+        writer.close({"epochs": len(blocks)})
+    else:
+        writer.flush()
+        path.write_bytes(writer._part.read_bytes())
+        writer.discard()
+
+
+SMALL = [
+    code_block(0, [(0x1000, b"\x90"), (0x1001, b"\xc3")]),
+    epoch_block([0] * N_FIELDS, [(0, 4, []), (1, 3, [(0x7FFF0000, 8, 0)])]),
+]
+
+
+def test_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.tks"
+    write(path, SMALL)
+    data = path.read_bytes()
+    assert is_tks(data[:16]) and not is_tks(b"PK\x03\x04" * 4)
+    whole = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+    assert whole[:1] == bytes([META]) and b"".join(SMALL) in whole
+    assert [p.name for p in tmp_path.iterdir()] == ["a.tks"]
+    s = summary(path)
+    assert (s["epochs"], s["instructions"], s["accesses"], s["complete"]) == (1, 2, 1, True)
+    assert s["reasons"] == {"length": 1}
+    write(path, SMALL, end=False)
+    assert not summary(path)["complete"]
+
+
+def test_nothing_is_left_of_an_abandoned_file(tmp_path: Path) -> None:
+    with TksWriter(tmp_path / "a.tks", arch="x86", meta={}):
+        pass
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(TracekitError):
+        TksWriter(tmp_path / "none" / "a.tks", arch="x86", meta={})
+
+
+def everything(path: Path) -> None:
+    with TksReader(path) as reader:
+        list(reader.epochs())
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_damage_is_told(data: Any) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.tks"
+        write(path, SMALL)
+        raw = bytearray(path.read_bytes())
+        at = data.draw(st.integers(0, len(raw) - 1))
+        if data.draw(st.booleans()):
+            path.write_bytes(raw[:at])
+        else:
+            raw[at] ^= data.draw(st.integers(1, 255))
+            path.write_bytes(raw)
+        try:
+            everything(path)
+        except FormatError as e:
+            assert e.path == str(path)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=80), st.sampled_from(SMALL), st.integers(0, 60))
+def test_any_payload(noise: bytes, block: bytes, at: int) -> None:
+    decoder = _core.TksDecoder(_core.EncodingTable())
+    decoder.block(SMALL[0])
+    for payload in (noise, block[:at] + noise, block[:at] + noise + block[at + len(noise) :]):
+        try:
+            decoder.block(payload)
+        except FormatError as e:
+            assert e.offset is not None and e.offset <= len(payload)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (b"\x07", "unknown kind"),
+        (code_block(5, [(1, b"\x90")]), "missing before it"),
+        (code_block(2, [(0x1000, b"\x90")]), "twice"),
+        (epoch_block([0] * N_FIELDS, [(9, 0, [])]), "without machine code"),
+        (epoch_block([0] * 12 + [99, 0], []), "unknown reason"),
+        (bytes([EPOCH]) + varint(N_FIELDS) + b"\0" * N_FIELDS + varint(2**60) + b"\0" * 6, "differ in number"),
+        (bytes([CODE]) + varint(2) + varint(2**40) + b"\0" * 3, "larger than it can be"),
+    ],
+)
+def test_claims_are_checked(tmp_path: Path, block: bytes, message: str) -> None:
+    path = tmp_path / "a.tks"
+    write(path, [*SMALL, block])
+    with pytest.raises(FormatError, match=message):
+        everything(path)
+
+
+def test_sizes_are_checked_before_memory_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "a.tks"
+    write(path, SMALL)
+    raw = bytearray(path.read_bytes())
+    at = 24 + 8  # the first block's kind
+    for offset, value in ((at + 4, 2**32 - 1), (at + 8, 2**32 - 1), (at + 8, 7)):
+        bad = bytearray(raw)
+        struct.pack_into("<I", bad, offset, value)
+        path.write_bytes(bad)
+        with pytest.raises(FormatError):
+            everything(path)
+    assert END == 4
