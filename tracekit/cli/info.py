@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from tracekit.store.summary import summary
@@ -17,6 +18,8 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if _is_recording(args.file):
+        return _recording(args)
     s = summary(args.file)
     if args.json:
         print(json.dumps(s, indent=1))
@@ -38,4 +41,23 @@ def run(args: argparse.Namespace) -> int:
         print("anomalies  " + ", ".join(f"{a['count']} x {k}" for k, a in s["anomalies"].items()))
     print("mix        " + ", ".join(f"{k} {100 * v:.1f} %" for k, v in list(s["mix"].items())[:10]))
     print("columns    " + ", ".join(f"{k} {v / s['rows']:.3f}" for k, v in s["column_bytes"].items()) + " bytes a row")
+    return 0
+
+
+def _is_recording(path: str) -> bool:
+    from tracekit.streams.tks import is_tks
+
+    try:
+        with Path(path).open("rb") as f:
+            return is_tks(f.read(16))
+    except OSError:
+        return False  # the usual way tells what is wrong
+
+
+def _recording(args: argparse.Namespace) -> int:
+    from tracekit.streams.tks import format_summary
+    from tracekit.streams.tks import summary as of_recording
+
+    s = of_recording(args.file)
+    print(json.dumps(s, indent=1) if args.json else format_summary(s))
     return 0

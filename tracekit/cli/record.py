@@ -68,6 +68,11 @@ def add_parser(sub: Any, help_text: str) -> None:
         action="store_true",
         help="every instruction from the first one on: small programs",
     )
+    p.add_argument(
+        "--normal-priority",
+        action="store_true",
+        help="of the copy: on a machine that is always busy it never runs at the lowest",
+    )
     p.add_argument("--json", action="store_true", help="the totals as JSON on standard error")
     p.add_argument("-q", "--quiet", action="store_true", help="no line for each epoch")
     p.set_defaults(func=run)
@@ -100,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
                 *("max_overhead", "follow_forks", "follow_exec", "in_place", "full"),
             )
         },
+        lowest_priority=not args.normal_priority,
         threads=int(args.threads) if args.threads.isdigit() else args.threads,
     )
 
