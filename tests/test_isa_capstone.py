@@ -53,9 +53,9 @@ KNOWN: dict[str, dict[str, set[str]]] = {
     "arm": {"ld1": {"src", "dst"}, "ld1r": {"src", "dst"}},
     "x86": {
         # gem5 inserts into the old vector register, and overwrites the rest at once.
-        **dict.fromkeys(("movd", "movq", "cvtdq2pd"), {"src"}),
+        **{m: {"src"} for m in ("movd", "movq", "cvtdq2pd")},
         # gem5 writes one half only; capstone has the register that stays in part as a source.
-        **dict.fromkeys(("movlpd", "movhpd", "movhps", "movlhps", "punpcklqdq"), {"src"}),
+        **{m: {"src"} for m in ("movlpd", "movhpd", "movhps", "movlhps", "punpcklqdq")},
     },
     "riscv": {},
 }
@@ -141,6 +141,26 @@ def _row(arch: str, s: Any) -> dict[str, Any]:
         for k, v in (("src", s.src), ("dst", s.dst))
     }
     return {"op": s.op, "branch": schema.BRANCH_KINDS.index(s.branch), "flags": s.flags, **regs}
+
+
+@pytest.mark.skipif(not (SHARED / "elf").is_dir(), reason="needs the shared programs")
+@pytest.mark.parametrize("program", ["elf/arm/kern2", "x86/elf/kern2", "elf/riscv/kern2"])
+def test_every_function_of_a_program_decodes(program: str) -> None:
+    """All of its code, run or not: the C library's variants for newer processors among it."""
+    from tracekit.isa.elf import ElfImage
+
+    seen = 0
+    with ElfImage(SHARED / program) as elf:
+        size = 15 if elf.arch == "x86" else 4
+        for f in elf.symbols():
+            pc = f.address
+            while pc < f.address + f.size:
+                inst = decode(elf.arch, elf.code(pc, size))
+                assert inst.valid, f"{f.name}: {pc:#x} {elf.code(pc, size).hex()}"
+                pc += inst.length
+                seen += 1
+            assert pc - f.address == f.size or not f.size, f.name
+    assert seen > 50_000
 
 
 # --- what single instructions do -----------------------------------------------------------------
