@@ -7,11 +7,11 @@
 #include "base/logging.hh"
 #include "cpu/base.hh"
 #include "cpu/o3/dyn_inst.hh"
+#include "cpu/o3/lsq.hh"
 #include "debug/O3PipeView.hh"
 #include "sim/core.hh"
 #include "sim/cur_tick.hh"
 #include "sim/faults.hh"
-#include "tracekit_length.hh"
 
 namespace gem5 {
 namespace tracekit_plugin {
@@ -44,12 +44,8 @@ Tick full(std::int32_t t, Tick fetch) {
 #endif
 
 O3Probe::O3Probe(const Params& p)
-    : ProbeOwner(p),
-      tracer_(p.tracer),
-      trace_(tracer_->trace()),
-      stages_(p.stages),
-      ring_(ring_size) {
-  tracer_->serve_listener();
+    : ProbeOwner(p), trace_(p.tracer->trace()), stages_(p.stages), ring_(ring_size), unsent_(1024) {
+  p.tracer->serve_listener();
   trace_.before_end([this] { write_held(true); });
 #if TRACING_ON
   if (stages_ && !debug::changeFlag("O3PipeView", true)) stages_ = false;
@@ -67,6 +63,7 @@ void O3Probe::regProbeListeners() {
   listen<Listener>(this, "Fetch", &O3Probe::fetched);
   listen<Listener>(this, "Commit", &O3Probe::committed);
   listen<Listener>(this, "Squash", &O3Probe::squashed);
+  listen<Listener>(this, "ToCommit", &O3Probe::executed);
 }
 
 // As long as the flag is on, also when this CPU's trace is complete: another CPU's may not be.
@@ -82,6 +79,13 @@ void O3Probe::fetched(const o3::DynInstPtr& inst) {
   mute(inst);
   newest_ = inst->seqNum;
   ring_[newest_ % ring_size] = curTick();
+}
+
+void O3Probe::executed(const o3::DynInstPtr& inst) {
+  if (!inst->isMemRef() || inst->effAddrValid() || !inst->savedRequest) return;
+  const auto& request = *inst->savedRequest;
+  unsent_[inst->seqNum % unsent_.size()] = {inst->seqNum, request._addr,
+                                            static_cast<std::uint16_t>(request._size)};
 }
 
 Tick O3Probe::fetch_tick(InstSeqNum seq) const {
@@ -110,17 +114,17 @@ void O3Probe::add_ticks(const o3::DynInstPtr& inst, tkt::Row& row) {
 tkt::Row O3Probe::row_of(const o3::DynInstPtr& inst) {
   const PCStateBase& pc = inst->pcState();
   tkt::Row row;
-  row.sid = trace_.number(inst->staticInst, pc, instruction_length(pc), inst->tcBase());
+  row.sid = trace_.number(inst->staticInst, pc, inst->tcBase());
   row.thread = static_cast<std::uint8_t>(inst->threadNumber);
-  const Tracer::Access& access = tracer_->access();
-  if (access.seq == inst->seqNum && access.valid) {
-    row.flags |= tkt::row_flag::has_addr;
-    row.addr = access.addr;
-    row.access_size = access.size;
-  } else if (inst->effAddrValid()) {  // gem5.fast makes no records
+  const Unsent& unsent = unsent_[inst->seqNum % unsent_.size()];
+  if (inst->effAddrValid()) {
     row.flags |= tkt::row_flag::has_addr;
     row.addr = inst->effAddr;
     row.access_size = static_cast<std::uint16_t>(inst->effSize);
+  } else if (unsent.seq == inst->seqNum) {
+    row.flags |= tkt::row_flag::has_addr;
+    row.addr = unsent.addr;
+    row.access_size = unsent.size;
   }
   if (!inst->readPredicate()) row.flags |= tkt::row_flag::predicated_off;
   add_ticks(inst, row);

@@ -19,6 +19,7 @@
 #include "sim/cur_tick.hh"
 #include "sim/full_system.hh"
 #include "sim/sim_exit.hh"
+#include "tracekit_length.hh"
 
 namespace gem5 {
 
@@ -147,7 +148,7 @@ void CpuTrace::finish() {
   inform("tracekit: %d rows, %d instructions in %s", writer_->rows(), traced_, path_);
 }
 
-std::uint32_t CpuTrace::number(const StaticInstPtr& inst, const PCStateBase& pc, unsigned length,
+std::uint32_t CpuTrace::number(const StaticInstPtr& inst, const PCStateBase& pc,
                                ThreadContext* tc) {
   const Addr at = pc.instAddr();
   const std::uint32_t upc = pc.microPC();
@@ -155,7 +156,7 @@ std::uint32_t CpuTrace::number(const StaticInstPtr& inst, const PCStateBase& pc,
   for (; slots_[i].inst; i = (i + 1) & (slots_.size() - 1))
     if (slots_[i].inst == inst.get() && slots_[i].pc == at && slots_[i].upc == upc)
       return slots_[i].sid;
-  const std::uint32_t sid = make(inst, pc, length, tc);
+  const std::uint32_t sid = make(inst, pc, tc);
   slots_[i] = {inst.get(), at, upc, sid};
   alive_.push_back(inst);
   if (++used_ * 2 > slots_.size()) grow();
@@ -173,15 +174,14 @@ void CpuTrace::grow() {
   }
 }
 
-std::uint32_t CpuTrace::make(const StaticInstPtr& inst, const PCStateBase& pc, unsigned length,
-                             ThreadContext* tc) {
+std::uint32_t CpuTrace::make(const StaticInstPtr& inst, const PCStateBase& pc, ThreadContext* tc) {
   tkt::Static s;
   s.pc = pc.instAddr();
   s.upc = static_cast<std::uint16_t>(pc.microPC());
   s.op = static_cast<std::uint16_t>(inst->opClass());
   // A taken branch of X86 has lost its length by the time it commits; its first micro-op had it.
   unsigned& known = lengths_[s.pc];
-  if (length) known = length;
+  if (const unsigned length = instruction_length(pc)) known = length;
   s.length = static_cast<std::uint8_t>(known);
   s.bytes = machine_code(*inst, isa_, s.pc, known, tc);
   std::ostringstream names;

@@ -60,10 +60,8 @@ class CpuTrace {
   }
   bool active() const { return active_; }
 
-  // The number of a static instruction, which is written when it is new.  `length` is that of the
-  // instruction in bytes, 0 where the caller cannot tell.
-  std::uint32_t number(const StaticInstPtr& inst, const PCStateBase& pc, unsigned length,
-                       ThreadContext* tc);
+  // The number of a static instruction, which is written when it is new.
+  std::uint32_t number(const StaticInstPtr& inst, const PCStateBase& pc, ThreadContext* tc);
   void write(const tkt::Row& row) { writer_->add(row); }
   // The last row that the limit allows has been counted: end_at_limit() is due.
   bool limit_reached() const { return reached_ && !done_; }
@@ -80,8 +78,7 @@ class CpuTrace {
             pc * 0xff51afd7ed558ccdull ^ upc) >>
            7;
   }
-  std::uint32_t make(const StaticInstPtr& inst, const PCStateBase& pc, unsigned length,
-                     ThreadContext* tc);
+  std::uint32_t make(const StaticInstPtr& inst, const PCStateBase& pc, ThreadContext* tc);
   void grow();
 
   std::string path_;

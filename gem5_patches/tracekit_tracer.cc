@@ -13,7 +13,6 @@
 #include "cpu/thread_context.hh"
 #include "sim/core.hh"
 #include "sim/cur_tick.hh"
-#include "tracekit_length.hh"
 
 namespace gem5 {
 namespace tracekit_plugin {
@@ -58,7 +57,7 @@ class Tracer::Record : public InstRecord {
     if (!trace.described()) tracer_.learn_model(thread, *pc);
     if (!trace.count(*staticInst)) return;
     tkt::Row row;
-    row.sid = trace.number(staticInst, *pc, instruction_length(*pc), thread);
+    row.sid = trace.number(staticInst, *pc, thread);
     row.thread = static_cast<std::uint8_t>(thread->threadId());
     if (mem_valid) {
       row.flags |= tkt::row_flag::has_addr;
@@ -82,26 +81,6 @@ class Tracer::Record : public InstRecord {
  private:
   static Pool<512>& pool() {
     static_assert(sizeof(Record) <= 512, "Record outgrew its pool");
-    static Pool<512> pool;
-    return pool;
-  }
-  Tracer& tracer_;
-};
-
-class Tracer::AccessRecord : public InstRecord {
- public:
-  AccessRecord(Tracer& tracer, Tick when, ThreadContext* tc, const StaticInstPtr& inst,
-               const PCStateBase& pc)
-      : InstRecord(when, tc, inst, pc), tracer_(tracer) {}
-
-  static void* operator new(std::size_t) { return pool().take(); }
-  static void operator delete(void* p) { pool().give(p); }
-
-  void dump() override { tracer_.access_ = {fetch_seq, addr, narrow(size), mem_valid}; }
-
- private:
-  static Pool<512>& pool() {
-    static_assert(sizeof(AccessRecord) <= 512, "AccessRecord outgrew its pool");
     static Pool<512> pool;
     return pool;
   }
@@ -151,10 +130,8 @@ void Tracer::learn_model(ThreadContext* tc, const PCStateBase& pc) {
 
 InstRecord* Tracer::getInstRecord(Tick when, ThreadContext* tc, const StaticInstPtr inst,
                                   const PCStateBase& pc, const StaticInstPtr macro) {
-  if (!trace_.wanted()) return nullptr;
-  if (!serves_) return new Record(*this, when, tc, inst, pc, macro);
-  // The O3 listener sees all but the address of an access that faulted.
-  return inst->isMemRef() ? new AccessRecord(*this, when, tc, inst, pc) : nullptr;
+  if (serves_ || !trace_.wanted()) return nullptr;
+  return new Record(*this, when, tc, inst, pc, macro);
 }
 
 }  // namespace tracekit_plugin

@@ -29,26 +29,16 @@ class Tracer : public InstTracer {
 
   CpuTrace& trace() { return trace_; }
 
-  // The access of the memory instruction that was dumped last: what the O3 listener asks for.
-  struct Access {
-    InstSeqNum seq{};
-    Addr addr{};
-    std::uint16_t size{};
-    bool valid{};
-  };
-  const Access& access() const { return access_; }
-  // From now on rows come from an O3 listener, and this tracer only keeps accesses for it.
+  // From now on rows come from an O3 listener, which needs no records.
   void serve_listener() { serves_ = true; }
 
  private:
   class Record;
-  class AccessRecord;
   void learn_model(ThreadContext* tc, const PCStateBase& pc);
 
   CpuTrace trace_;
   Tick start_tick_, stop_tick_;
   EventFunctionWrapper start_event_, stop_event_;
-  Access access_;
   bool serves_{}, simple_{}, timed_{};
 };
 

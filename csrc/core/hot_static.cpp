@@ -29,7 +29,8 @@ void fall_through(Arch arch, const StaticTable& table, const StaticInst& inst, H
         for (std::uint32_t s = table.find(inst.pc, static_cast<std::uint16_t>(upc));
              s != StaticTable::none; s = table.next(s)) {
           if (const auto d = x86_branch_displacement(table[s])) {
-            hot.fall[0] = inst.pc + 6;
+            // With d = 4 the long form would end where the short one, which is the usual, jumps to.
+            hot.fall[0] = inst.pc + (*d == 4 ? 2 : 6);
             if (-128 <= *d && *d <= 127) hot.fall[1] = inst.pc + 2;
             return;
           }
