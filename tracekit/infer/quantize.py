@@ -1,10 +1,10 @@
 """int8 weights and activations for LSTM layers, calibrated on real rows, kept in the folder.
 
-Weights: symmetric, one scale for each output of each of the two matrices, which are summed apart so
-that neither spoils the other's range; a layer fed by an LSTM has one scale for both.  Activations: h
-is in ±1 and needs no calibration; an input that comes from another kind of layer is clipped where the
-mean squared error over the calibration rows is least; raw features stay in bfloat16, for their range
-has no useful bound.
+Weights: symmetric, one scale for each output of each of the two matrices, which are summed apart
+so that neither spoils the other's range; a layer fed by an LSTM has one scale for both.
+Activations: h is in ±1 and needs no calibration; an input that comes from another kind of layer is
+clipped where the mean squared error over the calibration rows is least; raw features stay in
+bfloat16, for their range has no useful bound.
 """
 
 from __future__ import annotations
