@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tracekit
 from tracekit._core import FLAGS, OP_CLASSES
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.isa.binary import Static, apply_binary
@@ -234,3 +235,48 @@ def test_columns_are_changed_in_place(elf: ElfImage) -> None:
         for kind, regs in (("src", s.src), ("dst", s.dst)):
             classes, numbers = columns[f"{kind}_class"][i], columns[f"{kind}_index"][i]
             assert [(c, k) for c, k in zip(classes, numbers, strict=True) if c != 255] == list(regs)
+
+
+# --- the whole way: extract --binary -------------------------------------------------------------
+
+TRACE = "".join(
+    f"{1000 * i}: system.cpu: {pc:#x}. {upc} :   {text:<26} : {op} : {address} flags=({flags})\n"
+    for i, (pc, upc, text, op, address, flags) in enumerate(
+        [
+            (BASE, 0, "PUSH_R : st   rbp, SS:[rsp + 0x8]", "MemWrite", " A=0x7f00 ",
+             "IsInteger|IsStore|IsMicroop|IsDelayedCommit|IsFirstMicroop"),
+            (BASE, 1, "PUSH_R : subi   rsp, rsp, 0x8", "IntAlu", " ",
+             "IsInteger|IsMicroop|IsLastMicroop"),
+            (BASE + 1, 0, "MOV_R_R : mov   rbp, rbp, rsp", "IntAlu", " ",
+             "IsInteger|IsMicroop|IsLastMicroop|IsFirstMicroop"),
+            (BASE + 4, 0, "ADD_R_M : ld   t1, SS:[rbp + 0x8]", "MemRead", " A=0x7f08 ",
+             "IsInteger|IsLoad|IsMicroop|IsDelayedCommit|IsFirstMicroop"),
+            (BASE + 4, 1, "ADD_R_M : add   rax, rax, t1", "IntAlu", " ",
+             "IsInteger|IsMicroop|IsLastMicroop"),
+        ]
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("level", ["micro", "macro"])
+def test_extract_with_the_program(elf: ElfImage, tmp_path: Path, level: str) -> None:
+    trace, out = tmp_path / "trace.out", tmp_path / "f.zst"
+    trace.write_text(TRACE)
+    tracekit.extract(trace, out, level=level, binary=elf.path)
+    with tracekit.open(out) as f:
+        counts = f.index["binary"]
+        rows = list(f.statics)
+    by_pc = {s.pc: s for s in rows}
+    assert by_pc[BASE].bytes == X86[:1] and by_pc[BASE + 4].bytes == X86[4:8]
+    assert counts["statics"] == len(rows) == (5 if level == "micro" else 3)
+    assert counts["compared"] == (1 if level == "micro" else 3)
+    assert (counts["src"], counts["dst"], counts["op"]) == (0, 0, 0)
+    mov = by_pc[BASE + 1]
+    assert (mov.src, mov.dst) == (((0, 4),), ((0, 5),))
+
+
+def test_a_wrong_program_is_told_before_the_trace_is_read(tmp_path: Path) -> None:
+    out = tmp_path / "f.zst"
+    with pytest.raises(FormatError, match="not an ELF"):
+        tracekit.extract(tmp_path / "missing", out, binary=__file__)
+    assert not out.exists()

@@ -139,6 +139,10 @@ class Extraction:
 
     def __init__(self, path: str | os.PathLike[str], output: str | os.PathLike[str], options: Options):
         self._o, self._output = options, Path(output)
+        if options.binary is not None:  # told now rather than behind hours of trace
+            from tracekit.isa.elf import ElfImage
+
+            ElfImage(options.binary).close()
         self._folder = open_pulled(path, options.threads)
         self._input: Input | Pulled = self._folder or Input(path, sha256=options.sha256)
         self._streams: dict[int, _Stream] = {}

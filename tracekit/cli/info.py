@@ -39,9 +39,23 @@ def run(args: argparse.Namespace) -> int:
     print(f"made by    tracekit {s['tracekit']}, format {s['format']}")
     if s["anomalies"]:
         print("anomalies  " + ", ".join(f"{a['count']} x {k}" for k, a in s["anomalies"].items()))
+    if s["binary"]:
+        print(f"binary     {_binary(s['binary'])}")
     print("mix        " + ", ".join(f"{k} {100 * v:.1f} %" for k, v in list(s["mix"].items())[:10]))
     print("columns    " + ", ".join(f"{k} {v / s['rows']:.3f}" for k, v in s["column_bytes"].items()) + " bytes a row")
     return 0
+
+
+def _binary(counts: dict[str, int]) -> str:
+    """The machine code of --binary against the text (tracekit.isa.binary.BinaryCounts)."""
+    fields = ("op", "flags", "branch", "src", "dst", "condition_codes", "access_size")
+    differ = ", ".join(f"{k} {counts[k]:,}" for k in fields if counts[k]) or "none"
+    left = ", ".join(f"{counts[k]:,} {k}" for k in ("micro", "no_code", "undecodable") if counts[k])
+    return (
+        f"{counts['compared']:,} of {counts['statics']:,} static compared with the machine code"
+        + (f" ({left})" if left else "")
+        + f"; they differ in: {differ}"
+    )
 
 
 def _is_recording(path: str) -> bool:
