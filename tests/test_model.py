@@ -193,6 +193,12 @@ def test_bad_cards(tmp_path, change, match):
     assert str(tmp_path) in str(caught.value)
 
 
+def test_convolutions_reach_is_bounded():
+    layer = {"type": "conv1d", "name": "c", "out": 1, "kernel": 1024, "dilation": 1024}
+    with pytest.raises(FormatError, match="reaches back"):
+        ModelSpec.parse({"inputs": [{"column": "a"}], "layers": [layer], "heads": []})
+
+
 def test_bad_weights(tmp_path):
     made = card()
     good = weights(made.spec)

@@ -22,6 +22,7 @@ MAX_WIDTH = 8192
 MAX_ENTRIES = 4096
 MAX_DEPTH = 8
 MAX_TAPS = 1024
+MAX_REACH = 1 << 14  # rows that a convolution looks back: the engine keeps them
 # For each kind: the fields it must have, then those it may have.
 FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "linear": ({"name", "out"}, {"bias"}),
@@ -152,6 +153,8 @@ class Layer:
         layers = _size(entry, "layers", where, 64) if "layers" in entry else 1
         kernel = _size(entry, "kernel", where, MAX_TAPS) if "kernel" in entry else 1
         dilation = _size(entry, "dilation", where, MAX_TAPS) if "dilation" in entry else 1
+        if (kernel - 1) * dilation > MAX_REACH:
+            raise FormatError(f"{where}: reaches back over more than {MAX_REACH} rows")
         return cls(kind, width, out, name, layers, kernel, dilation, bias)
 
     def to_dict(self) -> dict[str, Any]:
