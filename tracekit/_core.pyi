@@ -264,3 +264,28 @@ class peers:
     def fenwick_stack_distance(lines: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]: ...
     @staticmethod
     def last_access_floor(lines: npt.NDArray[np.uint64]) -> int: ...
+
+# --- register_reference.cpp
+CORE_PARAMETERS: tuple[tuple[str, float, float], ...]
+"""Name, least and most value of each parameter of a reference core, in the order of its row."""
+
+class ReferenceCores:
+    def __init__(
+        self,
+        pc: npt.NDArray[np.uint64],
+        flags: npt.NDArray[np.uint16],
+        op: npt.NDArray[np.uint8],
+        branch: npt.NDArray[np.uint8],
+        size: npt.NDArray[np.uint16],
+        src: npt.NDArray[np.uint16],
+        dst: npt.NDArray[np.uint16],
+        cores: npt.NDArray[np.float64],
+    ) -> None: ...
+    def run(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+        threads: int = 1,
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...

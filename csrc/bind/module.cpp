@@ -13,5 +13,6 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_stack_distance(m);
   tracekit::register_gem5_text(m);
   tracekit::register_chunk(m);
+  tracekit::register_reference(m);
   tracekit::register_perfvec_text(m);
 }

@@ -17,6 +17,7 @@ void register_features(pybind11::module_& m);
 void register_stack_distance(pybind11::module_& m);
 void register_gem5_text(pybind11::module_& m);
 void register_chunk(pybind11::module_& m);
+void register_reference(pybind11::module_& m);
 void register_perfvec_text(pybind11::module_& m);
 
 }  // namespace tracekit

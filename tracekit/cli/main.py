@@ -22,6 +22,12 @@ COMMANDS = {
     "quantize": "int8 weights for a model, calibrated on traces",
     "neutrino": "a model on NeuroScalar's accelerator: cycles, buffers, speed",
     "mrc": "miss ratios of fully associative LRU caches of every size",
+    "train": "a model folder from a dataset",
+    "evaluate": "errors on unseen programs and machines, beside the baselines",
+    "predict": "time of a program on every known machine",
+    "tune": "a new machine's row from short traces",
+    "dse": "rank a grid of designs by an objective",
+    "join": "targets on many machines beside one copy of the features",
 }
 
 DONE, BAD_INPUT, USAGE, INTERRUPTED = 0, 1, 2, 130

@@ -1,0 +1,124 @@
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "bind/register.hpp"
+#include "reference/reference_core.hpp"
+
+namespace py = pybind11;
+
+namespace tracekit {
+namespace {
+
+template <class T>
+using Array = py::array_t<T, py::array::c_style>;
+
+constexpr std::size_t most_cores = 1024;
+
+[[noreturn]] void refuse(const std::string& why) { throw py::value_error(why); }
+
+std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std::uint16_t>& flags,
+                                 const Array<std::uint8_t>& op, const Array<std::uint8_t>& branch,
+                                 const Array<std::uint16_t>& size, const Array<std::uint16_t>& src,
+                                 const Array<std::uint16_t>& dst) {
+  const py::ssize_t n = pc.size();
+  const auto table = [n](const auto& a, std::size_t width) {
+    return a.ndim() == 2 && a.shape(0) == n && a.shape(1) == static_cast<py::ssize_t>(width);
+  };
+  if (flags.size() != n || op.size() != n || branch.size() != n || size.size() != n ||
+      !table(src, CoreInst::sources) || !table(dst, CoreInst::destinations))
+    refuse("static arrays of different lengths");
+  std::vector<CoreInst> out(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto k = static_cast<py::ssize_t>(i);
+    CoreInst& inst = out[i];
+    if (op.at(k) >= op_class_names.size() || branch.at(k) > 7)
+      refuse("op class or branch kind out of range");
+    inst.pc = pc.at(k);
+    inst.flags = flags.at(k);
+    inst.op = static_cast<OpClass>(op.at(k));
+    inst.branch = branch.at(k);
+    inst.size = size.at(k);
+    std::memcpy(inst.src, src.data(k, 0), sizeof inst.src);
+    std::memcpy(inst.dst, dst.data(k, 0), sizeof inst.dst);
+    for (const std::uint16_t r : inst.src)
+      if (r != CoreInst::no_register && r >= ReferenceCore::most_registers)
+        refuse("register out of range");
+    for (const std::uint16_t r : inst.dst)
+      if (r != CoreInst::no_register && r >= ReferenceCore::most_registers)
+        refuse("register out of range");
+  }
+  return out;
+}
+
+std::vector<CoreParameters> read_cores(const Array<double>& cores) {
+  if (cores.ndim() != 2 || cores.shape(1) != static_cast<py::ssize_t>(core_parameter_count) ||
+      cores.shape(0) < 1 || cores.shape(0) > static_cast<py::ssize_t>(most_cores))
+    refuse("cores: 1 to " + std::to_string(most_cores) + " rows of " +
+           std::to_string(core_parameter_count) + " parameters");
+  std::vector<CoreParameters> out(static_cast<std::size_t>(cores.shape(0)));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double* row = cores.data(static_cast<py::ssize_t>(i), 0);
+    for (std::size_t k = 0; k < core_parameter_count; ++k) {
+      const auto& range = core_parameter_ranges[k];
+      if (!(row[k] >= range.least && row[k] <= range.most))
+        refuse("core " + std::to_string(i) + ": " + std::string(range.name) + " is " +
+               std::to_string(row[k]) + "; from " + std::to_string(range.least) + " to " +
+               std::to_string(range.most));
+    }
+    std::memcpy(static_cast<void*>(&out[i]), row, sizeof out[i]);
+  }
+  return out;
+}
+
+class Cores {
+ public:
+  Cores(const Array<std::uint64_t>& pc, const Array<std::uint16_t>& flags,
+        const Array<std::uint8_t>& op, const Array<std::uint8_t>& branch,
+        const Array<std::uint16_t>& size, const Array<std::uint16_t>& src,
+        const Array<std::uint16_t>& dst, const Array<double>& cores)
+      : cores_(read_insts(pc, flags, op, branch, size, src, dst), ReferenceCore::most_registers,
+               read_cores(cores)) {}
+
+  py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+                const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads) {
+    const py::ssize_t n = sid.size();
+    if (addr.size() != n || bits.size() != n) refuse("columns of different lengths");
+    const auto known = static_cast<std::uint32_t>(cores_.insts().size());
+    for (py::ssize_t i = 0; i < n; ++i)
+      if (sid.data()[i] >= known)
+        refuse("a row names a static instruction that the table does not have");
+    if (n && next >= known) refuse("next names a static instruction that the table does not have");
+    Array<float> out({n, static_cast<py::ssize_t>(cores_.cores())});
+    float* to = out.mutable_data();
+    const auto rows = static_cast<std::size_t>(n);
+    {
+      py::gil_scoped_release free;
+      cores_.run({sid.data(), rows}, {addr.data(), rows}, {bits.data(), rows}, next, to, threads);
+    }
+    return py::make_tuple(out, Array<std::uint8_t>(n, cores_.wrong().data()));
+  }
+
+ private:
+  ReferenceCores cores_;
+};
+
+}  // namespace
+
+void register_reference(py::module_& m) {
+  py::list ranges;
+  for (const auto& r : core_parameter_ranges)
+    ranges.append(py::make_tuple(std::string(r.name), r.least, r.most));
+  m.attr("CORE_PARAMETERS") = py::tuple(ranges);
+  py::class_<Cores>(m, "ReferenceCores")
+      .def(py::init<const Array<std::uint64_t>&, const Array<std::uint16_t>&,
+                    const Array<std::uint8_t>&, const Array<std::uint8_t>&,
+                    const Array<std::uint16_t>&, const Array<std::uint16_t>&,
+                    const Array<std::uint16_t>&, const Array<double>&>(),
+           py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
+           py::arg("src"), py::arg("dst"), py::arg("cores"))
+      .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
+           py::arg("threads") = 1);
+}
+
+}  // namespace tracekit

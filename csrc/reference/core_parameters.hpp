@@ -1,0 +1,71 @@
+// A reference core: the parameters of the abstract out-of-order core that csrc/reference walks a
+// trace with.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace tracekit {
+
+// PARAMETER(name, least, most): the order is that of a row of the array that Python hands over.
+// Latencies and delays are in cycles, the memory's too (a core's clock is folded in); sizes of
+// caches in kB.
+#define TRACEKIT_CORE_PARAMETERS(PARAMETER)                                                        \
+  PARAMETER(width, 1, 32)                                                                          \
+  PARAMETER(issue_width, 1, 64) PARAMETER(rob, 1, 1000) PARAMETER(iq, 1, 1000) PARAMETER(          \
+      lq, 1, 250) PARAMETER(sq, 1, 250) PARAMETER(phys_int, 1, 1000) PARAMETER(phys_vec, 1, 1000)  \
+      PARAMETER(fetch_buffer, 4, 256) PARAMETER(fetch_queue, 1, 256) PARAMETER(front_delay, 1, 32) \
+          PARAMETER(issue_to_exec, 1, 8) PARAMETER(int_alu, 1, 32) PARAMETER(int_mul, 1, 32)       \
+              PARAMETER(int_mul_lat, 1, 60) PARAMETER(int_div_lat, 1, 60) PARAMETER(fp, 1, 32)     \
+                  PARAMETER(fp_add_lat, 1, 60) PARAMETER(fp_mul_lat, 1, 59) PARAMETER(             \
+                      fp_div_lat, 1, 30) PARAMETER(simd, 1, 32) PARAMETER(load_ports, 1, 32)       \
+                      PARAMETER(store_ports, 1, 32) PARAMETER(agu_lat, 1, 60)                      \
+                          PARAMETER(predictor, 0, 4) PARAMETER(btb, 1, 65536)                      \
+                              PARAMETER(l1i_kb, 1, 4096) PARAMETER(l1i_assoc, 1, 64)               \
+                                  PARAMETER(l1i_lat, 1, 200) PARAMETER(l1d_kb, 1, 4096) PARAMETER( \
+                                      l1d_assoc, 1, 64) PARAMETER(l1d_lat, 1, 200)                 \
+                                      PARAMETER(l1d_mshrs, 1, 256) PARAMETER(l1d_prefetch, 0, 4)   \
+                                          PARAMETER(l2_kb, 1, 65536) PARAMETER(l2_assoc, 1, 64)    \
+                                              PARAMETER(l2_lat, 1, 500) PARAMETER(                 \
+                                                  l2_mshrs, 1, 256) PARAMETER(l2_prefetch, 0, 4)   \
+                                                  PARAMETER(l3_kb, 0, 65536) PARAMETER(            \
+                                                      l3_assoc, 1, 64) PARAMETER(l3_lat, 1, 500)   \
+                                                      PARAMETER(memory_lat, 1, 2000) PARAMETER(    \
+                                                          memory_row_gain, 0, 1000)                \
+                                                          PARAMETER(memory_read, 0.1, 500)         \
+                                                              PARAMETER(memory_write, 0.1, 500)
+
+struct CoreParameters {
+#define PARAMETER(name, least, most) double name##_{};
+  TRACEKIT_CORE_PARAMETERS(PARAMETER)
+#undef PARAMETER
+#define PARAMETER(name, least, most) \
+  int name() const { return static_cast<int>(name##_); }
+  TRACEKIT_CORE_PARAMETERS(PARAMETER)
+#undef PARAMETER
+};
+
+struct CoreParameterRange {
+  std::string_view name;
+  double least, most;
+};
+
+inline constexpr auto core_parameter_ranges = std::to_array<CoreParameterRange>({
+#define PARAMETER(name, least, most) {#name, least, most},
+    TRACEKIT_CORE_PARAMETERS(PARAMETER)
+#undef PARAMETER
+});
+inline constexpr std::size_t core_parameter_count = core_parameter_ranges.size();
+static_assert(sizeof(CoreParameters) == core_parameter_count * sizeof(double));
+
+// Direction predictors, gem5's by name (src/cpu/pred); the later ones of the TAGE family and the
+// perceptrons are taken for the larger TAGE.
+namespace predictor {
+enum : unsigned { local, tournament, bimode, tage, tage_long, count };
+}
+namespace prefetch {
+enum : int { none, stride, tagged, best_offset, access_map };
+}
+
+}  // namespace tracekit

@@ -1,0 +1,363 @@
+#include "reference/reference_core.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string_view>
+#include <thread>
+
+#include "core/row_batch.hpp"
+#include "core/static_inst.hpp"
+
+namespace tracekit {
+namespace {
+
+// Rename maps hold this many registers that are never free (architectural ones, with ARM's banked
+// ones).
+constexpr int held_int = 50, held_vec = 48;
+constexpr Cycle redirect_delay = 3;   // from a misprediction's execution to the fetch behind it
+constexpr Cycle decode_redirect = 3;  // of a direct branch that the BTB does not know
+constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 60;
+constexpr double wrong_path_rate =
+    0.4;  // squashed rows a cycle and slot between dispatch and resolution
+constexpr int pending_stores =
+    12;  // stores to one line on its way, before the next line has to wait
+
+constexpr auto op_count = op_class_names.size();
+
+constexpr bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+
+struct OpUse {
+  Unit unit{Unit::any};
+  bool pipelined{true};
+};
+
+constexpr OpUse op_use(std::string_view n) {
+  if (n == "IntAlu") return {Unit::int_alu, true};
+  if (n == "IntMult") return {Unit::int_mul, true};
+  if (n == "IntDiv") return {Unit::int_mul, false};
+  if (n.ends_with("MemRead") || (n.starts_with("Simd") && n.ends_with("Load")))
+    return {Unit::load, true};
+  if (n.ends_with("MemWrite") || (n.starts_with("Simd") && n.ends_with("Store")))
+    return {Unit::store, true};
+  if (n.starts_with("Float")) return {Unit::fp, n != "FloatDiv" && n != "FloatSqrt"};
+  if (n == "SimdPredAlu") return {};
+  if (n.starts_with("Simd")) return {Unit::simd, !(n.ends_with("Div") || n.ends_with("Sqrt"))};
+  return {};
+}
+
+constexpr auto uses = [] {
+  std::array<OpUse, op_count> out{};
+  for (std::size_t i = 0; i < op_count; ++i) out[i] = op_use(op_class_names[i]);
+  return out;
+}();
+
+int op_latency(std::string_view n, const CoreParameters& p) {
+  const bool real = has(n, "Float");
+  if (n == "IntMult") return p.int_mul_lat();
+  if (n == "IntDiv" || n == "SimdDiv" || n == "SimdSqrt") return p.int_div_lat();
+  if (n.ends_with("FloatDiv") || n == "SimdFloatSqrt") return p.fp_div_lat();
+  if (n == "FloatSqrt") return 2 * p.fp_div_lat();
+  if (n == "FloatMultAcc") return p.fp_mul_lat() + 1;
+  if (n == "IprAccess" || n == "System") return 3;
+  const OpUse use = op_use(n);
+  if (use.unit == Unit::load || use.unit == Unit::store) return p.agu_lat();
+  if (real && has(n, "Mult")) return p.fp_mul_lat();
+  if (n.starts_with("Float")) return p.fp_add_lat();
+  if (real && (has(n, "Add") || has(n, "Alu") || has(n, "Cmp") || has(n, "Cvt")))
+    return p.fp_add_lat();
+  if (n.starts_with("Simd") && has(n, "Mult")) return p.int_mul_lat();
+  return 1;
+}
+
+}  // namespace
+
+ReferenceCore::ReferenceCore(const CoreParameters& p, std::size_t registers)
+    : p_(p),
+      caches_(p),
+      calendar_(p),
+      latency_(op_count),
+      register_(registers, 0),
+      btb_(static_cast<std::size_t>(p.btb()), no_line),
+      retired_(ring, 0),
+      dispatched_(ring, 0),
+      load_retired_(short_ring, 0),
+      store_drained_(short_ring, 0),
+      int_retired_(ring, 0),
+      vec_retired_(ring, 0),
+      front_(p.front_delay() + std::max(1, p.front_delay() / 2) + 2),
+      front_rows_(std::min<std::size_t>(static_cast<std::size_t>(p.fetch_queue() + 2 * p.width()),
+                                        ring - 1)) {
+  for (std::size_t i = 0; i < op_count; ++i) latency_[i] = op_latency(op_class_names[i], p);
+}
+
+// Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in
+// the cycle of the fetch before it; a taken branch ends a cycle's fetch.
+Cycle ReferenceCore::fetch(const CoreRow& row) {
+  const std::uint64_t pc = row.inst->pc;
+  const std::uint64_t block = pc / static_cast<unsigned>(p_.fetch_buffer());
+  const auto enter = [&](Cycle at) {
+    fetch_ = at;
+    fetched_ = 0;
+  };
+  if (redirect_ >= 0) {
+    if (redirect_ > fetch_) enter(redirect_);
+    if (block != block_) enter(caches_.fetch(pc, fetch_));
+    redirect_ = -1;
+    taken_ = false;
+  } else if (block != block_) {
+    enter(std::max(fetch_ + 1, caches_.fetch(pc, fetch_)));
+    taken_ = false;
+  } else if (taken_ || fetched_ >= p_.width()) {
+    enter(fetch_ + 1);
+    taken_ = false;
+  }
+  block_ = block;
+  if (row_ >= front_rows_) {
+    const Cycle room = dispatched_[(row_ - front_rows_) & (ring - 1)] - (front_ - p_.front_delay());
+    if (room > fetch_) enter(room);
+  }
+  ++fetched_;
+  return fetch_;
+}
+
+Cycle ReferenceCore::dispatch(const CoreRow& row, Cycle fetched) {
+  const CoreInst& inst = *row.inst;
+  Cycle at = std::max({fetched + front_, dispatch_, rename_blocked_, serial_});
+  serial_ = 0;
+  if (inst.is(CoreInst::serialize_before)) at = std::max(at, retire_ + serialize_delay);
+  const auto freed = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
+    if (n >= static_cast<std::uint64_t>(size))
+      at = std::max(at, when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + 2);
+  };
+  freed(retired_, row_, p_.rob());
+  if (inst.is(CoreInst::load)) freed(load_retired_, loads_, p_.lq());
+  if (inst.is(CoreInst::store)) freed(store_drained_, store_count_, p_.sq());
+  if (inst.is(CoreInst::writes_int))
+    freed(int_retired_, ints_, std::max(8, p_.phys_int() - held_int));
+  if (inst.is(CoreInst::writes_vec))
+    freed(vec_retired_, vecs_, std::max(8, p_.phys_vec() - held_vec));
+  calendar_.advance(at);
+  while (calendar_.waiting() >= p_.iq()) calendar_.advance(++at);
+  if (at == dispatch_ && dispatched_now_ >= p_.width()) calendar_.advance(++at);
+  if (at != dispatch_) dispatched_now_ = 0;
+  ++dispatched_now_;
+  dispatch_ = at;
+  dispatched_[row_ & (ring - 1)] = at;
+  return at;
+}
+
+// A load that was squashed comes through the front end again.
+void ReferenceCore::redispatch(Cycle& dispatched, Cycle at) {
+  if (at <= dispatched) return;
+  dispatched = dispatch_ = at;
+  dispatched_now_ = 1;
+  dispatched_[row_ & (ring - 1)] = at;
+  calendar_.advance(at);
+}
+
+Cycle ReferenceCore::ready(const CoreRow& row, Cycle& dispatched) {
+  const CoreInst& inst = *row.inst;
+  Cycle at = dispatched + 1;
+  for (const std::uint16_t r : inst.src)
+    if (r != CoreInst::no_register) at = std::max(at, register_[r]);
+  if (inst.is(CoreInst::in_order)) at = std::max(at, retire_ + in_order_delay);
+  forward_ = nullptr;
+  set_ = StoreSets::no_set;
+  if (!inst.is(CoreInst::load | CoreInst::store)) return at;
+
+  at = std::max(at, memory_barrier_);
+  set_ = sets_.of(inst.pc);
+  if (set_ != StoreSets::no_set && sets_.last_store(set_).issue > dispatched)
+    at = std::max(at, sets_.last_store(set_).done);
+  if (!inst.is(CoreInst::load) || inst.is(CoreInst::data_prefetch)) return at;
+
+  // A load that would run before an older store to the same 16 bytes is squashed when the store
+  // executes.
+  const std::uint64_t blocks[2] = {row.addr >> 4,
+                                   (row.addr + std::max<unsigned>(1, inst.size) - 1) >> 4};
+  for (int k = 0; k < (blocks[0] == blocks[1] ? 1 : 2); ++k) {
+    const StoreBuffer::Block* s = stores_.block(blocks[k]);
+    if (!s || s->done <= at || row_ - s->row >= static_cast<std::uint64_t>(p_.rob())) continue;
+    sets_.violation(s->pc, inst.pc);
+    const Cycle again = s->done + redirect_delay + p_.l1i_lat();
+    if (again > fetch_) {
+      fetch_ = again;
+      fetched_ = 1;
+    }
+    redispatch(dispatched, fetch_ + front_);
+    at = std::max({at, dispatched + 1, s->done});
+  }
+  const StoreBuffer::Word* word = stores_.word(row.addr);
+  if (word && word->drained > at) {
+    forward_ = word;
+    at = std::max(at, word->done);
+  }
+  return at;
+}
+
+// When a reader of the row's results may issue.
+Cycle ReferenceCore::complete(const CoreRow& row, Cycle issued, Cycle dispatched) {
+  const CoreInst& inst = *row.inst;
+  if (inst.is(CoreInst::no_op)) return dispatched + 1;
+  const Cycle executed = issued + p_.issue_to_exec() - 1 + latency(inst.op);
+  if (!inst.is(CoreInst::load) || inst.is(CoreInst::store)) return executed;
+  if (forward_) {  // the store's data, or the cache's when the store holds only a part
+    return inst.size > forward_->size ? std::max(executed, forward_->drained) + 1 : executed + 1;
+  }
+  const Cycle there = caches_.load(row.addr, executed, inst.pc);
+  return inst.is(CoreInst::data_prefetch) ? executed : there;
+}
+
+void ReferenceCore::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
+  const CoreInst& inst = *row.inst;
+  Cycle at = retire_ + 1;
+  if (at <= store_port_) {
+    at = store_port_;
+    if (stores_now_ >= p_.store_ports()) ++at;
+  }
+  if (at != store_port_) {
+    store_port_ = at;
+    stores_now_ = 0;
+  }
+  ++stores_now_;
+  Cycle written;
+  if (inst.is(CoreInst::zero_line)) {
+    written = caches_.zero_line(row.addr, at);
+  } else {
+    written = caches_.store(row.addr, at, inst.pc);
+    if (store_line_ != row.addr >> 6) {
+      store_line_ = row.addr >> 6;
+      line_stores_ = 0;
+    }
+    if (caches_.was_pending() && ++line_stores_ >= pending_stores) {
+      store_port_ = std::max(store_port_, written);
+      stores_now_ = 0;
+    }
+  }
+  drained_ = std::max(drained_, written);
+  store_drained_[store_count_++ & (short_ring - 1)] = drained_;
+  stores_.put(row.addr, inst.size, done, drained_, inst.pc, row_);
+  if (set_ != StoreSets::no_set) sets_.last_store(set_) = {issued, done};
+  if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
+    for (const std::uint16_t r : inst.dst)
+      if (r != CoreInst::no_register) register_[r] = drained_;
+    if (drained_ + 1 > retire_) {
+      retire_ = drained_ + 1;
+      retired_now_ = 1;
+      retired_[row_ & (ring - 1)] = retire_;
+    }
+  }
+}
+
+void ReferenceCore::retire(const CoreRow& row, Cycle dispatched, Cycle issued, Cycle done) {
+  const CoreInst& inst = *row.inst;
+  for (const std::uint16_t r : inst.dst)
+    if (r != CoreInst::no_register) register_[r] = done;
+  const Cycle at = inst.is(CoreInst::no_op) ? dispatched + 2 : done + 1;
+  if (at > retire_) {
+    retire_ = at;
+    retired_now_ = 1;
+  } else {
+    if (retired_now_ >= p_.width()) {
+      ++retire_;
+      retired_now_ = 0;
+    }
+    ++retired_now_;
+  }
+  retired_[row_ & (ring - 1)] = retire_;
+  if (inst.is(CoreInst::load)) load_retired_[loads_++ & (short_ring - 1)] = retire_;
+  if (inst.is(CoreInst::writes_int)) int_retired_[ints_++ & (ring - 1)] = retire_;
+  if (inst.is(CoreInst::writes_vec)) vec_retired_[vecs_++ & (ring - 1)] = retire_;
+  if (inst.is(CoreInst::store)) drain_store(row, issued, done);
+  if (inst.is(CoreInst::barrier)) memory_barrier_ = std::max(memory_barrier_, retire_ + 1);
+  if (inst.is(CoreInst::serialize_after)) serial_ = retire_ + serialize_delay;
+}
+
+void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
+  const CoreInst& inst = *row.inst;
+  const auto kind = static_cast<BranchKind>(inst.branch);
+  if (kind != BranchKind::none) {
+    bool wrong = row.wrong >> p_.predictor() & 1;
+    if (row.taken) {
+      std::uint64_t& entry = btb_[(inst.pc >> 2) % btb_.size()];
+      const bool known = entry == inst.pc;
+      entry = inst.pc;
+      if (!known && kind == BranchKind::conditional)
+        wrong = true;  // predicted to fall through
+      else if (!known && !wrong && (kind == BranchKind::jump || kind == BranchKind::call))
+        redirect_ = fetch_ + p_.front_delay() + decode_redirect;
+      taken_ = true;
+    }
+    if (wrong) {
+      redirect_ = done + redirect_delay;
+      // Squashing the wrong path takes a cycle for each `width` rows and holds rename.
+      const double squashed =
+          static_cast<double>(std::max<Cycle>(0, done - dispatched)) * p_.width() * wrong_path_rate;
+      const double rows = std::min<double>(p_.rob(), squashed);
+      rename_blocked_ = std::max(rename_blocked_, done + 2 + static_cast<Cycle>(rows / p_.width()));
+    }
+  }
+  if (row.fault) {
+    retire_ += fault_delay;
+    retired_now_ = 0;
+    redirect_ = retire_ + redirect_delay;
+    block_ = no_line;
+    retired_[row_ & (ring - 1)] = retire_;
+  }
+}
+
+void ReferenceCore::run(std::span<const CoreRow> rows, float* out, std::size_t stride) {
+  for (const CoreRow& row : rows) {
+    const CoreInst& inst = *row.inst;
+    Cycle dispatched = dispatch(row, fetch(row));
+    Cycle issued = ready(row, dispatched);
+    const OpUse use = uses[static_cast<std::size_t>(inst.op)];
+    if (!inst.is(CoreInst::no_op))
+      issued = calendar_.book(issued, use.unit, latency(inst.op), use.pipelined);
+    const Cycle done = complete(row, issued, dispatched);
+    retire(row, dispatched, issued, done);
+    control(row, dispatched, done);
+    *out = static_cast<float>(retire_ - reported_);
+    out += stride;
+    reported_ = retire_;
+    ++row_;
+  }
+}
+
+ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::size_t registers,
+                               std::span<const CoreParameters> cores)
+    : insts_(std::move(insts)) {
+  cores_.reserve(cores.size());
+  for (const CoreParameters& p : cores) cores_.emplace_back(p, registers);
+}
+
+void ReferenceCores::run(std::span<const std::uint32_t> sid, std::span<const std::uint64_t> addr,
+                         std::span<const std::uint8_t> bits, std::uint32_t next, float* out,
+                         unsigned threads) {
+  const std::size_t n = sid.size();
+  rows_.resize(n);
+  wrong_.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const CoreInst& inst = insts_[sid[i]];
+    const std::uint64_t behind = insts_[i + 1 < n ? sid[i + 1] : next].pc;
+    const bool taken = bits[i] & row_bit::taken;
+    wrong_[i] = branches_.wrong({inst.branch, inst.pc, behind, taken});
+    // The calls of the system trap too, but what follows them is told by their flags.
+    const bool fault = (bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
+    rows_[i] = {&inst, addr[i], wrong_[i], taken, fault};
+  }
+  std::atomic<std::size_t> turn{0};
+  const auto work = [&] {
+    for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();)
+      cores_[k].run(rows_, out + k, cores_.size());
+  };
+  std::vector<std::jthread> pool;
+  for (unsigned t = 1; t < std::min<std::size_t>(threads, cores_.size()); ++t)
+    pool.emplace_back(work);
+  work();
+}
+
+}  // namespace tracekit

@@ -1,0 +1,139 @@
+// A reference core walks a trace in order and says when each row would retire on one abstract
+// out-of-order machine: front end in fetch blocks, branch and memory-order mispredictions, reorder
+// buffer, queues, physical registers, functional units, caches, prefetchers, memory.  No event
+// queue: each row's cycles follow from the rows before it, so that a row costs tens of nanoseconds.
+// The structure is that of gem5's O3 core (src/cpu/o3); what was simplified stands where it is
+// done.
+//
+// The increments of many such cores are a representation of a program that does not depend on the
+// machine one wants to know about: they add up, row by row, to times, and machines are mixtures of
+// them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/op_class.hpp"
+#include "reference/branch_predictors.hpp"
+#include "reference/cache_model.hpp"
+#include "reference/core_parameters.hpp"
+#include "reference/issue_calendar.hpp"
+#include "reference/store_sets.hpp"
+
+namespace tracekit {
+
+// What a core has to know about a static instruction.
+struct CoreInst {
+  enum : std::uint16_t {
+    load = 1,
+    store = 2,  // or atomic, or store-conditional
+    serialize_before = 4,
+    serialize_after = 8,
+    in_order = 16,  // executes at the head of the reorder buffer
+    barrier = 32,
+    atomic = 64,
+    data_prefetch = 128,
+    no_op = 256,
+    zero_line = 512,
+    writes_int = 1024,
+    writes_vec = 2048,
+  };
+  static constexpr std::uint16_t no_register = 0xffff;
+  static constexpr std::size_t sources = 8, destinations = 6;
+  std::uint64_t pc{};
+  std::uint16_t flags{};
+  OpClass op{};
+  std::uint8_t branch{};  // BranchKind
+  std::uint16_t size{};
+  std::uint16_t src[sources], dst[destinations];
+
+  bool is(unsigned mask) const { return (flags & mask) != 0; }
+};
+
+// One row, with what is the same for all cores.
+struct CoreRow {
+  const CoreInst* inst;
+  std::uint64_t addr;
+  std::uint8_t wrong;  // by which predictors it was mispredicted
+  bool taken, fault;
+};
+
+class ReferenceCore {
+ public:
+  static constexpr std::size_t most_registers = 4096;
+
+  ReferenceCore(const CoreParameters& p, std::size_t registers);
+
+  // The cycles by which each row moves the time of the last retirement; out[i * stride].
+  void run(std::span<const CoreRow> rows, float* out, std::size_t stride);
+
+ private:
+  Cycle fetch(const CoreRow& row);
+  Cycle dispatch(const CoreRow& row, Cycle fetched);
+  Cycle ready(const CoreRow& row, Cycle& dispatched);
+  Cycle complete(const CoreRow& row, Cycle issued, Cycle dispatched);
+  void retire(const CoreRow& row, Cycle dispatched, Cycle issued, Cycle done);
+  void drain_store(const CoreRow& row, Cycle issued, Cycle done);
+  void control(const CoreRow& row, Cycle dispatched, Cycle done);
+  void redispatch(Cycle& dispatched, Cycle at);
+  int latency(OpClass op) const { return latency_[static_cast<std::size_t>(op)]; }
+
+  const CoreParameters p_;
+  CacheHierarchy caches_;
+  IssueCalendar calendar_;
+  StoreSets sets_;
+  StoreBuffer stores_;
+  std::vector<int> latency_;
+  std::vector<Cycle> register_;  // when a reader may issue
+  std::vector<std::uint64_t> btb_;
+
+  // Rings of the last 1024 (256) rows of each kind.
+  static constexpr std::size_t ring = 1024, short_ring = 256;
+  std::vector<Cycle> retired_, dispatched_, load_retired_, store_drained_, int_retired_,
+      vec_retired_;
+  std::uint64_t row_{}, loads_{}, store_count_{}, ints_{}, vecs_{};
+
+  int front_;               // cycles from fetch to dispatch
+  std::size_t front_rows_;  // that the front end holds
+  Cycle fetch_{}, redirect_{-1};
+  int fetched_{};  // rows in this cycle
+  std::uint64_t block_{no_line};
+  bool taken_{};  // the last row was a taken branch
+  Cycle dispatch_{}, rename_blocked_{}, serial_{}, memory_barrier_{};
+  int dispatched_now_{};
+  Cycle retire_{}, reported_{};
+  int retired_now_{};
+  Cycle store_port_{}, drained_{};
+  int stores_now_{}, line_stores_{};
+  std::uint64_t store_line_{no_line};
+  int set_{StoreSets::no_set};
+  const StoreBuffer::Word* forward_{};
+};
+
+// Many cores beside each other over one trace, block by block.
+class ReferenceCores {
+ public:
+  ReferenceCores(std::vector<CoreInst> insts, std::size_t registers,
+                 std::span<const CoreParameters> cores);
+
+  std::size_t cores() const { return cores_.size(); }
+  const std::vector<CoreInst>& insts() const { return insts_; }
+
+  // rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
+  // behind the block, or `sid.size()`'s own if there is none.  out: rows x cores.
+  void run(std::span<const std::uint32_t> sid, std::span<const std::uint64_t> addr,
+           std::span<const std::uint8_t> bits, std::uint32_t next, float* out, unsigned threads);
+  // Of the rows of the last block, those that predictor k got wrong are bit k.
+  std::span<const std::uint8_t> wrong() const { return wrong_; }
+
+ private:
+  std::vector<CoreInst> insts_;
+  std::vector<ReferenceCore> cores_;
+  BranchOutcomes branches_;
+  std::vector<CoreRow> rows_;
+  std::vector<std::uint8_t> wrong_;
+};
+
+}  // namespace tracekit

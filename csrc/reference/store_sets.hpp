@@ -1,0 +1,88 @@
+// Memory dependences: which store a load has to wait for (store sets, Chrysos and Emer 1998, with
+// the sizes and the granularity of gem5's O3 core).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "reference/cache_model.hpp"
+
+namespace tracekit {
+
+class StoreSets {
+ public:
+  static constexpr int no_set = -1;
+  struct Last {
+    Cycle issue{-1}, done{-1};
+  };
+  // The set of a memory instruction; sets are forgotten every 250,000 of them.
+  int of(std::uint64_t pc) {
+    if (++seen_ > 250'000) {
+      seen_ = 0;
+      std::fill(set_.begin(), set_.end(), std::int16_t{no_set});
+      std::fill(last_.begin(), last_.end(), Last{});
+    }
+    return set_[slot(pc)];
+  }
+  Last& last_store(int set) { return last_[static_cast<std::size_t>(set)]; }
+  void violation(std::uint64_t store_pc, std::uint64_t load_pc) {
+    std::int16_t &load = set_[slot(load_pc)], &store = set_[slot(store_pc)];
+    if (load < 0 && store < 0)
+      load = store = static_cast<std::int16_t>((load_pc ^ (load_pc >> 10)) & (size - 1));
+    else if (load < 0)
+      load = store;
+    else if (store < 0)
+      store = load;
+    else
+      load = store = std::min(load, store);
+  }
+
+ private:
+  static constexpr std::size_t size = 1024;
+  static std::size_t slot(std::uint64_t pc) { return pc >> 2 & (size - 1); }
+  std::vector<std::int16_t> set_ = std::vector<std::int16_t>(size, std::int16_t{no_set});
+  std::vector<Last> last_ = std::vector<Last>(size);
+  std::size_t seen_{};
+};
+
+// The last store to each 8-byte word (for forwarding) and to each 16-byte block (for the order
+// check).
+class StoreBuffer {
+ public:
+  struct Word {
+    std::uint64_t word{no_line};
+    Cycle done{}, drained{};
+    unsigned size{};
+  };
+  struct Block {
+    std::uint64_t block{no_line};
+    Cycle done{};
+    std::uint64_t pc{}, row{};
+  };
+  const Word* word(std::uint64_t address) const {
+    const Word& w = word_[address >> 3 & (size - 1)];
+    return w.word == address >> 3 ? &w : nullptr;
+  }
+  const Block* block(std::uint64_t number) const {
+    const Block& b = block_[number & (size - 1)];
+    return b.block == number ? &b : nullptr;
+  }
+  void put(std::uint64_t address, unsigned bytes, Cycle done, Cycle drained, std::uint64_t pc,
+           std::uint64_t row) {
+    const std::uint64_t last = address + std::max(1u, bytes) - 1;
+    word_[address >> 3 & (size - 1)] = {address >> 3, done, drained, bytes};
+    if (bytes > 8)
+      word_[((address >> 3) + 1) & (size - 1)] = {(address >> 3) + 1, done, drained, bytes};
+    block_[address >> 4 & (size - 1)] = {address >> 4, done, pc, row};
+    if (last >> 4 != address >> 4) block_[last >> 4 & (size - 1)] = {last >> 4, done, pc, row};
+  }
+
+ private:
+  static constexpr std::size_t size = 4096;
+  std::vector<Word> word_ = std::vector<Word>(size);
+  std::vector<Block> block_ = std::vector<Block>(size);
+};
+
+}  // namespace tracekit

@@ -1,0 +1,62 @@
+"""``tracekit predict FEATS``: the program's time and CPI on every machine that the model knows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    p = sub.add_parser("predict", help=help_text, description=__doc__)
+    p.add_argument("file", help="a feats.zst")
+    p.add_argument("--model", help="a model's folder; the shipped one unless given")
+    p.add_argument("--uarch", nargs="+", metavar="NAME", help="only these machines")
+    p.add_argument("--machine", nargs="+", metavar="FILE", help="machines that tracekit tune wrote")
+    p.add_argument("--by", choices=("phase", "pc", "symbol"), help="where the time goes")
+    p.add_argument("--phases", type=int, default=10)
+    p.add_argument("--binary", help="the program, for --by symbol")
+    p.add_argument("--top", type=int, default=10, help="parts shown")
+    p.add_argument("--save", metavar="FILE", help="the program's representation (.npy)")
+    p.add_argument("--threads", type=int)
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import numpy as np
+
+    import tracekit
+    from tracekit.perfvec import load_model
+    from tracekit.perfvec.predict import Symbols, predict
+    from tracekit.perfvec.tune import add_machines
+
+    model = load_model(args.model)
+    if args.machine:
+        model = add_machines(model, args.machine)
+    if args.uarch:
+        model = model.only(args.uarch)
+    symbols = Symbols(args.binary) if args.binary and args.by == "symbol" else None
+    with tracekit.open(args.file) as trace:
+        result = predict(
+            model, trace, by=args.by, phases=args.phases, symbols=symbols, threads=args.threads
+        )
+    if args.save:
+        np.save(args.save, np.array(result["representation"]))
+    if args.json:
+        print(json.dumps(result, indent=1))
+        return 0
+    print(f"{args.file}: {result['rows']:,} rows, {result['instructions']:,} instructions")
+    best = sorted(result["machines"], key=lambda m: m["seconds"] or float("inf"))
+    print(f"{'machine':<16}{'time':>12}{'cycles':>14}{'CPI':>8}")
+    for m in best:
+        seconds = "?" if m["seconds"] is None else f"{1e6 * m['seconds']:.1f} us"
+        print(f"{m['name']:<16}{seconds:>12}{m['cycles']:>14,.0f}{m['cpi']:>8.3f}")
+    if args.by:
+        name = best[0]["name"]
+        whole = best[0]["cycles"] or 1.0
+        print(f"by {args.by}, on {name}:")
+        for part in result["parts"][: None if args.by == "phase" else args.top]:
+            c = part["cycles"][name]
+            print(f"  {part['name']:<28}{c / whole:7.1%}{c:>14,.0f} cycles{part['rows']:>12,} rows")
+    return 0

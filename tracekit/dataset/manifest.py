@@ -1,0 +1,156 @@
+"""The manifest of a dataset: JSON or TOML.
+
+    {"machines": {"u000": "machines/u000.json"},          name -> its parameters, or null
+     "programs": [{"name": "lua_mix", "family": "lua", "features": "lua_mix.zst",
+                   "targets": "lua_mix.npy.zst", "order": ["u000"]}],
+     "validation": ["lua"], "test": ["sqlite"]}            families that training does not see
+
+Paths are relative to the manifest.  ``targets`` is a file that ``tracekit join`` wrote, or an array of cycles
+between retirements, machines x rows (.npy or .npy.zst), whose machines ``order`` names; ``order`` may stand
+once at the top for all programs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import FormatError, UsageError
+from tracekit.reference.machine import load_machine
+
+__all__ = ["Manifest", "Program", "load_manifest"]
+
+MAX_FILE = 64 << 20
+_TOP = {"machines", "programs", "validation", "test", "order"}
+_PROGRAM = {"name", "family", "features", "targets", "order"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program: its features (a feats.zst) and its targets, with the names of the targets' machines."""
+
+    name: str
+    family: str
+    features: Path
+    targets: Path
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What ``load_manifest`` read; ``machines`` has the parameters of each machine, {} where not known."""
+
+    path: Path
+    programs: tuple[Program, ...]
+    machines: dict[str, dict[str, Any]]
+    validation: frozenset[str] = field(default_factory=frozenset)
+    test: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Every family, in the order of the programs."""
+        return tuple(dict.fromkeys(p.family for p in self.programs))
+
+    def select(self, names: Iterable[str]) -> tuple[Program, ...]:
+        """Programs by name, in the given order."""
+        known = {p.name: p for p in self.programs}
+        wanted = list(names)
+        if missing := [n for n in wanted if n not in known]:
+            raise UsageError(f"no program {', '.join(missing)} in the manifest", path=str(self.path))
+        return tuple(known[n] for n in wanted)
+
+
+def load_manifest(path: str | Path) -> Manifest:
+    """Read and check a manifest; FormatError says which entry is wrong."""
+    path = Path(path)
+    data = _read(path)
+
+    def bad(why: str, hint: str | None = None) -> FormatError:
+        return FormatError(why, path=str(path), hint=hint)
+
+    if not isinstance(data, dict):
+        raise bad("a manifest is an object")
+    if unknown := data.keys() - _TOP:
+        raise bad(f"unknown {', '.join(sorted(unknown))}", f"known: {', '.join(sorted(_TOP))}")
+    machines: dict[str, dict[str, Any]] = {}
+    entries = data.get("machines", {})
+    if not isinstance(entries, dict):
+        raise bad("machines: an object of names and files")
+    for name, file in entries.items():
+        if file is not None and not isinstance(file, str):
+            raise bad(f"machines.{name}: a file's path, or null")
+        machines[name] = {} if file is None else load_machine(path.parent / file)
+    listed = data.get("programs")
+    if not isinstance(listed, list) or not listed:
+        raise bad("programs: a list of at least one program")
+    default = _names(data.get("order", []), "order", bad)
+    programs = [_program(e, i, path, default, bad) for i, e in enumerate(listed)]
+    names = [p.name for p in programs]
+    if twice := {n for n in names if names.count(n) > 1}:
+        raise bad(f"program {', '.join(sorted(twice))} is there twice")
+    for p in programs:
+        if machines and (missing := [m for m in p.order if m not in machines]):
+            raise bad(f"{p.name}: machine {', '.join(missing)} is not in machines")
+    families = {p.family for p in programs}
+    held = {}
+    for key in ("validation", "test"):
+        held[key] = frozenset(_names(data.get(key, []), key, bad))
+        if missing := sorted(held[key] - families):
+            raise bad(f"{key}: no program is of family {', '.join(missing)}")
+    if both := held["validation"] & held["test"]:
+        raise bad(f"family {', '.join(sorted(both))} is in validation and in test")
+    return Manifest(path, tuple(programs), machines, held["validation"], held["test"])
+
+
+def _read(path: Path) -> Any:
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise FormatError(f"more than {MAX_FILE} bytes", path=str(path))
+        text = path.read_bytes().decode("utf-8")
+    except OSError as e:
+        raise FormatError(f"cannot be read: {e.strerror}", path=str(path)) from None
+    except UnicodeDecodeError as e:
+        raise FormatError(f"not UTF-8: {e}", path=str(path)) from None
+    if path.suffix == ".toml":
+        try:
+            import tomllib
+        except ModuleNotFoundError:
+            raise UsageError(
+                "TOML needs Python 3.11", path=str(path), hint="write it as JSON"
+            ) from None
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as e:
+            raise FormatError(f"not TOML: {e}", path=str(path)) from None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"not JSON: {e}", path=str(path)) from None
+
+
+def _names(value: Any, where: str, bad: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise bad(f"{where}: a list of names")
+    if len(set(value)) != len(value):
+        raise bad(f"{where} has a name twice")
+    return tuple(value)
+
+
+def _program(entry: Any, i: int, path: Path, default: tuple[str, ...], bad: Any) -> Program:
+    where = f"programs[{i}]"
+    if not isinstance(entry, Mapping):
+        raise bad(f"{where} is no object")
+    if unknown := entry.keys() - _PROGRAM:
+        raise bad(f"{where}: unknown {', '.join(sorted(unknown))}")
+    for key in ("name", "features", "targets"):
+        if not isinstance(entry.get(key), str) or not entry[key]:
+            raise bad(f"{where}: {key} is missing")
+    family = entry.get("family", entry["name"])
+    if not isinstance(family, str):
+        raise bad(f"{where}: family is a name")
+    order = _names(entry["order"], f"{where}.order", bad) if "order" in entry else default
+    base = path.parent
+    return Program(entry["name"], family, base / entry["features"], base / entry["targets"], order)

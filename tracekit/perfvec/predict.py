@@ -1,0 +1,158 @@
+"""Predicted time of a trace on every machine, in total and by phase, symbol or pc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import UsageError
+from tracekit.perfvec.model import PerfVec, check_arch, period
+from tracekit.reference import walk
+from tracekit.store.reader import TraceFile
+
+__all__ = ["Symbols", "predict"]
+
+F64 = npt.NDArray[np.float64]
+
+
+class Symbols:
+    """Functions by address, from an ELF file (needs pyelftools)."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            from elftools.common.exceptions import ELFError
+            from elftools.elf.elffile import ELFFile
+            from elftools.elf.sections import SymbolTableSection
+        except ModuleNotFoundError:
+            raise UsageError("symbols need pyelftools", hint="pip install tracekit[binary]") from None
+        found: dict[int, tuple[int, str]] = {}
+        try:
+            with open(path, "rb") as f:  # noqa: PTH123
+                for section in ELFFile(f).iter_sections():
+                    if not isinstance(section, SymbolTableSection):
+                        continue
+                    for s in section.iter_symbols():
+                        if s["st_info"]["type"] == "STT_FUNC" and s["st_value"]:
+                            at = int(s["st_value"])
+                            if at not in found or int(s["st_size"]) > found[at][0]:
+                                found[at] = (int(s["st_size"]), s.name)
+        except (OSError, ELFError) as e:
+            raise UsageError(f"no ELF file: {e}", path=path) from None
+        self.start = np.array(sorted(found), np.uint64)
+        self.size = np.array([found[int(a)][0] for a in self.start], np.uint64)
+        self.names = [found[int(a)][1] for a in self.start]
+
+    def of(self, pc: npt.NDArray[np.uint64]) -> list[str]:
+        """The function of each pc; its address where none is known."""
+        at = np.searchsorted(self.start, pc, "right") - 1
+        out = []
+        for p, k in zip(pc.tolist(), at.tolist(), strict=True):
+            inside = k >= 0 and (p < int(self.start[k]) + max(int(self.size[k]), 1))
+            out.append(self.names[k] if inside else f"{p:#x}")
+        return out
+
+
+def predict(
+    model: PerfVec,
+    trace: TraceFile,
+    *,
+    by: str | None = None,
+    phases: int = 10,
+    symbols: Symbols | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """Cycles, seconds and CPI on each machine of ``model``; with ``by`` also shares of phases (equal ranges of
+    rows), pcs or symbols.  ``representation`` is the program's: programs' add up, and cycles are its product
+    with the table."""
+    rows = len(trace)
+    if rows == 0:
+        raise UsageError("the trace has no rows", path=trace.path)
+    if by not in (None, "phase", "pc", "symbol"):
+        raise UsageError(f"by: phase, pc or symbol, not {by!r}")
+    if by == "symbol" and symbols is None:
+        raise UsageError("by symbol needs the program", hint="--binary FILE")
+    check_arch(model.arch, trace)
+    statics = trace.statics
+    groups = _groups(by, phases, rows, statics, symbols)
+    sums = np.zeros((len(groups.names), len(model.cores)))
+    counts = np.zeros(len(groups.names), np.int64)
+    for part in walk(trace, model.cores, threads):
+        n = len(part.cycles)
+        of = groups.of(trace, part.begin, part.begin + n)
+        counts += np.bincount(of, minlength=len(counts))
+        order = np.argsort(of, kind="stable")
+        starts = np.flatnonzero(np.diff(of[order], prepend=-1))
+        sums[of[order][starts]] += np.add.reduceat(part.cycles[order], starts, axis=0, dtype=np.float64)
+    total = sums.sum(axis=0)
+    cycles = model.cycles(total)
+    instructions = int(statics.count[_ends(statics)].sum())
+    machines = []
+    for j, m in enumerate(model.machines):
+        seconds = float(cycles[j]) * period(m)
+        machines.append(
+            {
+                "name": str(m["name"]),
+                "cycles": float(cycles[j]),
+                "seconds": seconds if np.isfinite(seconds) else None,
+                "cpi": float(cycles[j]) / max(1, instructions),
+            }
+        )
+    out: dict[str, Any] = {
+        "path": trace.path,
+        "rows": rows,
+        "instructions": instructions,
+        "machines": machines,
+        "representation": total.tolist(),
+        "columns": [str(c["name"]) for c in model.cores],
+    }
+    if by:
+        parts = model.cycles(sums)
+        order = np.argsort(-parts.sum(axis=1), kind="stable") if by != "phase" else np.arange(len(parts))
+        out["by"] = by
+        out["parts"] = [
+            {
+                "name": groups.names[k],
+                "rows": int(counts[k]),
+                "cycles": dict(zip(model.names, parts[k].tolist(), strict=True)),
+            }
+            for k in order.tolist()
+            if counts[k]
+        ]
+    return out
+
+
+def _ends(statics: Any) -> npt.NDArray[np.bool_]:
+    """Static instructions whose rows end an instruction."""
+    last: npt.NDArray[np.bool_] = statics.has("IsLastMicroop") | ~statics.has("IsMicroop")
+    return last
+
+
+class _Groups:
+    def __init__(self, names: Sequence[str], of_static: npt.NDArray[np.int64] | None, rows: int) -> None:
+        self.names, self._of_static, self._rows = list(names), of_static, rows
+
+    def of(self, trace: TraceFile, begin: int, end: int) -> npt.NDArray[np.int64]:
+        if self._of_static is not None:
+            return self._of_static[trace.column("static_id", (begin, end))]
+        return np.arange(begin, end) * len(self.names) // self._rows
+
+
+def _groups(
+    by: str | None, phases: int, rows: int, statics: Any, symbols: Symbols | None
+) -> _Groups:
+    if by in (None, "phase"):
+        if phases < 1:
+            raise UsageError("phases: at least 1")
+        n = min(phases, rows) if by else 1
+        edges = [-(-k * rows // n) for k in range(n + 1)]  # the first row of group k
+        return _Groups([f"{a}:{b}" for a, b in zip(edges[:-1], edges[1:], strict=True)], None, rows)
+    if symbols is not None and by == "symbol":
+        labels = symbols.of(statics.pc)
+    else:
+        labels = [f"{p:#x}" for p in statics.pc.tolist()]
+    names = list(dict.fromkeys(labels))
+    number = {n: i for i, n in enumerate(names)}
+    return _Groups(names, np.array([number[x] for x in labels], np.int64), rows)

@@ -1,0 +1,106 @@
+"""A machine's description (JSON, as gem5 scripts use it) as the parameters of a reference core."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit import _core
+from tracekit.errors import FormatError, UsageError
+
+__all__ = ["PARAMETERS", "core_row", "load_machine"]
+
+#: (name, least, most) of each parameter of a core, in the order of its row.
+PARAMETERS: tuple[tuple[str, float, float], ...] = _core.CORE_PARAMETERS
+
+MAX_FILE = 1 << 20
+
+#: ns: latency without an open row, what an open row saves, and a line's share of the bandwidth when lines
+#: are read one after another, and when they are written.  From gem5's DRAM interfaces' timings with its
+#: controller's 20 ns, the shares as streams of stores show them.
+_MEMORY: dict[str, tuple[float, float, float, float]] = {
+    "DDR3_1600_8x8": (47, 14, 8.2, 5),
+    "DDR3_2133_8x8": (46, 14, 7.2, 4),
+    "DDR4_2400_8x8": (48, 14, 7.7, 3.4),
+    "DDR5_6400_4x8": (50, 14, 10.5, 3.5),
+    "LPDDR3_1600_1x32": (60, 14, 16, 10.5),
+    "LPDDR5_6400_1x16_BG_BL32": (62, 14, 18, 5),
+    "HBM_2000_4H_1x64": (52, 14, 14, 4),
+}
+_PREDICTOR = {"Local": 0, "Tournament": 1, "BiMode": 2, "TAGE": 3, "LTAGE": 4}
+_LARGE_PREDICTOR = 4  # TAGE-SC-L and the multiperspective perceptron are taken for this one
+_PREFETCH = {"none": 0, "stride": 1, "tagged": 2, "bop": 3, "ampm": 4}
+#: Names that differ from the JSON's.
+_SAME_BUT_NAMED = {
+    "l1d_prefetch": "l1d_pf",
+    "l2_prefetch": "l2_pf",
+}
+
+
+def load_machine(path: str | Path) -> dict[str, Any]:
+    """A machine's JSON object; FormatError where it is none."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise FormatError(f"more than {MAX_FILE} bytes", path=str(path))
+        data = json.loads(path.read_bytes().decode("utf-8"))
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"not JSON: {e}", path=str(path)) from None
+    except OSError as e:
+        raise FormatError(f"cannot be read: {e.strerror}", path=str(path)) from None
+    if not isinstance(data, dict):
+        raise FormatError("a machine is a JSON object", path=str(path))
+    return {"name": path.stem, **data}
+
+
+def core_row(machine: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+    """The parameters of the reference core that is most like ``machine``: float64[len(PARAMETERS)].
+
+    UsageError names a parameter that is missing, unknown or out of range.
+    """
+    name = str(machine.get("name", "machine"))
+
+    def get(key: str) -> Any:
+        if key not in machine:
+            raise UsageError(f"{name}: {key} is missing from the machine's parameters")
+        return machine[key]
+
+    def number(key: str) -> float:
+        value = get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"{name}: {key} is {value!r}, not a number")
+        return float(value)
+
+    clock = number("clock_ghz")
+    if not 0.01 <= clock <= 20:
+        raise UsageError(f"{name}: clock_ghz is {clock}; from 0.01 to 20")
+    if get("mem") not in _MEMORY:
+        raise UsageError(f"{name}: mem {machine['mem']!r}; one of {', '.join(_MEMORY)}")
+    latency, gain, read, write = (x * clock for x in _MEMORY[machine["mem"]])
+    computed = {
+        "predictor": float(_PREDICTOR.get(str(get("bp")), _LARGE_PREDICTOR)),
+        "memory_lat": latency,
+        "memory_row_gain": gain,
+        "memory_read": read,
+        "memory_write": write,
+    }
+    row = []
+    for parameter, least, most in PARAMETERS:
+        key = _SAME_BUT_NAMED.get(parameter, parameter)
+        if parameter in computed:
+            value = computed[parameter]
+        elif parameter in _SAME_BUT_NAMED:
+            if get(key) not in _PREFETCH:
+                raise UsageError(f"{name}: {key} {machine[key]!r}; one of {', '.join(_PREFETCH)}")
+            value = float(_PREFETCH[machine[key]])
+        else:
+            value = number(key)
+        if not least <= value <= most:
+            raise UsageError(f"{name}: {key} is {value:g}; from {least:g} to {most:g}")
+        row.append(value)
+    return np.array(row)

@@ -1,0 +1,130 @@
+"""A trace through the reference cores, block by block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit import _core
+from tracekit.errors import UsageError
+from tracekit.reference.machine import core_row
+from tracekit.store.reader import TraceFile
+
+__all__ = ["Walk", "totals", "walk"]
+
+BLOCK = 1 << 15
+NO_REGISTER = 0xFFFF
+#: CoreInst's bits (csrc/reference/reference_core.hpp) by the gem5 flags that set them.
+_BITS: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (1, ("IsLoad",)),
+    (2, ("IsStore", "IsAtomic", "IsStoreConditional")),
+    (4, ("IsSerializeBefore",)),
+    (8, ("IsSerializeAfter",)),
+    (16, ("IsNonSpeculative", "IsAtomic", "IsStoreConditional")),
+    (32, ("IsReadBarrier", "IsWriteBarrier")),
+    (64, ("IsAtomic", "IsStoreConditional")),
+    (128, ("IsDataPrefetch",)),
+    (256, ("IsNop",)),
+)
+_ZERO_LINE, _WRITES_INT, _WRITES_VEC = 512, 1024, 2048
+_INT, _VECTORS = 0, (1, 2)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The rows [begin, begin + len(cycles)): ``cycles`` float32 rows x cores, ``wrong`` the branches that
+    predictor k got wrong as bit k."""
+
+    begin: int
+    cycles: npt.NDArray[np.float32]
+    wrong: npt.NDArray[np.uint8]
+
+
+def _registers(statics: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+    """Sources and destinations as numbers of one dense numbering, most used first."""
+    parts = []
+    for kind in ("src", "dst"):
+        cls = statics.arrays[f"{kind}_class"].astype(np.int64)
+        parts.append(np.where(cls == 255, -1, cls << 16 | statics.arrays[f"{kind}_index"]))
+    names, counts = np.unique(np.concatenate([p.ravel() for p in parts]), return_counts=True)
+    order = np.argsort(-counts[names >= 0], kind="stable")
+    rank = np.full(len(names), NO_REGISTER, np.uint16)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    # A table of thousands of registers is no real machine's: the rarest are left out.
+    rank[names >= 0] = np.where(numbers < 4096, numbers, NO_REGISTER).astype(np.uint16)
+    src, dst = (rank[np.searchsorted(names, p)] for p in parts)
+    return np.ascontiguousarray(src), np.ascontiguousarray(dst)
+
+
+def _flags(statics: Any) -> npt.NDArray[np.uint16]:
+    out = np.zeros(len(statics), np.uint16)
+    for bit, names in _BITS:
+        for name in names:
+            out |= np.where(statics.has(name), bit, 0).astype(np.uint16)
+    zero = [d.startswith("dc") and "zva" in d for d in statics.disassembly]
+    out |= np.where(zero, _ZERO_LINE, 0).astype(np.uint16)
+    cls = statics.arrays["dst_class"]
+    out |= np.where((cls == _INT).any(axis=1), _WRITES_INT, 0).astype(np.uint16)
+    out |= np.where(np.isin(cls, _VECTORS).any(axis=1), _WRITES_VEC, 0).astype(np.uint16)
+    return out
+
+
+def walk(
+    trace: TraceFile, machines: Sequence[Mapping[str, Any]], threads: int | None = None
+) -> Iterator[Walk]:
+    """Each block of the trace through cores with the parameters of ``machines``, from cold."""
+    if not machines:
+        raise UsageError("no reference cores")
+    s = trace.statics
+    src, dst = _registers(s)
+    cores = _core.ReferenceCores(
+        np.ascontiguousarray(s.pc, np.uint64),
+        _flags(s),
+        np.ascontiguousarray(s.op, np.uint8),
+        np.ascontiguousarray(s.branch, np.uint8),
+        np.ascontiguousarray(s.access_size, np.uint16),
+        src,
+        dst,
+        np.stack([core_row(m) for m in machines]),
+    )
+    threads = threads or len(os.sched_getaffinity(0))
+    n = len(trace)
+    for begin in range(0, n, BLOCK):
+        end = min(begin + BLOCK, n)
+        ids = trace.column("static_id", (begin, min(end + 1, n)))
+        addr = trace.column("addr", (begin, end))
+        bits = trace.column("bits", (begin, end))
+        cycles, wrong = cores.run(ids[: end - begin], addr, bits, int(ids[-1]), threads)
+        yield Walk(begin, cycles, wrong)
+
+
+def totals(
+    trace: TraceFile,
+    machines: Sequence[Mapping[str, Any]],
+    breaks: Sequence[int] | npt.NDArray[np.int64] | None = None,
+    threads: int | None = None,
+) -> npt.NDArray[np.float64]:
+    """Sums of the cores' cycles over the ranges between ``breaks``: float64, ranges x cores.
+
+    ``breaks``: row numbers, increasing, from 0 to the number of rows; the whole trace unless given.
+    """
+    n = len(trace)
+    edges = np.array([0, n] if breaks is None else breaks, np.int64)
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] != n or np.any(np.diff(edges) < 0):
+        raise UsageError(f"breaks: increasing row numbers from 0 to {n}")
+    out = np.zeros((len(edges) - 1, len(machines)))
+    for part in walk(trace, machines, threads):
+        end = part.begin + len(part.cycles)
+        first = int(np.searchsorted(edges, part.begin, "right")) - 1
+        last = int(np.searchsorted(edges, end, "left"))
+        for k in range(first, last):
+            a, b = max(edges[k], part.begin), min(edges[k + 1], end)
+            if a < b:
+                out[k] += part.cycles[a - part.begin : b - part.begin].sum(axis=0, dtype=np.float64)
+    return out

@@ -1,0 +1,80 @@
+"""What training reads once from each program: sums over segments.  Kept in a folder, so that a run that was
+killed goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracekit.dataset import Program, open_targets
+from tracekit.errors import UsageError
+from tracekit.perfvec.fit import SEGMENTS, Sums, segment_breaks
+from tracekit.reference import totals
+from tracekit.store.reader import TraceFile
+
+__all__ = ["collect"]
+
+Report = Callable[[dict[str, Any]], None]
+
+
+def collect(
+    programs: Sequence[Program],
+    cores: Sequence[Mapping[str, Any]],
+    machines: Sequence[str],
+    cache: Path | None,
+    report: Report = lambda _: None,
+    threads: int | None = None,
+) -> list[Sums]:
+    """Each program through the cores, beside its targets on ``machines``."""
+    if cache:
+        cache.mkdir(parents=True, exist_ok=True)
+    out = []
+    for p in programs:
+        if missing := [m for m in machines if p.order and m not in p.order]:
+            raise UsageError(f"{p.name}: no targets of machine {', '.join(missing)}", path=str(p.targets))
+        place = cache / f"{_key(p, cores, machines)}.npz" if cache else None
+        sums = _read(place, p) if place else None
+        if sums is None:
+            sums = _walk(p, cores, machines, threads)
+            if place:
+                part = place.with_suffix(".part")
+                with part.open("wb") as f:
+                    np.savez(f, x=sums.x, y=sums.y, rows=np.array(sums.rows))
+                part.replace(place)
+        out.append(sums)
+        report({"event": "program", "name": p.name, "rows": sums.rows, "done": len(out), "of": len(programs)})
+    return out
+
+
+def _walk(p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str], threads: int | None) -> Sums:
+    with TraceFile(p.features) as trace:
+        rows = len(trace)
+        if rows < SEGMENTS:
+            raise UsageError(f"{p.name}: {rows} rows; at least {SEGMENTS} are needed", path=trace.path)
+        breaks = segment_breaks(rows)
+        targets = open_targets(p.targets, p.order, rows)
+        at = [targets.machines.index(m) for m in machines]
+        y = targets.sums(breaks)[:, at]
+        x = totals(trace, cores, breaks, threads)
+    return Sums(p.name, p.family, rows, x, y)
+
+
+def _key(p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str]) -> str:
+    """Changes with everything that the sums depend on; a file by its size and time of change."""
+    stamp = [[str(f), f.stat().st_size, f.stat().st_mtime_ns] for f in (p.features, p.targets) if f.exists()]
+    text = json.dumps([stamp, list(cores), list(machines), list(p.order), SEGMENTS, os.name], sort_keys=True)
+    return f"{p.name.replace('/', '_')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _read(place: Path, p: Program) -> Sums | None:
+    try:
+        with np.load(place, allow_pickle=False) as z:
+            return Sums(p.name, p.family, int(z["rows"]), z["x"], z["y"])
+    except (OSError, ValueError, KeyError, EOFError):
+        return None  # not there, or cut short by a kill: made again

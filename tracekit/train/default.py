@@ -1,0 +1,147 @@
+"""The preset ``default``: reference cores (one for each machine whose parameters are known) and a table that is
+fitted in closed form; one pass over the data, no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit._version import __version__
+from tracekit.dataset import Manifest
+from tracekit.errors import UsageError
+from tracekit.perfvec.fit import Sums, fit_table
+from tracekit.perfvec.folds import folds
+from tracekit.perfvec.model import PerfVec
+from tracekit.train.collect import collect
+
+__all__ = ["STRENGTHS", "choose_strength", "priors_of", "train_default"]
+
+F64 = npt.NDArray[np.float64]
+Report = Callable[[dict[str, Any]], None]
+
+#: What the validation chooses from: how firmly a row is held near its prior.
+STRENGTHS = (0.03, 0.1, 0.3, 1.0)
+
+
+def priors_of(cores: Sequence[dict[str, Any]], machines: Sequence[str]) -> F64:
+    """A machine's own core counts its cycles; without one, all cores count equally."""
+    names = [str(c["name"]) for c in cores]
+    out = np.full((len(machines), len(cores)), 1 / len(cores))
+    for j, m in enumerate(machines):
+        if m in names:
+            out[j] = np.arange(len(cores)) == names.index(m)
+    return out
+
+
+def mean_error(programs: Sequence[Sums], table: F64) -> float:
+    """Mean over programs and machines of the absolute relative error of total time."""
+    errors = [p.x.sum(axis=0) @ table.T / p.y.sum(axis=0) - 1 for p in programs]
+    return float(np.abs(errors).mean())
+
+
+def choose_strength(
+    programs: Sequence[Sums], priors: F64, validation: frozenset[str], seed: int
+) -> tuple[float, dict[str, float]]:
+    """The strength that does best on families that were not fitted: those of ``validation``, or four folds."""
+    if validation:
+        parts = [[i for i, p in enumerate(programs) if p.family in validation]]
+    else:
+        parts = folds([p.family for p in programs], 4, seed)
+    parts = [p for p in parts if 0 < len(p) < len(programs)]
+    if not parts:
+        return STRENGTHS[1], {}
+    scores = {}
+    for strength in STRENGTHS:
+        errors = []
+        for part in parts:
+            table = fit_table([p for i, p in enumerate(programs) if i not in part], priors, strength)
+            errors += [mean_error([programs[i]], table) for i in part]
+        scores[str(strength)] = float(np.mean(errors))
+    best = min(STRENGTHS, key=lambda s: scores[str(s)])
+    return best, scores
+
+
+def train_default(
+    manifest: Manifest,
+    out: Path,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    machines: Sequence[str] | None = None,
+    report: Report = lambda _: None,
+) -> PerfVec:
+    """Train on every family that is not in the manifest's test, and write the model folder ``out``."""
+    begin = time.monotonic()
+    programs = [p for p in manifest.programs if p.family not in manifest.test]
+    if len({p.family for p in programs}) < 2:
+        raise UsageError("a model needs programs of at least two families", path=str(manifest.path))
+    names = list(machines or programs[0].order or manifest.machines)
+    if not names:
+        raise UsageError("no machines: neither the manifest nor its targets name any")
+    if unknown := [m for m in names if m not in manifest.machines]:
+        raise UsageError(f"machine {', '.join(unknown)} is not in the manifest", path=str(manifest.path))
+    cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines[m]]
+    if not cores:
+        raise UsageError("no machine's parameters are known", hint="name their files in machines")
+    sums = collect(programs, cores, names, out / "sums", report, threads)
+    priors = priors_of(cores, names)
+    strength, scores = choose_strength(sums, priors, manifest.validation, seed)
+    report({"event": "validation", "mean_error": scores, "strength": strength})
+    table = fit_table(sums, priors, strength)
+    error = mean_error(sums, table)
+    rows = sum(s.rows for s in sums)
+    seconds = time.monotonic() - begin
+    report({"event": "fitted", "train_error": error, "rows": rows, "seconds": round(seconds, 1)})
+    with_arch = _arch(programs[0].features)
+    training = {
+        "tracekit": __version__,
+        "preset": "default",
+        "seed": seed,
+        "strength": strength,
+        "validation_mean_error": scores,
+        "train_mean_error": error,
+        "rows": rows,
+        "programs": [{"name": p.name, "family": p.family, "targets_sha256": _hash(p.targets)} for p in programs],
+        "held_out_families": sorted(manifest.test),
+    }
+    known = [{**manifest.machines[m], "name": m} for m in names]
+    model = PerfVec(cores, known, table, training, with_arch)
+    golden = np.stack([s.x.sum(axis=0) / s.rows for s in sums[:16]])
+    model.save(out, out.name, golden)
+    return model
+
+
+def _arch(features: Path) -> str:
+    from tracekit.store.reader import TraceFile
+
+    with TraceFile(features) as trace:
+        return str(trace.index.get("arch", ""))
+
+
+def _hash(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as f:
+        while block := f.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def json_lines(path: Path, echo: Callable[[str], None] | None = None) -> Report:
+    """A report that appends JSON lines to a file, with the time, and echoes them."""
+
+    def report(event: dict[str, Any]) -> None:
+        line = json.dumps({"time": round(time.time(), 3), **event})
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as f:
+            f.write(line + "\n")
+        if echo:
+            echo(line)
+
+    return report
