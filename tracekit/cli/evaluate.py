@@ -1,4 +1,5 @@
-"""``tracekit evaluate MANIFEST``: errors on programs and machines that were not seen, beside the baselines."""
+"""``tracekit evaluate MANIFEST``: errors on programs and machines that were not seen, beside the
+baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--threads", type=int)
     p.add_argument("--json", action="store_true")
-    p.add_argument("--plot", help="a picture of each program's error (.png, .svg; needs matplotlib)")
+    p.add_argument(
+        "--plot", help="a picture of each program's error (.png, .svg; needs matplotlib)"
+    )
     p.set_defaults(func=run)
 
 
@@ -65,7 +68,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(result: dict[str, Any]) -> None:
-    print(f"{'total time':<34}{'mean':>7}{'median':>8}{'bias':>8}{'<25 %':>7}{'worst':>7}{'rho':>7}{'min':>7}")
+    print(
+        f"{'total time':<34}{'mean':>7}{'median':>8}{'bias':>8}{'<25 %':>7}{'worst':>7}"
+        f"{'rho':>7}{'min':>7}"
+    )
 
     def line(label: str, s: dict[str, Any] | None) -> None:
         if s is None:
@@ -88,6 +94,11 @@ def _table(result: dict[str, Any]) -> None:
     )
     curve = ", ".join(f"{float(k):.0%} {v:.1%}" for k, v in result["learning_curve"].items())
     print(f"share of each program's instructions: {curve}")
-    rows = sorted(result["unseen_programs_seen_machines"]["programs"].items(), key=lambda x: -x[1]["mean"])
+    rows = sorted(
+        result["unseen_programs_seen_machines"]["programs"].items(), key=lambda x: -x[1]["mean"]
+    )
     for name, s in rows:
-        print(f"  {name:<20}{s['mean']:7.1%} max {s['max']:6.1%} bias {s['bias']:+7.1%} rho {s['spearman']:.3f}")
+        print(
+            f"  {name:<20}{s['mean']:7.1%} max {s['max']:6.1%} bias {s['bias']:+7.1%}"
+            f" rho {s['spearman']:.3f}"
+        )

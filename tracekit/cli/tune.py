@@ -1,4 +1,5 @@
-"""``tracekit tune``: a new machine's row of the table from one or a few short traces, the model frozen."""
+"""``tracekit tune``: a new machine's row of the table from one or a few short traces, the model
+frozen."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="FEATS[=CYCLES]",
         help="a timed feats.zst, or features and an array of cycles (.npy, .npy.zst, joined .npz)",
     )
-    p.add_argument("-o", "--output", required=True, help="the machine's file, for predict --machine")
+    p.add_argument(
+        "-o", "--output", required=True, help="the machine's file, for predict --machine"
+    )
     p.add_argument("--name", required=True)
     p.add_argument("--column", help="which machine of the arrays it is; --order names them")
     p.add_argument("--order", help="JSON list of the arrays' machines, in a file")
@@ -56,12 +59,17 @@ def run(args: argparse.Namespace) -> int:
     def report(name: str, misfit: float) -> None:
         print(f"{name}: misfit {misfit:.5f}", file=sys.stderr)
 
-    found = tune(model, traces, args.name, parameters=parameters, threads=args.threads, report=report)
+    found = tune(
+        model, traces, args.name, parameters=parameters, threads=args.threads, report=report
+    )
     write_machine(args.output, found)
     if args.json:
         print(json.dumps(found, indent=1))
         return 0
     for t in found["tuned_on"]:
-        print(f"{t['path']}: {t['rows']:,} rows, error of total time {t['error']:+.1%} (it was tuned on this)")
+        print(
+            f"{t['path']}: {t['rows']:,} rows, error of total time {t['error']:+.1%}"
+            " (it was tuned on this)"
+        )
     print(f"wrote {args.output}")
     return 0

@@ -1,4 +1,5 @@
-"""Datasets: one manifest names the programs, their features and targets, the machines and the splits."""
+"""Datasets: one manifest names the programs, their features and targets, the machines and the
+splits."""
 
 from tracekit.dataset.manifest import Manifest, Program, load_manifest
 from tracekit.dataset.targets import Targets, open_targets

@@ -5,9 +5,9 @@
                    "targets": "lua_mix.npy.zst", "order": ["u000"]}],
      "validation": ["lua"], "test": ["sqlite"]}            families that training does not see
 
-Paths are relative to the manifest.  ``targets`` is a file that ``tracekit join`` wrote, or an array of cycles
-between retirements, machines x rows (.npy or .npy.zst), whose machines ``order`` names; ``order`` may stand
-once at the top for all programs.
+Paths are relative to the manifest.  ``targets`` is a file that ``tracekit join`` wrote, or an array
+of cycles between retirements, machines x rows (.npy or .npy.zst), whose machines ``order`` names;
+``order`` may stand once at the top for all programs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _PROGRAM = {"name", "family", "features", "targets", "order"}
 
 @dataclass(frozen=True)
 class Program:
-    """One program: its features (a feats.zst) and its targets, with the names of the targets' machines."""
+    """One program: its features (a feats.zst) and its targets, with the names of the targets'
+    machines."""
 
     name: str
     family: str
@@ -41,7 +42,8 @@ class Program:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What ``load_manifest`` read; ``machines`` has the parameters of each machine, {} where not known."""
+    """What ``load_manifest`` read; ``machines`` has the parameters of each machine, {} where not
+    known."""
 
     path: Path
     programs: tuple[Program, ...]
@@ -59,7 +61,9 @@ class Manifest:
         known = {p.name: p for p in self.programs}
         wanted = list(names)
         if missing := [n for n in wanted if n not in known]:
-            raise UsageError(f"no program {', '.join(missing)} in the manifest", path=str(self.path))
+            raise UsageError(
+                f"no program {', '.join(missing)} in the manifest", path=str(self.path)
+            )
         return tuple(known[n] for n in wanted)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class Targets:
     def sums(self, breaks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Sums over the ranges between ``breaks``: float64 [ranges, machines]."""
         out = np.zeros((len(breaks) - 1, len(self.machines)))
-        for k, (a, b) in enumerate(zip(breaks[:-1], breaks[1:], strict=True)):
+        for k, (a, b) in enumerate(itertools.pairwise(breaks)):
             out[k] = self.cycles[:, a:b].sum(axis=1, dtype=np.float64)
         return out
 
@@ -66,7 +67,9 @@ def open_targets(path: str | Path, order: tuple[str, ...] = (), rows: int | None
     if cycles.ndim != 2 or cycles.dtype.kind not in "uif":
         raise FormatError("targets are numbers, machines x rows", path=str(path))
     if not order:
-        raise UsageError("the machines of the array are not named", path=str(path), hint="give order")
+        raise UsageError(
+            "the machines of the array are not named", path=str(path), hint="give order"
+        )
     if len(order) != cycles.shape[0]:
         raise FormatError(f"{cycles.shape[0]} machines, {len(order)} names", path=str(path))
     if rows is not None and cycles.shape[1] != rows:

@@ -1,5 +1,5 @@
-"""What every model is shown beside: constant CPI, a table by op class, a simple analytical model, and boosted
-trees on the same aggregates where scikit-learn is installed."""
+"""What every model is shown beside: constant CPI, a table by op class, a simple analytical model,
+and boosted trees on the same aggregates where scikit-learn is installed."""
 
 from __future__ import annotations
 
@@ -25,23 +25,55 @@ BASELINES = ("constant CPI", "op-class table", "analytical", "boosted trees")
 #: Lines of the caches whose misses the analytical model counts: 8 kB to 16 MB.
 CACHE_LINES = tuple(2**k for k in (7, 8, 9, 10, 11, 13, 15, 18))
 CODE_LINES = (128, 512)
-#: A core that only data dependences and first misses hold: its cycles are the height of the dataflow.
+#: A core that only data dependences and first misses hold: its cycles are the height of the
+#: dataflow.
 DATAFLOW: dict[str, Any] = {
-    **{k: 32 for k in ("width", "int_alu", "int_mul", "fp", "simd", "load_ports", "store_ports")},
-    **{"name": "dataflow", "issue_width": 64, "rob": 1000, "iq": 1000, "lq": 250, "sq": 250},
-    **{"phys_int": 1000, "phys_vec": 1000, "fetch_buffer": 64, "fetch_queue": 256, "front_delay": 1},
-    **{"issue_to_exec": 1, "int_mul_lat": 3, "int_div_lat": 12, "fp_add_lat": 3, "fp_mul_lat": 4},
-    **{"fp_div_lat": 12, "agu_lat": 1, "bp": "LTAGE", "btb": 8192, "clock_ghz": 1.0, "mem": "DDR4_2400_8x8"},
-    **{"l1i_kb": 4096, "l1i_assoc": 16, "l1i_lat": 1, "l1d_kb": 4096, "l1d_assoc": 16, "l1d_lat": 2},
-    **{"l1d_mshrs": 256, "l1d_pf": "none", "l2_kb": 8192, "l2_assoc": 16, "l2_lat": 1, "l2_mshrs": 256},
-    **{"l2_pf": "none", "l3_kb": 0, "l3_assoc": 16, "l3_lat": 1},
+    **dict.fromkeys(("width", "int_alu", "int_mul", "fp", "simd", "load_ports", "store_ports"), 32),
+    "name": "dataflow",
+    "issue_width": 64,
+    "rob": 1000,
+    "iq": 1000,
+    "lq": 250,
+    "sq": 250,
+    "phys_int": 1000,
+    "phys_vec": 1000,
+    "fetch_buffer": 64,
+    "fetch_queue": 256,
+    "front_delay": 1,
+    "issue_to_exec": 1,
+    "int_mul_lat": 3,
+    "int_div_lat": 12,
+    "fp_add_lat": 3,
+    "fp_mul_lat": 4,
+    "fp_div_lat": 12,
+    "agu_lat": 1,
+    "bp": "LTAGE",
+    "btb": 8192,
+    "clock_ghz": 1.0,
+    "mem": "DDR4_2400_8x8",
+    "l1i_kb": 4096,
+    "l1i_assoc": 16,
+    "l1i_lat": 1,
+    "l1d_kb": 4096,
+    "l1d_assoc": 16,
+    "l1d_lat": 2,
+    "l1d_mshrs": 256,
+    "l1d_pf": "none",
+    "l2_kb": 8192,
+    "l2_assoc": 16,
+    "l2_lat": 1,
+    "l2_mshrs": 256,
+    "l2_pf": "none",
+    "l3_kb": 0,
+    "l3_assoc": 16,
+    "l3_lat": 1,
 }
 _OPS = len(schema.OP_CLASSES)
 
 
 def aggregates(features: Path, threads: int | None = None) -> F64:
-    """Counts by segment: rows of each op class, misses by cache size, entropy of branches, taken branches,
-    height of the dataflow: float64 [segments, columns]."""
+    """Counts by segment: rows of each op class, misses by cache size, entropy of branches, taken
+    branches, height of the dataflow: float64 [segments, columns]."""
     with TraceFile(features) as trace:
         breaks = segment_breaks(len(trace))
         height = totals(trace, [DATAFLOW], breaks, threads)
@@ -82,8 +114,8 @@ def _linear(train: Sequence[Sums], test: Sequence[Sums]) -> F64:
 def predict_baseline(
     name: str, train: Sequence[Sums], test: Sequence[Sums], x: dict[str, F64]
 ) -> F64 | None:
-    """Total cycles, [test programs, machines]; ``x`` has each program's aggregates.  None: scikit-learn is
-    needed and not there."""
+    """Total cycles, [test programs, machines]; ``x`` has each program's aggregates.  None:
+    scikit-learn is needed and not there."""
     if name == "constant CPI":
         cpi = np.mean([p.y.sum(axis=0) / p.rows for p in train], axis=0)
         return np.stack([p.rows * cpi for p in test])

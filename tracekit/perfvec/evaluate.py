@@ -1,4 +1,5 @@
-"""How well a recipe predicts what it has not seen: folds by family, quadrants of programs and machines."""
+"""How well a recipe predicts what it has not seen: folds by family, quadrants of programs and
+machines."""
 
 from __future__ import annotations
 
@@ -19,15 +20,21 @@ __all__ = ["cross_validate", "learning_curve", "summarise"]
 F64 = npt.NDArray[np.float64]
 
 
-def summarise(programs: Sequence[Sums], predicted: F64, periods: F64, machines: Sequence[str]) -> dict[str, Any]:
-    """Errors of total time: overall, of each program and of each machine.  ``periods``: seconds a cycle (all 1
-    where clocks are not known), since machines are ranked by time."""
+def summarise(
+    programs: Sequence[Sums], predicted: F64, periods: F64, machines: Sequence[str]
+) -> dict[str, Any]:
+    """Errors of total time: overall, of each program and of each machine.  ``periods``: seconds a
+    cycle (all 1 where clocks are not known), since machines are ranked by time."""
     true = np.stack([p.y.sum(axis=0) for p in programs])
     e = predicted / true - 1
     size = np.abs(e)
     by_program = size.mean(axis=1)
-    rho = np.array([spearman(a * periods, b * periods) for a, b in zip(predicted, true, strict=True)])
-    tau = np.array([kendall(a * periods, b * periods) for a, b in zip(predicted, true, strict=True)])
+    rho = np.array(
+        [spearman(a * periods, b * periods) for a, b in zip(predicted, true, strict=True)]
+    )
+    tau = np.array(
+        [kendall(a * periods, b * periods) for a, b in zip(predicted, true, strict=True)]
+    )
     return {
         "mean": float(size.mean()),
         "median": float(np.median(size)),
@@ -49,7 +56,11 @@ def summarise(programs: Sequence[Sums], predicted: F64, periods: F64, machines: 
             for i, p in enumerate(programs)
         },
         "machines": {
-            m: {"mean": float(size[:, j].mean()), "max": float(size[:, j].max()), "bias": float(e[:, j].mean())}
+            m: {
+                "mean": float(size[:, j].mean()),
+                "max": float(size[:, j].max()),
+                "bias": float(e[:, j].mean()),
+            }
             for j, m in enumerate(machines)
         },
     }
@@ -65,8 +76,8 @@ def cross_validate(
     count: int = 5,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """``count`` folds by family.  The strength of the fit is chosen inside each fold, on families of its
-    training part; the test part decides nothing."""
+    """``count`` folds by family.  The strength of the fit is chosen inside each fold, on families
+    of its training part; the test part decides nothing."""
     from tracekit.train.default import choose_strength
 
     parts = folds([p.family for p in programs], count, seed)
@@ -100,7 +111,8 @@ def cross_validate(
         "seen_programs_seen_machines": summarise(programs, average, periods, machines),
         "reference_cores_unfitted": summarise(programs, own, periods, machines),
         "baselines": {
-            name: None if v is None else summarise(programs, v, periods, machines) for name, v in baselines.items()
+            name: None if v is None else summarise(programs, v, periods, machines)
+            for name, v in baselines.items()
         },
         "predicted_cycles": {p.name: unseen[i].tolist() for i, p in enumerate(programs)},
         "true_cycles": {p.name: p.y.sum(axis=0).tolist() for p in programs},
@@ -118,11 +130,12 @@ def unseen_machines(
     count: int = 5,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Machines that the table has no row for: a row from ``tuning`` programs, the rest of the table unused.
+    """Machines that the table has no row for: a row from ``tuning`` programs, the rest of the table
+    unused.
 
-    A machine's own core is among the columns (its parameters are known; nothing of it is trained).  Of each
-    fold's training families ``tuning`` programs are drawn; the other programs of those families count as seen,
-    the fold's as unseen.
+    A machine's own core is among the columns (its parameters are known; nothing of it is trained).
+    Of each fold's training families ``tuning`` programs are drawn; the other programs of those
+    families count as seen, the fold's as unseen.
     """
     parts = folds([p.family for p in programs], count, seed)
     rng = np.random.default_rng(seed)
@@ -130,7 +143,9 @@ def unseen_machines(
     for part in parts:
         rest = [i for i in range(len(programs)) if i not in part]
         for j in range(len(machines)):
-            chosen = [programs[int(i)] for i in rng.choice(rest, min(tuning, len(rest)), replace=False)]
+            chosen = [
+                programs[int(i)] for i in rng.choice(rest, min(tuning, len(rest)), replace=False)
+            ]
             row = fit_row(chosen, j, priors[j], strength)
             for kind, where in (("seen", rest), ("unseen", part)):
                 for i in where:
@@ -142,9 +157,13 @@ def unseen_machines(
 
 
 def learning_curve(
-    programs: Sequence[Sums], priors: F64, shares: Sequence[float] = (0.1, 0.25, 0.5, 1.0), seed: int = 0
+    programs: Sequence[Sums],
+    priors: F64,
+    shares: Sequence[float] = (0.1, 0.25, 0.5, 1.0),
+    seed: int = 0,
 ) -> dict[str, float]:
-    """Mean error on unseen families when only the first share of each training program's segments is used."""
+    """Mean error on unseen families when only the first share of each training program's segments
+    is used."""
     from dataclasses import replace
 
     parts = folds([p.family for p in programs], 5, seed)

@@ -37,9 +37,9 @@ def segment_breaks(rows: int, segments: int = SEGMENTS) -> npt.NDArray[np.int64]
 
 
 def fit_row(programs: Sequence[Sums], machine: int, prior: F64, strength: float) -> F64:
-    """The machine's row, >= 0: relative errors of the programs' totals and of their segments are small,
-    and the row is near ``prior`` (``strength``: squared relative error that a program's worth of departure
-    costs)."""
+    """The machine's row, >= 0: relative errors of the programs' totals and of their segments are
+    small, and the row is near ``prior`` (``strength``: squared relative error that a program's
+    worth of departure costs)."""
     rows, wanted = [], []
     totals = []
     for p in programs:

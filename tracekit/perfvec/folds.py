@@ -10,7 +10,8 @@ __all__ = ["folds"]
 
 
 def folds(families: Sequence[str], count: int, seed: int) -> list[list[int]]:
-    """``count`` lists of program numbers, of nearly equal size, each family whole in one of them."""
+    """``count`` lists of program numbers, of nearly equal size, each family whole in one of
+    them."""
     names = sorted(set(families))
     np.random.default_rng(seed).shuffle(names)
     names.sort(key=lambda f: -families.count(f))  # stable: the large ones first, else shuffled

@@ -17,7 +17,8 @@ from tracekit.store.reader import TraceFile
 
 __all__ = ["FEATURE_SET", "PerfVec", "default_model_path", "load_model"]
 
-#: Name of the columns' schema in the card; the number changes when a reference core counts differently.
+#: Name of the columns' schema in the card; the number changes when a reference core counts
+#: differently.
 FEATURE_SET = "reference-cores-1"
 F64 = npt.NDArray[np.float64]
 
@@ -25,7 +26,8 @@ F64 = npt.NDArray[np.float64]
 @dataclass
 class PerfVec:
     """``cores``: the parameters of each reference core (one number of the representation each);
-    ``machines``: what is known of each machine, name first; ``table`` float64 [machines, cores], >= 0."""
+    ``machines``: what is known of each machine, name first; ``table`` float64 [machines, cores], >=
+    0."""
 
     cores: list[dict[str, Any]]
     machines: list[dict[str, Any]]
@@ -73,14 +75,19 @@ class PerfVec:
         )
 
     def represent(
-        self, trace: TraceFile, breaks: npt.NDArray[np.int64] | None = None, threads: int | None = None
+        self,
+        trace: TraceFile,
+        breaks: npt.NDArray[np.int64] | None = None,
+        threads: int | None = None,
     ) -> F64:
-        """Representations of the ranges between ``breaks``: float64 [ranges, cores], summed over rows."""
+        """Representations of the ranges between ``breaks``: float64 [ranges, cores], summed over
+        rows."""
         check_arch(self.arch, trace)
         return totals(trace, self.cores, breaks, threads)
 
     def cycles(self, representation: F64) -> F64:
-        """Predicted cycles, [ranges, machines]: one product, since everything is linear in the sums."""
+        """Predicted cycles, [ranges, machines]: one product, since everything is linear in the
+        sums."""
         return representation @ self.table.T
 
     def seconds(self, representation: F64) -> F64:
@@ -99,7 +106,12 @@ class PerfVec:
                         "name": "time",
                         "targets": True,
                         "layers": [
-                            {"type": "linear", "name": "table", "out": len(self.machines), "bias": False}
+                            {
+                                "type": "linear",
+                                "name": "table",
+                                "out": len(self.machines),
+                                "bias": False,
+                            }
                         ],
                     }
                 ],
@@ -120,7 +132,8 @@ class PerfVec:
         )
 
     def save(self, folder: str | Path, name: str, golden: F64 | None = None) -> None:
-        """Write the folder; ``golden``: rows of the representation to check the model by on loading."""
+        """Write the folder; ``golden``: rows of the representation to check the model by on
+        loading."""
         rows = np.eye(len(self.cores)) if golden is None else golden
         held = rows.astype(np.float32)
         table = self.table.astype(np.float32)
@@ -133,9 +146,14 @@ class PerfVec:
 
 
 def period(machine: Mapping[str, Any]) -> float:
-    """Seconds of a clock period, NaN where the clock is not known.  gem5 rounds it to picoseconds."""
+    """Seconds of a clock period, NaN where the clock is not known.  gem5 rounds it to
+    picoseconds."""
     clock = machine.get("clock_ghz")
-    return round(1000 / clock) * 1e-12 if isinstance(clock, int | float) and clock > 0 else float("nan")
+    return (
+        round(1000 / clock) * 1e-12
+        if isinstance(clock, int | float) and clock > 0
+        else float("nan")
+    )
 
 
 def check_arch(arch: str, trace: TraceFile) -> None:
@@ -143,7 +161,9 @@ def check_arch(arch: str, trace: TraceFile) -> None:
     found = str(trace.index.get("arch", ""))
     if arch and found and arch != found:
         raise UsageError(
-            f"the features are of {found}, the model of {arch}", path=trace.path, hint="give --model"
+            f"the features are of {found}, the model of {arch}",
+            path=trace.path,
+            hint="give --model",
         )
 
 

@@ -35,9 +35,16 @@ def error_plot(result: dict[str, Any], path: str) -> None:
     names = sorted(programs, key=lambda n: programs[n]["mean"])
     fig, ax = figure(max(6.0, 0.28 * len(names)), 4)
     at = range(len(names))
-    ax.bar(at, [100 * programs[n]["mean"] for n in names], color="#4c72b0", label="mean over machines")
+    ax.bar(
+        at, [100 * programs[n]["mean"] for n in names], color="#4c72b0", label="mean over machines"
+    )
     ax.plot(at, [100 * programs[n]["max"] for n in names], "k_", label="worst machine")
-    ax.axhline(100 * result["unseen_programs_seen_machines"]["mean"], color="#c44e52", lw=1, label="mean of all")
+    ax.axhline(
+        100 * result["unseen_programs_seen_machines"]["mean"],
+        color="#c44e52",
+        lw=1,
+        label="mean of all",
+    )
     ax.set_xticks(list(at), names, rotation=90, fontsize=7)
     ax.set_ylabel("error of total time, %")
     ax.set_title("programs of families that the model has not seen")

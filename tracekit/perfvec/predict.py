@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,9 @@ class Symbols:
             from elftools.elf.elffile import ELFFile
             from elftools.elf.sections import SymbolTableSection
         except ModuleNotFoundError:
-            raise UsageError("symbols need pyelftools", hint="pip install tracekit[binary]") from None
+            raise UsageError(
+                "symbols need pyelftools", hint="pip install tracekit[binary]"
+            ) from None
         found: dict[int, tuple[int, str]] = {}
         try:
             with open(path, "rb") as f:  # noqa: PTH123
@@ -64,9 +67,9 @@ def predict(
     symbols: Symbols | None = None,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    """Cycles, seconds and CPI on each machine of ``model``; with ``by`` also shares of phases (equal ranges of
-    rows), pcs or symbols.  ``representation`` is the program's: programs' add up, and cycles are its product
-    with the table."""
+    """Cycles, seconds and CPI on each machine of ``model``; with ``by`` also shares of phases
+    (equal ranges of rows), pcs or symbols.  ``representation`` is the program's: programs' add up,
+    and cycles are its product with the table."""
     rows = len(trace)
     if rows == 0:
         raise UsageError("the trace has no rows", path=trace.path)
@@ -85,7 +88,9 @@ def predict(
         counts += np.bincount(of, minlength=len(counts))
         order = np.argsort(of, kind="stable")
         starts = np.flatnonzero(np.diff(of[order], prepend=-1))
-        sums[of[order][starts]] += np.add.reduceat(part.cycles[order], starts, axis=0, dtype=np.float64)
+        sums[of[order][starts]] += np.add.reduceat(
+            part.cycles[order], starts, axis=0, dtype=np.float64
+        )
     total = sums.sum(axis=0)
     cycles = model.cycles(total)
     instructions = int(statics.count[_ends(statics)].sum())
@@ -110,7 +115,11 @@ def predict(
     }
     if by:
         parts = model.cycles(sums)
-        order = np.argsort(-parts.sum(axis=1), kind="stable") if by != "phase" else np.arange(len(parts))
+        order = (
+            np.argsort(-parts.sum(axis=1), kind="stable")
+            if by != "phase"
+            else np.arange(len(parts))
+        )
         out["by"] = by
         out["parts"] = [
             {
@@ -131,7 +140,9 @@ def _ends(statics: Any) -> npt.NDArray[np.bool_]:
 
 
 class _Groups:
-    def __init__(self, names: Sequence[str], of_static: npt.NDArray[np.int64] | None, rows: int) -> None:
+    def __init__(
+        self, names: Sequence[str], of_static: npt.NDArray[np.int64] | None, rows: int
+    ) -> None:
         self.names, self._of_static, self._rows = list(names), of_static, rows
 
     def of(self, trace: TraceFile, begin: int, end: int) -> npt.NDArray[np.int64]:
@@ -148,7 +159,7 @@ def _groups(
             raise UsageError("phases: at least 1")
         n = min(phases, rows) if by else 1
         edges = [-(-k * rows // n) for k in range(n + 1)]  # the first row of group k
-        return _Groups([f"{a}:{b}" for a, b in zip(edges[:-1], edges[1:], strict=True)], None, rows)
+        return _Groups([f"{a}:{b}" for a, b in itertools.pairwise(edges)], None, rows)
     if symbols is not None and by == "symbol":
         labels = symbols.of(statics.pc)
     else:

@@ -1,8 +1,9 @@
 """A machine that the model does not know: its row of the table from one or a few short traces.
 
-The reference cores and every other row stay as they are.  Where the machine's parameters are known, one more
-reference core is walked with them and the row starts there; where they are not, the parameters of the core
-that explains the traces best are searched for, from those of the machines that are known.
+The reference cores and every other row stay as they are.  Where the machine's parameters are known,
+one more reference core is walked with them and the row starts there; where they are not, the
+parameters of the core that explains the traces best are searched for, from those of the machines
+that are known.
 """
 
 from __future__ import annotations
@@ -65,7 +66,13 @@ _GRID: dict[str, tuple[Any, ...]] = {
     "l3_kb": (0, 4096, 16384),
     "l3_lat": (25, 35, 45),
     "clock_ghz": (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0),
-    "mem": ("DDR3_1600_8x8", "DDR4_2400_8x8", "DDR5_6400_4x8", "LPDDR3_1600_1x32", "HBM_2000_4H_1x64"),
+    "mem": (
+        "DDR3_1600_8x8",
+        "DDR4_2400_8x8",
+        "DDR5_6400_4x8",
+        "LPDDR3_1600_1x32",
+        "HBM_2000_4H_1x64",
+    ),
 }
 
 
@@ -84,7 +91,8 @@ def _sums(traces: Traces, cores: Sequence[Mapping[str, Any]], threads: int | Non
 
 
 def _misfit(sums: Sequence[Sums]) -> F64:
-    """How badly each core's cycles alone explain the segments: mean squared relative error, [cores]."""
+    """How badly each core's cycles alone explain the segments: mean squared relative error,
+    [cores]."""
     parts = []
     for p in sums:
         weight = p.y / p.y.sum()
@@ -103,9 +111,9 @@ def search(
     threads: int | None = None,
     report: Callable[[str, float], None] = lambda _name, _misfit: None,
 ) -> dict[str, Any]:
-    """Parameters of the core that explains the traces best, one parameter after another, from the best of
-    ``start``.  What two parameters could both explain is not told apart: the core is a means to a row of the
-    table, not a measurement of the machine."""
+    """Parameters of the core that explains the traces best, one parameter after another, from the
+    best of ``start``.  What two parameters could both explain is not told apart: the core is a
+    means to a row of the table, not a measurement of the machine."""
     if not start:
         raise UsageError("the search needs at least one core to start from")
     first = _misfit(_sums(traces, start, threads))
@@ -144,8 +152,9 @@ def tune(
     threads: int | None = None,
     report: Callable[[str, float], None] = lambda _name, _misfit: None,
 ) -> dict[str, Any]:
-    """The machine ``name``, as ``write_machine`` writes and ``add_machines`` reads it: its core, its row over
-    the model's cores and that one, and how well the row explains the traces it was tuned on."""
+    """The machine ``name``, as ``write_machine`` writes and ``add_machines`` reads it: its core,
+    its row over the model's cores and that one, and how well the row explains the traces it was
+    tuned on."""
     if not traces:
         raise UsageError("tuning needs at least one trace")
     if name in model.names:
@@ -153,7 +162,10 @@ def tune(
     if parameters:
         core = {**parameters, "name": name}
     else:
-        core = {**search(traces, model.cores, passes=passes, threads=threads, report=report), "name": name}
+        core = {
+            **search(traces, model.cores, passes=passes, threads=threads, report=report),
+            "name": name,
+        }
     sums = _sums(traces, [*model.cores, core], threads)
     prior = np.zeros(len(model.cores) + 1)
     prior[-1] = 1
@@ -169,7 +181,9 @@ def tune(
         "searched": parameters is None,
         "columns": [str(c["name"]) for c in model.cores],
         "row": row.tolist(),
-        "tuned_on": [{"path": p.name, "rows": p.rows, "error": e} for p, e in zip(sums, errors, strict=True)],
+        "tuned_on": [
+            {"path": p.name, "rows": p.rows, "error": e} for p, e in zip(sums, errors, strict=True)
+        ],
     }
 
 
@@ -197,7 +211,9 @@ def _add(model: PerfVec, path: Path) -> PerfVec:
         raise FormatError("core, machine or columns is missing", path=str(path))
     own = [str(c["name"]) for c in model.cores][: len(columns)]
     if columns != own:
-        raise FormatError("the machine was tuned for another model", path=str(path), hint="tune it again")
+        raise FormatError(
+            "the machine was tuned for another model", path=str(path), hint="tune it again"
+        )
     if (
         not isinstance(row, list)
         or len(row) != len(columns) + 1

@@ -20,9 +20,9 @@ PARAMETERS: tuple[tuple[str, float, float], ...] = _core.CORE_PARAMETERS
 
 MAX_FILE = 1 << 20
 
-#: ns: latency without an open row, what an open row saves, and a line's share of the bandwidth when lines
-#: are read one after another, and when they are written.  From gem5's DRAM interfaces' timings with its
-#: controller's 20 ns, the shares as streams of stores show them.
+#: ns: latency without an open row, what an open row saves, and a line's share of the bandwidth when
+#: lines are read one after another, and when they are written.  From gem5's DRAM interfaces'
+#: timings with its controller's 20 ns, the shares as streams of stores show them.
 _MEMORY: dict[str, tuple[float, float, float, float]] = {
     "DDR3_1600_8x8": (47, 14, 8.2, 5),
     "DDR3_2133_8x8": (46, 14, 7.2, 4),

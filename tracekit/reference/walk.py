@@ -37,8 +37,8 @@ _INT, _VECTORS = 0, (1, 2)
 
 @dataclass(frozen=True)
 class Walk:
-    """The rows [begin, begin + len(cycles)): ``cycles`` float32 rows x cores, ``wrong`` the branches that
-    predictor k got wrong as bit k."""
+    """The rows [begin, begin + len(cycles)): ``cycles`` float32 rows x cores, ``wrong`` the
+    branches that predictor k got wrong as bit k."""
 
     begin: int
     cycles: npt.NDArray[np.float32]

@@ -1,5 +1,5 @@
-"""What training reads once from each program: sums over segments.  Kept in a folder, so that a run that was
-killed goes on where it was."""
+"""What training reads once from each program: sums over segments.  Kept in a folder, so that a run
+that was killed goes on where it was."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def collect(
     out = []
     for p in programs:
         if missing := [m for m in machines if p.order and m not in p.order]:
-            raise UsageError(f"{p.name}: no targets of machine {', '.join(missing)}", path=str(p.targets))
+            raise UsageError(
+                f"{p.name}: no targets of machine {', '.join(missing)}", path=str(p.targets)
+            )
         place = cache / f"{_key(p, cores, machines)}.npz" if cache else None
         sums = _read(place, p) if place else None
         if sums is None:
@@ -48,15 +50,27 @@ def collect(
                     np.savez(f, x=sums.x, y=sums.y, rows=np.array(sums.rows))
                 part.replace(place)
         out.append(sums)
-        report({"event": "program", "name": p.name, "rows": sums.rows, "done": len(out), "of": len(programs)})
+        report(
+            {
+                "event": "program",
+                "name": p.name,
+                "rows": sums.rows,
+                "done": len(out),
+                "of": len(programs),
+            }
+        )
     return out
 
 
-def _walk(p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str], threads: int | None) -> Sums:
+def _walk(
+    p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str], threads: int | None
+) -> Sums:
     with TraceFile(p.features) as trace:
         rows = len(trace)
         if rows < SEGMENTS:
-            raise UsageError(f"{p.name}: {rows} rows; at least {SEGMENTS} are needed", path=trace.path)
+            raise UsageError(
+                f"{p.name}: {rows} rows; at least {SEGMENTS} are needed", path=trace.path
+            )
         breaks = segment_breaks(rows)
         targets = open_targets(p.targets, p.order, rows)
         at = [targets.machines.index(m) for m in machines]
@@ -67,8 +81,14 @@ def _walk(p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str
 
 def _key(p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str]) -> str:
     """Changes with everything that the sums depend on; a file by its size and time of change."""
-    stamp = [[str(f), f.stat().st_size, f.stat().st_mtime_ns] for f in (p.features, p.targets) if f.exists()]
-    text = json.dumps([stamp, list(cores), list(machines), list(p.order), SEGMENTS, os.name], sort_keys=True)
+    stamp = [
+        [str(f), f.stat().st_size, f.stat().st_mtime_ns]
+        for f in (p.features, p.targets)
+        if f.exists()
+    ]
+    text = json.dumps(
+        [stamp, list(cores), list(machines), list(p.order), SEGMENTS, os.name], sort_keys=True
+    )
     return f"{p.name.replace('/', '_')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

@@ -1,5 +1,5 @@
-"""The preset ``default``: reference cores (one for each machine whose parameters are known) and a table that is
-fitted in closed form; one pass over the data, no torch."""
+"""The preset ``default``: reference cores (one for each machine whose parameters are known) and a
+table that is fitted in closed form; one pass over the data, no torch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def mean_error(programs: Sequence[Sums], table: F64) -> float:
 def choose_strength(
     programs: Sequence[Sums], priors: F64, validation: frozenset[str], seed: int
 ) -> tuple[float, dict[str, float]]:
-    """The strength that does best on families that were not fitted: those of ``validation``, or four folds."""
+    """The strength that does best on families that were not fitted: those of ``validation``, or
+    four folds."""
     if validation:
         parts = [[i for i, p in enumerate(programs) if p.family in validation]]
     else:
@@ -61,7 +62,9 @@ def choose_strength(
     for strength in STRENGTHS:
         errors = []
         for part in parts:
-            table = fit_table([p for i, p in enumerate(programs) if i not in part], priors, strength)
+            table = fit_table(
+                [p for i, p in enumerate(programs) if i not in part], priors, strength
+            )
             errors += [mean_error([programs[i]], table) for i in part]
         scores[str(strength)] = float(np.mean(errors))
     best = min(STRENGTHS, key=lambda s: scores[str(s)])
@@ -77,7 +80,8 @@ def train_default(
     machines: Sequence[str] | None = None,
     report: Report = lambda _: None,
 ) -> PerfVec:
-    """Train on every family that is not in the manifest's test, and write the model folder ``out``."""
+    """Train on every family that is not in the manifest's test, and write the model folder
+    ``out``."""
     begin = time.monotonic()
     programs = [p for p in manifest.programs if p.family not in manifest.test]
     if len({p.family for p in programs}) < 2:
@@ -86,7 +90,9 @@ def train_default(
     if not names:
         raise UsageError("no machines: neither the manifest nor its targets name any")
     if unknown := [m for m in names if m not in manifest.machines]:
-        raise UsageError(f"machine {', '.join(unknown)} is not in the manifest", path=str(manifest.path))
+        raise UsageError(
+            f"machine {', '.join(unknown)} is not in the manifest", path=str(manifest.path)
+        )
     cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines[m]]
     if not cores:
         raise UsageError("no machine's parameters are known", hint="name their files in machines")
@@ -108,7 +114,10 @@ def train_default(
         "validation_mean_error": scores,
         "train_mean_error": error,
         "rows": rows,
-        "programs": [{"name": p.name, "family": p.family, "targets_sha256": _hash(p.targets)} for p in programs],
+        "programs": [
+            {"name": p.name, "family": p.family, "targets_sha256": _hash(p.targets)}
+            for p in programs
+        ],
         "held_out_families": sorted(manifest.test),
     }
     known = [{**manifest.machines[m], "name": m} for m in names]

@@ -1,0 +1,118 @@
+"""The reference cores: predictors against oracles, times against what must hold on any machine."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import synthetic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import predictors
+
+import tracekit
+from tracekit import reference
+from tracekit.errors import UsageError
+from tracekit.reference import walk as walk_module
+
+MACHINE = {
+    "name": "m", "clock_ghz": 2.0, "width": 4, "issue_width": 4, "rob": 64, "iq": 32, "lq": 16, "sq": 16,
+    "phys_int": 128, "phys_vec": 128, "fetch_buffer": 64, "fetch_queue": 32, "front_delay": 1,
+    "issue_to_exec": 1, "int_alu": 4, "int_mul": 1, "int_mul_lat": 3, "int_div_lat": 12, "fp": 2,
+    "fp_add_lat": 2, "fp_mul_lat": 4, "fp_div_lat": 12, "simd": 2, "load_ports": 2, "store_ports": 1,
+    "agu_lat": 1, "bp": "Local", "btb": 1024, "l1i_kb": 32, "l1i_assoc": 4, "l1i_lat": 1, "l1d_kb": 32,
+    "l1d_assoc": 4, "l1d_lat": 2, "l1d_mshrs": 8, "l1d_pf": "none", "l2_kb": 512, "l2_assoc": 8,
+    "l2_lat": 12, "l2_mshrs": 16, "l2_pf": "none", "l3_kb": 0, "l3_assoc": 16, "l3_lat": 30,
+    "mem": "DDR4_2400_8x8",
+}  # fmt: skip
+SLOW = settings(max_examples=15, deadline=None)
+
+
+def line(k: int, text: str, op: str = "IntAlu", flags: str = "IsInteger", addr: int | None = None) -> str:
+    place = f" A={addr:#x}" if addr is not None else ""
+    return f"{500 * k}: system.cpu: {0x400000 + 4 * (k % 8):#x}    :   {text:<20} : {op} : {place} flags=({flags})\n"
+
+
+def extract(tmp_path, text: str):
+    source = tmp_path / "t.txt"
+    source.write_text(text)
+    target = tmp_path / f"{random.randrange(1 << 60)}.zst"
+    tracekit.extract(str(source), str(target))
+    return tracekit.open(str(target))
+
+
+def cycles(trace, **changes) -> float:
+    return float(reference.totals(trace, [{**MACHINE, **changes}])[0, 0])
+
+
+@SLOW
+@given(st.integers(0, 2**32), st.integers(1, 700))
+def test_predictors_are_the_oracles(tmp_path_factory, seed, rows):
+    trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
+    wrong = np.concatenate([w.wrong for w in reference.walk(trace, [MACHINE])])
+    at = np.flatnonzero(trace["branch"] == 1)
+    taken = trace["taken"][at].tolist()
+    branches = list(zip(trace["pc"][at].tolist(), taken, strict=True))
+    for bit, oracle in ((0, predictors.local), (2, predictors.bimode)):
+        missed = [p != t for p, t in zip(oracle(branches), taken, strict=True)]
+        assert ((wrong[at] >> bit & 1) == missed).all()
+
+
+@SLOW
+@given(st.integers(0, 2**32), st.integers(1, 700), st.integers(1, 300))
+def test_blocks_and_threads_do_not_matter(tmp_path_factory, seed, rows, block):
+    trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
+    machines = [MACHINE, {**MACHINE, "width": 1, "bp": "LTAGE"}, {**MACHINE, "l3_kb": 4096}]
+    whole = np.concatenate([w.cycles for w in reference.walk(trace, machines, threads=1)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk_module, "BLOCK", block)
+        parts = np.concatenate([w.cycles for w in reference.walk(trace, machines, threads=3)])
+    assert np.array_equal(whole, parts)
+    assert (whole >= 0).all() and whole.shape == (len(trace), 3)
+    assert whole[:, 1].sum() >= len(trace) - 1  # one row a cycle
+    alone = np.concatenate([w.cycles for w in reference.walk(trace, machines[2:])])
+    assert np.array_equal(alone[:, 0], whole[:, 2])  # cores do not see each other
+    breaks = np.array([0, len(trace) // 3, len(trace)])
+    sums = reference.totals(trace, machines, breaks)
+    assert np.allclose(sums.sum(axis=0), whole.sum(axis=0, dtype=float))
+
+
+def test_a_chain_costs_its_latency(tmp_path):
+    n = 4000
+    chain = extract(tmp_path, "".join(line(k, "madd   x1, x1, x1, x1", "IntMult") for k in range(n)))
+    free = extract(tmp_path, "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n)))
+    base = cycles(chain)
+    assert base == pytest.approx(3 * n, rel=0.1)
+    assert cycles(chain, int_mul_lat=4) - base == pytest.approx(n, rel=0.05)
+    assert cycles(chain, issue_to_exec=2) - base == pytest.approx(n, rel=0.05)
+    assert cycles(free) == pytest.approx(n / 4, rel=0.3)
+    assert cycles(free, width=1) == pytest.approx(n, rel=0.1)
+    assert cycles(free, int_alu=1) == pytest.approx(n, rel=0.1)
+
+
+def test_caches_hold_what_fits(tmp_path):
+    # 256 lines, again and again: 16 kB; each load's address depends on the one before it.
+    n = 8000
+    text = "".join(
+        line(k, "ldr   x1, [x1]", "MemRead", "IsInteger|IsLoad", 0x100000 + 64 * (k % 256)) for k in range(n)
+    )
+    trace = extract(tmp_path, text)
+    fits, second, memory = cycles(trace), cycles(trace, l1d_kb=4), cycles(trace, l1d_kb=4, l2_kb=4)
+    assert fits < second < memory
+    assert (second - fits) / n == pytest.approx(12 + 4, abs=3)
+    assert (memory - second) / n > 50
+    assert cycles(trace, l1d_kb=4, l1d_pf="tagged") < second
+
+
+def test_machines_out_of_range_are_refused():
+    with pytest.raises(UsageError, match="width"):
+        reference.core_row({**MACHINE, "width": 0})
+    with pytest.raises(UsageError, match="rob is missing"):
+        reference.core_row({k: v for k, v in MACHINE.items() if k != "rob"})
+    with pytest.raises(UsageError, match="mem"):
+        reference.core_row({**MACHINE, "mem": "core memory"})
+    with pytest.raises(UsageError, match="iq"):
+        reference.core_row({**MACHINE, "iq": float("nan")})
+    with pytest.raises(UsageError, match="not a number"):
+        reference.core_row({**MACHINE, "iq": "many"})

@@ -1,0 +1,340 @@
+"""Datasets, training, prediction, tuning and exploration on small synthetic programs."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import synthetic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_reference import MACHINE
+
+import tracekit
+from tracekit.cli.main import main
+from tracekit.dataset import load_manifest, open_targets
+from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.perfvec import load_model
+from tracekit.perfvec.dse import Space, explore, pareto
+from tracekit.perfvec.expression import Expression
+from tracekit.perfvec.folds import folds
+from tracekit.perfvec.nnls import nnls
+from tracekit.perfvec.predict import predict
+from tracekit.perfvec.ranks import kendall, spearman
+from tracekit.perfvec.tune import add_machines, tune, write_machine
+from tracekit.reference import totals, walk
+
+A, B = {**MACHINE, "name": "a"}, {**MACHINE, "name": "b", "width": 1, "l1d_lat": 4, "bp": "LTAGE"}
+NEW = {**MACHINE, "name": "new", "width": 2, "clock_ghz": 1.0}
+ROWS = 1200
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Six programs of three families, whose true cycles are 1.1 x (core a) and 0.9 x (core b)."""
+    folder = tmp_path_factory.mktemp("data")
+    programs = []
+    for k in range(6):
+        (folder / f"p{k}.txt").write_text(synthetic.text(k, ROWS, blocks=False, size=20 + 10 * k))
+        tracekit.extract(str(folder / f"p{k}.txt"), str(folder / f"p{k}.zst"))
+        with tracekit.open(str(folder / f"p{k}.zst")) as t:
+            cycles = np.concatenate([w.cycles for w in walk(t, [A, B])])
+        np.save(folder / f"p{k}.npy", (cycles * [1.1, 0.9]).T.astype(np.float32))
+        programs.append(
+            {"name": f"p{k}", "family": f"f{k // 2}", "features": f"p{k}.zst", "targets": f"p{k}.npy"}
+        )
+    for m in (A, B):
+        (folder / f"{m['name']}.json").write_text(json.dumps(m))
+    manifest = {"machines": {"a": "a.json", "b": "b.json"}, "order": ["a", "b"], "programs": programs}
+    (folder / "m.json").write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    assert main(["train", "perfvec", str(data / "m.json"), "-o", str(data / "model"), "--quiet"]) == 0
+    return data / "model"
+
+
+def test_training_finds_the_mixture(data, model):
+    found = load_model(model)
+    assert found.names == ("a", "b")
+    with tracekit.open(str(data / "p3.zst")) as t:
+        result = predict(found, t)
+        true = np.load(data / "p3.npy").sum(axis=1)
+    assert [m["cycles"] for m in result["machines"]] == pytest.approx(true.tolist(), rel=0.02)
+    assert (model / "metrics.jsonl").read_text().count("\n") == 8
+
+
+def test_training_again_gives_the_same_bytes(data, model):
+    again = data / "again"
+    again.mkdir()
+    (again / "sums").mkdir()
+    kept = sorted((model / "sums").glob("*.npz"))
+    for f in kept[:3]:
+        (again / "sums" / f.name).write_bytes(f.read_bytes())  # as if it had been killed half-way
+    (again / "sums" / kept[3].name).write_bytes(kept[3].read_bytes()[:100])
+    assert main(["train", "perfvec", str(data / "m.json"), "-o", str(again), "--quiet"]) == 0
+    assert (again / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+
+
+def test_parts_add_up(data, model, capsys):
+    found = load_model(model)
+    with tracekit.open(str(data / "p1.zst")) as t:
+        whole = predict(found, t)
+        for by in ("phase", "pc"):
+            parts = predict(found, t, by=by, phases=7)["parts"]
+            assert sum(p["rows"] for p in parts) == len(t)
+            for m in whole["machines"]:
+                assert sum(p["cycles"][m["name"]] for p in parts) == pytest.approx(m["cycles"], rel=1e-6)
+    assert main(["predict", str(data / "p1.zst"), "--model", str(model), "--uarch", "b", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["machines"][0]["cycles"] == pytest.approx(whole["machines"][1]["cycles"], rel=1e-6)
+    assert main(["predict", str(data / "p1.zst"), "--model", str(model), "--uarch", "c"]) == 2
+
+
+def test_the_engine_runs_the_model(data, model):
+    infer = pytest.importorskip("tracekit.infer")
+    with tracekit.open(str(data / "p0.zst")) as t:
+        found = load_model(model)
+        x = np.concatenate([w.cycles for w in walk(t, found.cores)])
+    y = infer.load(model).predict(x)
+    assert y.sum(axis=0) == pytest.approx(found.cycles(x.sum(axis=0, dtype=float)), rel=1e-3)
+
+
+def test_the_shipped_model_is_whole():
+    shipped = load_model()
+    assert len(shipped.names) == 46 and shipped.arch == "arm"
+    assert sum(f.stat().st_size for f in load_path().iterdir()) <= 4 << 20
+    assert shipped.training["rows"] > 20_000_000
+
+
+def load_path():
+    from tracekit.perfvec import default_model_path
+
+    return default_model_path()
+
+
+def test_a_damaged_model_is_refused(model, tmp_path):
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(model, broken)
+    card = json.loads((broken / "card.json").read_text())
+    card["reference_cores"].reverse()
+    (broken / "card.json").write_text(json.dumps(card))
+    with pytest.raises(FormatError, match="column 0 is 'a', its core is 'b'"):
+        load_model(broken)
+    (broken / "model.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(TracekitError):
+        load_model(broken)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_tuning_a_new_machine(data, model, tmp_path, known):
+    found = load_model(model)
+    traces = []
+    for k in (0, 2):
+        t = tracekit.open(str(data / f"p{k}.zst"))
+        traces.append((t, np.concatenate([w.cycles for w in walk(t, [NEW])])[:, 0].astype(float)))
+    tuned = tune(found, traces, "new", parameters=NEW if known else None, passes=1)
+    write_machine(tmp_path / "new.json", tuned)
+    wider = add_machines(found, [tmp_path / "new.json"])
+    with tracekit.open(str(data / "p5.zst")) as t:
+        cycles = dict(zip(wider.names, wider.cycles(wider.represent(t))[0], strict=True))
+        before = found.cycles(found.represent(t))[0]
+        true = float(totals(t, [NEW])[0, 0])
+    assert [cycles["a"], cycles["b"]] == pytest.approx(before.tolist())
+    assert cycles["new"] == pytest.approx(true, rel=0.01 if known else 0.15)
+    with pytest.raises(UsageError, match="already knows"):
+        add_machines(wider, [tmp_path / "new.json"])
+
+
+def test_exploring_ranks_by_the_objective(data):
+    space = Space(A, {"width": [1, 2, 4], "l1d_lat": [1, 4]}, "here")
+    with tracekit.open(str(data / "p0.zst")) as t:
+        result = explore(space, {"p0": t}, "(10 + width) * cycles / 2")
+        true = totals(t, space.machines)[0] * (10 + np.array([p["width"] for p in space.points])) / 2
+    assert result["programs"]["p0"]["ranking"] == np.argsort(true, kind="stable").tolist()
+    # Known times of a few designs are taken over: half of what the cores say wherever width is 1.
+    with tracekit.open(str(data / "p1.zst")) as t:
+        raw = totals(t, space.machines)[0]
+        truth = raw * np.array([0.5 if p["width"] == 1 else 1.0 for p in space.points])
+        known = {"p1": {k: truth[k] for k in range(6)}}
+        corrected = explore(space, {"p1": t}, "cycles", known)["programs"]["p1"]["cycles"]
+    assert np.std(np.log(corrected / truth)) < 0.5 * np.std(np.log(raw / truth))
+    assert pareto(np.array([1.0, 2, 3]), np.array([3.0, 3, 1])).tolist() == [True, False, True]
+
+
+def test_join(data, tmp_path, capsys):
+    text = synthetic.text(3, 300)
+    for name, source in (("x", text), ("y", synthetic.text(3, 200))):
+        (tmp_path / f"{name}.txt").write_text(source)
+        tracekit.extract(str(tmp_path / f"{name}.txt"), str(tmp_path / f"{name}.zst"))
+    x, y, out = (str(tmp_path / n) for n in ("x.zst", "y.zst", "j.npz"))
+    assert main(["join", x, "--target", f"u={x}", "-o", out]) == 0
+    with tracekit.open(x) as t:
+        assert open_targets(out).cycles[0] == pytest.approx(t.targets("cycles"))
+    assert main(["join", x, "--target", f"u={x}", "--target", f"v={y}", "-o", out, "--json"]) == 0
+    said = capsys.readouterr()
+    assert "part from the features' at row" in said.err
+    assert main(["join", x, "--target", f"v={y}", "-o", out, "--strict"]) == 1
+
+
+def test_evaluation_runs(data, tmp_path, capsys):
+    args = ["evaluate", str(data / "m.json"), "--work", str(tmp_path), "--folds", "3", "--json"]
+    assert main(args) == 0
+    result = json.loads(capsys.readouterr().out)
+    unseen = result["unseen_programs_seen_machines"]
+    assert unseen["mean"] < 0.03 < result["baselines"]["constant CPI"]["mean"]
+    names = {n for part in result["folds"] for n in part}
+    assert names == {f"p{k}" for k in range(6)}
+    for part in result["folds"]:
+        assert len(part) == 2 and len({int(n[1:]) // 2 for n in part}) == 1
+
+
+def test_bad_manifests_say_what_is_wrong(data, tmp_path):
+    good = json.loads((data / "m.json").read_text())
+    path = tmp_path / "m.json"
+
+    def refuse(match: str, **changes: object) -> None:
+        for f in data.glob("*.json"):
+            if f.name != "m.json":
+                (tmp_path / f.name).write_text(f.read_text())
+        path.write_text(json.dumps({**good, **changes}))
+        with pytest.raises(TracekitError, match=match):
+            load_manifest(path)
+
+    refuse("unknown surprise", surprise=1)
+    refuse("at least one program", programs=[])
+    refuse("there twice", programs=[good["programs"][0]] * 2)
+    refuse("not in machines", order=["a", "zzz"])
+    refuse("no program is of family nope", test=["nope"])
+    refuse("in validation and in test", test=["f0"], validation=["f0"])
+    path.write_text("[" * 100_000)
+    with pytest.raises(FormatError):
+        load_manifest(path)
+
+
+def test_bad_targets_are_found_before_training(data, tmp_path):
+    bad = np.load(data / "p0.npy")
+    bad[1, 700] = np.nan
+    np.save(tmp_path / "t.npy", bad)
+    with pytest.raises(FormatError, match="b, row 700: target nan"):
+        open_targets(tmp_path / "t.npy", ("a", "b"))
+    with pytest.raises(FormatError, match="rows; the features have"):
+        open_targets(data / "p0.npy", ("a", "b"), 5)
+    with pytest.raises(FormatError, match="2 machines, 1 names"):
+        open_targets(data / "p0.npy", ("a",))
+    np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
+    with pytest.raises(FormatError):
+        open_targets(tmp_path / "o.npy", ("a",))
+
+
+def test_one_family_is_too_few(data, tmp_path):
+    m = json.loads((data / "m.json").read_text())
+    m["programs"] = m["programs"][:2]
+    (data / "one.json").write_text(json.dumps(m))
+    with pytest.raises(UsageError, match="at least two families"):
+        from tracekit.train.default import train_default
+
+        train_default(load_manifest(data / "one.json"), tmp_path / "x")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 20))
+def test_nnls_is_optimal(seed, columns, rows):
+    r = np.random.default_rng(seed)
+    a, b = r.normal(size=(rows + columns, columns)), r.normal(size=rows + columns)
+    x = nnls(a, b)
+    slope = a.T @ (a @ x - b)
+    assert (x >= 0).all()
+    assert (slope > -1e-7).all() and np.abs(slope[x > 0]).max(initial=0) < 1e-7
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40), st.integers(2, 6), st.integers(0, 9))
+def test_families_stay_together(families, count, seed):
+    parts = folds(families, count, seed)
+    assert sorted(i for p in parts for i in p) == list(range(len(families)))
+    for f in set(families):
+        assert sum(any(families[i] == f for i in p) for p in parts) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=25))
+def test_rank_correlations(pairs):
+    a, b = (np.array(x, float) for x in zip(*pairs, strict=True))
+    n = len(pairs)
+    signs = [
+        (np.sign(a[i] - a[j]), np.sign(b[i] - b[j])) for i in range(n) for j in range(n) if i != j
+    ]
+    scale = math.sqrt(sum(x * x for x, _ in signs) * sum(y * y for _, y in signs))
+    rank = lambda v: [sum(x < y for x in v) + sum(x == y for x in v) / 2 for y in v]  # noqa: E731
+    if scale == 0:
+        assert math.isnan(kendall(a, b)) and math.isnan(spearman(a, b))
+    else:
+        assert kendall(a, b) == pytest.approx(sum(x * y for x, y in signs) / scale)
+        assert spearman(a, b) == pytest.approx(np.corrcoef(rank(a), rank(b))[0, 1])
+
+
+numbers = st.floats(0.5, 9, allow_nan=False).map(lambda x: str(round(x, 3)))
+trees = st.recursive(
+    st.one_of(numbers, st.sampled_from(["x", "y"])),
+    lambda t: st.one_of(
+        st.tuples(t, st.sampled_from(["+", "-", "*", "/"]), t).map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
+        t.map(lambda s: f"-{s}"),
+        st.tuples(t, t).map(lambda p: f"max({p[0]},{p[1]})"),
+        t.map(lambda s: f"({s}) ** 2"),
+    ),
+    max_leaves=12,
+)
+
+
+@given(trees)
+def test_expressions_are_arithmetic(text):
+    """Python itself is the oracle, in the tests only, on text that the test made."""
+    try:
+        expected = eval(text, {"__builtins__": {}}, {"x": 2.5, "y": 4.0, "max": max})
+    except (ZeroDivisionError, OverflowError):
+        return
+    if not math.isfinite(expected) or abs(expected) > 1e200:
+        return
+    assert float(Expression(text)({"x": 2.5, "y": 4.0})) == pytest.approx(expected, rel=1e-9)
+
+
+@given(st.text(max_size=40))
+def test_no_text_crashes_the_parser(text):
+    try:
+        e = Expression(text)
+        e({n: 1.0 for n in e.names})
+    except UsageError:
+        pass
+
+
+def test_what_is_no_expression_is_refused():
+    for text in ("", "1 +", "__import__('os')", "x.y", "(" * 500, "x[0]", "1 2", "log(1, 2)", "f(x)", "1 / 0"):
+        with pytest.raises(UsageError):
+            Expression(text)({"x": 1.0})
+
+
+def test_paper_preset(data, tmp_path):
+    torch = pytest.importorskip("torch")
+    from tracekit import infer
+    from tracekit.train.paper import train_paper
+
+    manifest = load_manifest(data / "m.json")
+    small = {"hidden": 8, "streams": 4, "step": 32, "seed": 1, "threads": 1}
+    train_paper(manifest, tmp_path / "whole", epochs=3, **small)
+    train_paper(manifest, tmp_path / "parts", epochs=1, **small)
+    events: list[dict] = []
+    train_paper(manifest, tmp_path / "parts", epochs=3, report=events.append, **small)
+    assert [e["event"] for e in events] == ["resumed", "epoch", "epoch"]
+    whole, parts = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "parts"))
+    assert whole == parts
+    engine = infer.load(tmp_path / "whole", dtype="f32", verify=True)
+    with tracekit.open(str(data / "p0.zst")) as t:
+        assert engine.predict(t.features("perfvec")).shape == (len(t), 2)
+    with pytest.raises(UsageError, match="another run"):
+        train_paper(manifest, tmp_path / "parts", epochs=3, **{**small, "seed": 2})
+    assert torch.load(tmp_path / "parts" / "checkpoint.pt", weights_only=True)["epoch"] == 3

@@ -1,0 +1,36 @@
+"""``tracekit join FEATS --target NAME=FILE… -o TARGETS.npz``: targets on many machines for one copy
+of the features.
+
+A file is a timed feats.zst of the same program, whose instructions are compared pc by pc, or an
+array of cycles (.npy, .npy.zst) with as many rows, whose machines NAME names, separated by commas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    p = sub.add_parser("join", help=help_text, description=__doc__)
+    p.add_argument("features")
+    p.add_argument("--target", action="append", required=True, metavar="NAME[,NAME…]=FILE")
+    p.add_argument("-o", "--output", required=True, help="targets for a manifest (.npz)")
+    p.add_argument("--strict", action="store_true", help="streams that part are an error")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from tracekit.dataset.join import join
+
+    report = join(args.features, args.target, args.output, strict=args.strict)
+    for note in report["notes"]:
+        print(f"tracekit: {note}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(report, indent=1))
+    else:
+        print(f"{args.output}: {report['rows']:,} rows, {len(report['machines'])} machines")
+    return 0
