@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def open_targets(path: str | Path, order: tuple[str, ...] = (), rows: int | None
             cycles = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as e:
         raise FormatError(f"cannot be read: {e.strerror or e}", path=str(path)) from None
-    except (ValueError, KeyError, EOFError, zstandard.ZstdError) as e:
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zstandard.ZstdError) as e:
         raise FormatError(f"no array of targets: {e}", path=str(path)) from None
     if cycles.ndim != 2 or cycles.dtype.kind not in "uif":
         raise FormatError("targets are numbers, machines x rows", path=str(path))

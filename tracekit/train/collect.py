@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,5 +97,5 @@ def _read(place: Path, p: Program) -> Sums | None:
     try:
         with np.load(place, allow_pickle=False) as z:
             return Sums(p.name, p.family, int(z["rows"]), z["x"], z["y"])
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None  # not there, or cut short by a kill: made again
