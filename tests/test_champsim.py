@@ -172,6 +172,8 @@ def test_from_a_feats_file_is_as_from_the_stream(tmp_path: Path) -> None:
     from tracekit.store.export import export
 
     export(tmp_path / "f.zst", tmp_path / "b", to="champsim")
+    export(GOLDEN, tmp_path / "c", to="champsim")
+    assert (tmp_path / "c").read_bytes() == (tmp_path / "a").read_bytes()
     a, b = (np.frombuffer((tmp_path / n).read_bytes(), RECORD) for n in "ab")
     for field in ("ip", "is_branch", "taken", "dst", "src"):
         assert (a[field] == b[field]).all(), field

@@ -166,6 +166,27 @@ def test_regdeps(tmp_path: Path) -> None:
         assert f["addr"].tolist() == [64, 0, 64]
 
 
+def test_aarch64(tmp_path: Path) -> None:
+    """A pair's two accesses are one row; the outcome stands in the record."""
+    body = b""
+    for pc, code, kind, accesses in (
+        (0x1000, 0xA9400420, 10, rec(0, 8, 64) + rec(0, 8, 72)),  # ldp x0, x1, [x1]
+        (0x1004, 0x54000040, 48, b""),  # b.eq +8, taken
+        (0x100C, 0xD65F03C0, 16, b""),  # ret
+        (0x2000, 0xF9800020, 10, rec(9, 1, 128)),  # prfm pldl1keep, [x1]
+    ):
+        body += struct.pack("<HHIxxxx", 47, 4, code) + rec(kind, 4, pc) + accesses
+    (tmp_path / "t.trace").write_bytes(drmem(body, 0x208))
+    result = extract(tmp_path / "t.trace", tmp_path / "f.zst", level="macro")
+    with TraceFile(tmp_path / "f.zst") as f:
+        assert f.index["arch"] == "arm" and not result.anomalies
+        assert f["addr"].tolist() == [64, 0, 0, 128]
+        assert f["taken"].tolist() == [False, True, True, False]
+        assert [s.branch for s in f.statics] == ["none", "conditional", "return", "none"]
+        assert f.statics[0].op == "MemRead" and f.statics[0].dst == ((0, 0), (0, 1))
+    assert result.stats["counts"]["prefetches"] == 1
+
+
 def test_an_encoding_must_be_decoded_first() -> None:
     table = EncodingTable()
     parser = DrmemtraceParser(table)

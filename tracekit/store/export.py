@@ -88,11 +88,16 @@ def _first(f: TraceFile, features: str) -> tuple[str, ...]:
 
 
 def _champsim(f: TraceFile, features: str | None, out: Path) -> None:
+    _to_champsim(f.path, features, out)
+
+
+def _to_champsim(path: str | os.PathLike[str], features: str | None, out: Path) -> None:
+    """``path`` may also be a native stream, which keeps accesses that a macro row has no place for."""
     from tracekit.streams.champsim import write_champsim
 
     if features is not None:
         raise UsageError("ChampSim's format has no place for features")
-    write_champsim(f.path, out)
+    write_champsim(path, out)
 
 
 FORMATS: dict[str, Callable[[TraceFile, str | None, Path], None]] = {
@@ -123,8 +128,11 @@ def export(
         raise TracekitError("exists already", path=str(out), hint="--force replaces it")
     tmp = out.with_name(f".{os.getpid()}.tmp.{out.name}")  # the suffix tells the compression
     try:
-        with TraceFile(path) as f:
-            FORMATS[to](f, features, tmp)
+        if to == "champsim":
+            _to_champsim(path, features, tmp)
+        else:
+            with TraceFile(path) as f:
+                FORMATS[to](f, features, tmp)
         if out.is_dir() and not out.is_symlink():
             shutil.rmtree(out)
         tmp.replace(out)
