@@ -1,10 +1,10 @@
-"""Recording: the program's pause beside a bare clone, stepping beside a bare loop, whole-process cost.
+"""Recording: the program's pause beside a bare clone, stepping beside a bare loop, overhead.
 
-``python bench/bench_record.py`` prints medians of interleaved short runs (``--json`` for machines); ``--sizes``
-are resident megabytes in 4 KB pages, ``--overhead SECONDS`` adds the A/B of whole processes.  The pause is
-given as the recorder sees it (stop requested to let go) and as the program feels it (the longest gap
-between two looks at the clock).  A bare clone is the program's own, of the same kind: shared file table, no
-exit signal, a child that ends at once.
+``python bench/bench_record.py`` prints medians of interleaved short runs (``--json`` for machines);
+``--sizes`` are resident megabytes in 4 KB pages, ``--overhead SECONDS`` adds the A/B of whole
+processes.  The pause is given as the recorder sees it (stop requested to let go) and as the program
+feels it (the longest gap between two looks at the clock).  A bare clone is the program's own, of
+the same kind: shared file table, no exit signal, a child that ends at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ PROGRAM = r"""
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
 static volatile uint64_t sink;
 int main(int argc, char **argv) {
   size_t n = strtoul(argv[1], 0, 10) << 20;
@@ -153,7 +157,7 @@ def pauses(binary: str, megabytes: int, rounds: int) -> dict[str, float]:
 
 
 def stepping(binary: str, rounds: int, steps: int = 3000) -> dict[str, float]:
-    """Microseconds a step; ``share`` is our rate by that of the bare loop (processor time; wall time)."""
+    """Microseconds a step; ``share`` is our rate by that of the bare loop."""
     recorder = _recorder()
     ours: list[tuple[float, float]] = []
     bare: list[tuple[float, float]] = []
@@ -195,8 +199,8 @@ def overhead(binary: str, seconds: float, rounds: int, megabytes: int = 200) -> 
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             if recorded:
                 code = (
-                    "import sys; from tracekit.record import *; record_pid(int(sys.argv[1]), sys.argv[2],"
-                    " RecordOptions(period=10))"
+                    "import sys; from tracekit.record import *; "
+                    "record_pid(int(sys.argv[1]), sys.argv[2], RecordOptions(period=10))"
                 )
                 with tempfile.TemporaryDirectory() as folder:
                     args = [sys.executable, "-c", code, str(child.pid), f"{folder}/x.tks"]

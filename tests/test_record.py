@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,7 +114,10 @@ static int fd[2];
 static volatile sig_atomic_t children;
 static void on_child(int s) { (void)s; children++; }
 static int sent;
-static int told_to_stop(void) { struct pollfd p = {0, POLLIN, 0}; return poll(&p, 1, 0) != 0; }
+static int told_to_stop(void) {
+  struct pollfd p = {0, POLLIN, 0};
+  return poll(&p, 1, 0) != 0;
+}
 static void *feed(void *arg) {
   while (!told_to_stop()) {
     usleep(2000);
@@ -156,7 +160,10 @@ int main(int argc, char **argv) {
 #include <unistd.h>
 static volatile sig_atomic_t signals;
 static void on_child(int s) { (void)s; signals++; }
-static int told_to_stop(void) { struct pollfd p = {0, POLLIN, 0}; return poll(&p, 1, 0) != 0; }
+static int told_to_stop(void) {
+  struct pollfd p = {0, POLLIN, 0};
+  return poll(&p, 1, 0) != 0;
+}
 int main(int argc, char **argv) {
   struct sigaction on = {.sa_handler = on_child, .sa_flags = SA_RESTART};
   sigaction(SIGCHLD, &on, 0);
@@ -225,7 +232,11 @@ int main(void) {
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + t.tv_nsec / 1e9;
+}
 int main(int argc, char **argv) {
   volatile long *p = mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   long n = 0;
@@ -241,7 +252,11 @@ int main(int argc, char **argv) {
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <time.h>
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + t.tv_nsec / 1e9;
+}
 int main(void) {
   struct sock_filter f[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   struct sock_fprog p = {1, f};
@@ -274,7 +289,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, source in PROGRAMS.items():
         file = folder / f"{name}.c"
         file.write_text(source)
-        flags = ["-m32", "-nostdlib", "-static"] if name == "small" else ["-O1", *FLAGS.get(name, [])]
+        flags = (
+            ["-m32", "-nostdlib", "-static"] if name == "small" else ["-O1", *FLAGS.get(name, [])]
+        )
         done = subprocess.run(
             ["gcc", "-w", *flags, "-o", folder / name, file], capture_output=True, text=True
         )
@@ -287,7 +304,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def options(**given: object) -> RecordOptions:
     """Small epochs in quick succession; at normal priority, since the machine may be busy."""
-    return RecordOptions(**{"epoch": 60, "period": 0.0, "lowest_priority": False, **given})  # type: ignore[arg-type]
+    small: dict[str, Any] = {"epoch": 60, "period": 0.0, "lowest_priority": False}
+    return RecordOptions(**{**small, **given})
 
 
 def relatives(pid: int) -> list[str]:
@@ -396,17 +414,32 @@ def running(programs: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     assert child.returncode == 3
 
 
-def test_started_program_keeps_its_exit_code_and_output(programs: dict[str, str], tmp_path: Path) -> None:
+def test_started_program_keeps_its_exit_code_and_output(
+    programs: dict[str, str], tmp_path: Path
+) -> None:
     plain = subprocess.run([programs["work"], "30000000"], capture_output=True)
     out = tmp_path / "x.tks"
-    command = [sys.executable, "-m", "tracekit.cli.main", "record", "-o", str(out), "--period", "0.05"]
+    command = [
+        sys.executable,
+        "-m",
+        "tracekit.cli.main",
+        "record",
+        "-o",
+        str(out),
+        "--period",
+        "0.05",
+    ]
     command += ["--epoch", "300", "-q", "--json", "--", programs["work"], "30000000"]
     done = subprocess.run(command, capture_output=True)
     assert (done.returncode, done.stdout) == (42, plain.stdout)
     totals = json.loads(done.stderr)
     assert totals["epochs"] >= 1 and os.waitstatus_to_exitcode(totals["exit_status"]) == 42
     s = summary(out)
-    assert s["complete"] and s["epochs"] == totals["epochs"] and s["instructions"] == totals["instructions"]
+    assert (
+        s["complete"]
+        and s["epochs"] == totals["epochs"]
+        and s["instructions"] == totals["instructions"]
+    )
     assert sum(s["reasons"].values()) == s["epochs"]
     assert "why epochs ended" in format_summary(s)
     json.dumps(s)
@@ -456,7 +489,10 @@ def test_full_recording_has_every_access(
     code = {i: reader.table[i][3][: reader.table[i][1]].hex() for i in range(len(reader.table))}
     e = epochs[-1]
     ids = e.rows.encoding.tolist()
-    first, ends = e.rows.first_access.tolist(), [*e.rows.first_access.tolist()[1:], len(e.rows.address)]
+    first, ends = (
+        e.rows.first_access.tolist(),
+        [*e.rows.first_access.tolist()[1:], len(e.rows.address)],
+    )
 
     def accesses(hexcode: str) -> list[list[tuple[int, int, int]]]:
         r = e.rows
@@ -495,7 +531,12 @@ def test_full_recording_has_every_access(
 def zip_accesses(e: Epoch, a: int, b: int) -> list[tuple[int, int, int]]:
     r = e.rows
     return list(
-        zip(r.address[a:b].tolist(), r.access_size[a:b].tolist(), r.is_store[a:b].tolist(), strict=True)
+        zip(
+            r.address[a:b].tolist(),
+            r.access_size[a:b].tolist(),
+            r.is_store[a:b].tolist(),
+            strict=True,
+        )
     )
 
 
@@ -505,7 +546,9 @@ def test_rewritten_code_is_told_apart(programs: dict[str, str], tmp_path: Path) 
     assert os.waitstatus_to_exitcode(totals.exit_status or 0) == 5
     reader, epochs = read(out)
     by_content = {
-        reader.table[i][3][:5]: i for i in range(len(reader.table)) if reader.table[i][3][2:5] == b"\0\0\0"
+        reader.table[i][3][:5]: i
+        for i in range(len(reader.table))
+        if reader.table[i][3][2:5] == b"\0\0\0"
     }
     counts = Counter(epochs[0].rows.encoding.tolist())
     pcs = {reader.table[i][0] for c, i in by_content.items() if c[:1] == b"\xb8" and counts[i] == 5}
@@ -514,7 +557,9 @@ def test_rewritten_code_is_told_apart(programs: dict[str, str], tmp_path: Path) 
     assert epochs[0].reason == "exited"
 
 
-def test_same_instructions_in_place_and_by_snapshot(programs: dict[str, str], tmp_path: Path) -> None:
+def test_same_instructions_in_place_and_by_snapshot(
+    programs: dict[str, str], tmp_path: Path
+) -> None:
     """The loop of `work` has the same pcs and strides, whoever is stepped."""
     seen = []
     for in_place in (False, True):
@@ -537,7 +582,9 @@ def test_same_instructions_in_place_and_by_snapshot(programs: dict[str, str], tm
     assert len(seen[0] & seen[1]) >= 5
 
 
-def test_clear_messages(programs: dict[str, str], tmp_path: Path, running: subprocess.Popen[bytes]) -> None:
+def test_clear_messages(
+    programs: dict[str, str], tmp_path: Path, running: subprocess.Popen[bytes]
+) -> None:
     out = tmp_path / "x.tks"
     with pytest.raises(RecordError, match="seccomp filter"):
         record_command([programs["seccomp"]], out, options(period=0.3))
@@ -593,7 +640,9 @@ def test_signals_reach_the_program(tmp_path: Path) -> None:
     assert child.wait(30) == 0
 
 
-def test_overhead_limit_chooses_the_period(running: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_overhead_limit_chooses_the_period(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     out = tmp_path / "x.tks"
     totals = record_pid(running.pid, out, options(max_overhead=0.2, duration=3, epoch=20))
     assert totals.period is not None and totals.epochs >= 1
@@ -602,9 +651,21 @@ def test_overhead_limit_chooses_the_period(running: subprocess.Popen[bytes], tmp
         assert reader.totals is not None and reader.totals["period"] == totals.period
 
 
-def test_interrupted_recording_is_complete(running: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_interrupted_recording_is_complete(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     out = tmp_path / "x.tks"
-    command = [sys.executable, "-m", "tracekit.cli.main", "record", "-o", str(out), "-q", "--period", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "tracekit.cli.main",
+        "record",
+        "-o",
+        str(out),
+        "-q",
+        "--period",
+        "0",
+    ]
     recorder = subprocess.Popen([*command, "--pid", str(running.pid)], stderr=subprocess.PIPE)
     part = tmp_path / f"x.tks.{recorder.pid}.part"
     assert wait_for(part.exists, 20)

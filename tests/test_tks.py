@@ -42,13 +42,18 @@ def signed(d: int) -> int:
 
 def code_block(before: int, codes: list[tuple[int, bytes]]) -> bytes:
     """The oracle: docs/tks-format.md, word for word."""
-    pcs = [zigzag(signed(pc - last)) for (pc, _), last in zip(codes, [0] + [c[0] for c in codes], strict=False)]
+    pcs = [
+        zigzag(signed(pc - last))
+        for (pc, _), last in zip(codes, [0] + [c[0] for c in codes], strict=False)
+    ]
     lengths = [bytes([len(code)]) for _, code in codes]
     columns = column(pcs) + column(lengths) + column([c for _, c in codes])
     return bytes([CODE]) + varint(before) + varint(len(codes)) + columns
 
 
-def epoch_block(fields: list[int], rows: list[tuple[int, int, list[tuple[int, int, int]]]]) -> bytes:
+def epoch_block(
+    fields: list[int], rows: list[tuple[int, int, list[tuple[int, int, int]]]]
+) -> bytes:
     ids, bits, counts, addresses, sizes = [], [], [], [], []
     last_id = 0
     first: dict[int, int] = {}
@@ -64,7 +69,9 @@ def epoch_block(fields: list[int], rows: list[tuple[int, int, list[tuple[int, in
             if k == 0:
                 first[encoding] = address
             sizes.append(varint(size << 1 | store))
-    head = varint(len(fields)) + b"".join(map(varint, fields)) + varint(len(rows)) + varint(len(sizes))
+    head = (
+        varint(len(fields)) + b"".join(map(varint, fields)) + varint(len(rows)) + varint(len(sizes))
+    )
     return bytes([EPOCH]) + head + b"".join(map(column, (ids, bits, counts, addresses, sizes)))
 
 
@@ -197,7 +204,10 @@ def test_any_payload(noise: bytes, block: bytes, at: int) -> None:
         (code_block(2, [(0x1000, b"\x90")]), "twice"),
         (epoch_block([0] * N_FIELDS, [(9, 0, [])]), "without machine code"),
         (epoch_block([0] * 12 + [99, 0], []), "unknown reason"),
-        (bytes([EPOCH]) + varint(N_FIELDS) + b"\0" * N_FIELDS + varint(2**60) + b"\0" * 6, "differ in number"),
+        (
+            bytes([EPOCH]) + varint(N_FIELDS) + b"\0" * N_FIELDS + varint(2**60) + b"\0" * 6,
+            "differ in number",
+        ),
         (bytes([CODE]) + varint(2) + varint(2**40) + b"\0" * 3, "larger than it can be"),
     ],
 )
