@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
   return 3;
 }
 """,
-    # Waits in system calls that are interrupted in different ways; notices every EINTR and lost byte.
+    # Waits in system calls of different kinds; notices every EINTR and lost byte.
     "waits": """
 #define _GNU_SOURCE
 #include <errno.h>
@@ -173,7 +173,7 @@ int main(int argc, char **argv) {
     if (p == 0) { volatile long x = 0; while (x < 200000) x++; _exit(n & 63); }
     if (p < 0) return 20;
     int status;
-    if (waitpid(p, &status, 0) != p || !WIFEXITED(status) || WEXITSTATUS(status) != (n & 63)) return 21;
+    if (waitpid(p, &status, 0) != p || status != (n & 63) << 8) return 21;
     n++;
   }
   if (waitpid(-1, 0, 0) != -1 || errno != ECHILD) return 22;
@@ -260,7 +260,8 @@ static double now(void) {
 int main(void) {
   struct sock_filter f[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   struct sock_fprog p = {1, f};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p)) return 99;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 98;
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p)) return 99;
   double end = now() + 1;
   while (now() < end) {}
   return 4;
@@ -310,14 +311,14 @@ def options(**given: object) -> RecordOptions:
 
 def relatives(pid: int) -> list[str]:
     """Processes that run the same program, or are its children: dead ones too."""
-    exe = os.readlink(f"/proc/{pid}/exe") if Path(f"/proc/{pid}/exe").exists() else None
+    exe = Path(f"/proc/{pid}/exe").readlink() if Path(f"/proc/{pid}/exe").exists() else None
     found = []
     for p in Path("/proc").iterdir():
         if not p.name.isdigit() or int(p.name) == pid:
             continue
         try:
             parent = int((p / "stat").read_text().rpartition(")")[2].split()[1])
-            mine = exe is not None and os.readlink(p / "exe") == exe
+            mine = exe is not None and (p / "exe").readlink() == exe
         except OSError:
             parent, mine = int_or(p), False
         if parent == pid or mine:
@@ -603,7 +604,8 @@ def test_clear_messages(
         [
             sys.executable,
             "-c",
-            "import ctypes, sys, time\nfor t in sys.argv[1:]: ctypes.CDLL(None).ptrace(0x4206, int(t), None, None)\n"
+            "import ctypes, sys, time\nseize = ctypes.CDLL(None).ptrace\n"
+            "for t in sys.argv[1:]: seize(0x4206, int(t), None, None)\n"
             "print('held', flush=True)\ntime.sleep(60)",
             *[t.name for t in Path(f"/proc/{running.pid}/task").iterdir()],
         ],

@@ -123,7 +123,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         totals = record_pid(args.pid, args.output, options, progress=tell)
     if args.json:
-        sys.stderr.write(json.dumps(totals.as_dict()) + "\n")
+        told = {k: v for k, v in totals.as_dict().items() if k != "maps"}
+        sys.stderr.write(json.dumps(told) + "\n")
     else:
         skipped = "".join(f", {n} skipped ({why})" for why, n in totals.skipped.items())
         tell(

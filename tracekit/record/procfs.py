@@ -65,6 +65,21 @@ def program(pid: int) -> tuple[str, str]:
     return exe, fields[25] if len(fields) > 25 else ""  # the stack's start, which is random
 
 
+def code_maps(pid: int) -> list[tuple[int, int, int, str]]:
+    """Executable files in memory: (begin, end, offset in the file, path); [] when it is gone."""
+    out = []
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        fields = line.split(None, 5)
+        if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/"):
+            begin, _, end = fields[0].partition("-")
+            out.append((int(begin, 16), int(end, 16), int(fields[2], 16), fields[5]))
+    return out
+
+
 def command(pid: int) -> list[str]:
     try:
         text = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")

@@ -42,6 +42,8 @@ class Totals:
     processor: float = 0.0
     period: float | None = None
     end: str = "program_ended"
+    maps: dict[int, dict[int, tuple[int, int, int, str]]] = field(default_factory=dict)
+    """Of each process the executable files: begin -> (begin, end, offset in the file, path)."""
     exit_status: int | None = None
     """The program's, as waitpid gives it; None where it is not our child or still runs."""
 
@@ -60,6 +62,7 @@ class Totals:
             },
             "skipped": dict(self.skipped),
             "period": self.period,
+            "maps": {str(pid): list(maps.values()) for pid, maps in self.maps.items()},
         }
 
 
@@ -234,6 +237,8 @@ class Recording:
         continues = False
         while True:
             done = self.options.count is not None and self.totals.epochs + 1 >= self.options.count
+            known = self.totals.maps.setdefault(self.pid, {})
+            known.update((m[0], m) for m in procfs.code_maps(self.pid))
             result = self._native.full(self._request(self.pid, self.pid, continues), done)
             self._keep(result)
             continues = True
@@ -384,6 +389,8 @@ class Recording:
             self._writer.block(block)
         self._writer.flush()
         info = result["info"]
+        known = self.totals.maps.setdefault(info["pid"], {})
+        known.update((m[0], m) for m in procfs.code_maps(info["pid"]))
         self.totals.epochs += 1
         self.totals.instructions += result["instructions"]
         self.totals.processor += info["cpu_ns"] / 1e9

@@ -293,7 +293,7 @@ def summary(path: str | Path) -> dict[str, Any]:
         "us_a_step": round(sum(alive) * 1e6 / steps, 2) if steps else None,
         "cpu_s": round(cpu_ns / 1e9, 3),
         "complete": totals is not None,
-        "totals": dict(totals) if totals else None,
+        "totals": {k: v for k, v in totals.items() if k != "maps"} if totals else None,
     }
 
 
