@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,7 +20,8 @@ from tracekit.io.stages import overlap
 from tracekit.sources import Source, recognise
 from tracekit.sources.base import HEAD
 from tracekit.store import statics
-from tracekit.store.writer import Writer
+from tracekit.store.index import MAX_CHUNK_ROWS
+from tracekit.store.writer import Writer, check_output
 from tracekit.streams.source import Pulled, open_pulled
 
 CHUNK_ROWS = 1 << 16
@@ -57,8 +59,8 @@ class Options:
             raise UsageError("line_bytes: a power of two up to 1048576")
         if not 1 <= self.history <= 24:
             raise UsageError("history: 1 to 24")
-        if not 256 <= self.chunk_rows <= 1 << 22:
-            raise UsageError("chunk_rows: 256 to 4194304")
+        if not 256 <= self.chunk_rows <= MAX_CHUNK_ROWS:
+            raise UsageError(f"chunk_rows: 256 to {MAX_CHUNK_ROWS}")
         if self.clock_ps is not None and self.clock_ps < 1:
             raise UsageError("clock_ps: at least 1")
 
@@ -98,8 +100,9 @@ class _Stream:
         self.number, self.name, self._o = number, name, options
         self.stage = _core.FeatureStage(options.history, options.line_bits, options.level == "macro")
         self._skip = options.start
+        self.seen = 0  # rows skipped
         head = {"tracekit": __version__}
-        self.writer = Writer(output, head, force=options.force, part=number)
+        self.writer = Writer(output, head, force=options.force)
 
     @property
     def done(self) -> bool:
@@ -117,6 +120,7 @@ class _Stream:
                 n = min(self._skip, ready)
                 self.stage.skip(n)
                 self._skip -= n
+                self.seen += n
                 continue
             n = min(ready, self._o.chunk_rows)
             if self._o.count is not None:
@@ -130,8 +134,8 @@ class _Stream:
 
 
 def _with_name(output: Path, cpu: str) -> Path:
-    """feats.zst -> feats.system.cpu0.zst."""
-    return output.with_name(f"{output.stem}.{cpu}{output.suffix}")
+    """feats.zst -> feats.system.cpu0.zst.  A name comes from the trace: it must not lead elsewhere."""
+    return output.with_name(f"{output.stem}.{re.sub(r'[^A-Za-z0-9_.-]', '_', cpu)[:100]}{output.suffix}")
 
 
 class Extraction:
@@ -143,6 +147,7 @@ class Extraction:
             from tracekit.isa.elf import ElfImage
 
             ElfImage(options.binary).close()
+        check_output(self._output, options.force, os.fspath(path))
         self._folder = open_pulled(path, options.threads)
         self._input: Input | Pulled = self._folder or Input(path, sha256=options.sha256)
         self._streams: dict[int, _Stream] = {}
@@ -153,7 +158,7 @@ class Extraction:
             cleanup.enter_context(self._input)
             cleanup.callback(self._discard)
             # read | parse and order | features, encode and write: three threads, this one the last.
-            for rows in overlap(self._parsed):
+            for rows in overlap(self._parsed, on_stop=self._input.stop):
                 for number, name, batch in rows:
                     self._stream(number, name).add(batch)
                 if progress:
@@ -228,6 +233,12 @@ class Extraction:
     def _stream(self, number: int, name: str) -> _Stream:
         if number not in self._streams:
             self._streams[number] = _Stream(number, name, self._output, self._o)
+            if len(self._streams) > 1:  # each gets a file of its own name: better told now than at the end
+                paths = [_with_name(self._output, s.name) for s in self._streams.values()]
+                if paths.count(paths[-1]) > 1:
+                    raise UsageError(f"two CPUs would have the output {paths[-1]}", hint="--cpu")
+                for path in paths:
+                    check_output(path, self._o.force, self._input.path)
         return self._streams[number]
 
     def _wanted(self) -> list[_Stream]:
@@ -246,6 +257,8 @@ class Extraction:
             known = [n for n in source.cpus() if n]
             if self._o.cpu is not None and self._o.cpu not in known:
                 raise UsageError(f"no CPU {self._o.cpu!r} in {self._input.name}; there are {', '.join(known)}")
+            if any(s.seen for s in self._streams.values()):
+                raise UsageError(f"{self._input.name} ends before row {self._o.start}", hint="--start")
             raise FormatError(
                 "no committed instruction found",
                 path=self._input.name,

@@ -11,10 +11,13 @@
 
 namespace tracekit {
 
-// Candidates for one (pc, upc) are chained: code that is rewritten (a JIT) has several.
+// Candidates for one (pc, upc) are chained: code that is rewritten (a JIT) has several.  A chain that grows
+// too long begins anew, so that a search stays short whatever a trace holds; the older ones may then get a
+// second id.
 class StaticTable {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+  static constexpr unsigned max_chain = 64;
 
   std::uint32_t add(StaticInst inst) {
     const auto id = static_cast<std::uint32_t>(insts_.size());
@@ -22,8 +25,12 @@ class StaticTable {
     next_.push_back(none);
     if (!fresh) {
       std::uint32_t at = it->second;
-      while (next_[at] != none) at = next_[at];
-      next_[at] = id;
+      unsigned length = 1;
+      for (; next_[at] != none; at = next_[at]) ++length;
+      if (length < max_chain)
+        next_[at] = id;
+      else
+        it->second = id;
     }
     insts_.push_back(std::move(inst));
     return id;

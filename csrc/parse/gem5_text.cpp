@@ -85,9 +85,10 @@ void Gem5Text::feed(const char* data, std::size_t size) {
   if (!carry_.empty() || skipping_) {
     const auto* nl = static_cast<const char*>(std::memchr(p, '\n', size));
     const char* upto = nl ? nl + 1 : end;
+    const std::uint64_t begin = base_ - carry_.size(), after = base_ + static_cast<std::uint64_t>(upto - p);
     if (!skipping_) carry_.append(p, upto);
     if (carry_.size() > max_line) {
-      counters_.add("overlong_line", base_);
+      counters_.add("overlong_line", begin);
       carry_.clear();
       skipping_ = true;
     }
@@ -95,12 +96,14 @@ void Gem5Text::feed(const char* data, std::size_t size) {
       if (!skipping_) {
         std::string line;
         line.swap(carry_);
-        chunk_ = chunk_end_ = nullptr;
-        slow_line(line.data(), line.data() + line.size() - 1);
+        base_ = begin;
+        chunk_ = line.data();
+        chunk_end_ = chunk_ + line.size();
+        slow_line(chunk_, chunk_end_ - 1);
       }
       skipping_ = false;
     }
-    base_ += static_cast<std::uint64_t>(upto - p);
+    base_ = after;
     p = upto;
   }
   if (p == end) return;
@@ -113,7 +116,7 @@ void Gem5Text::feed(const char* data, std::size_t size) {
   carry_.assign(whole, end);
   base_ += carry_.size();
   if (carry_.size() > max_line) {
-    counters_.add("overlong_line", base_);
+    counters_.add("overlong_line", base_ - carry_.size());
     carry_.clear();
     skipping_ = true;
   }
@@ -302,6 +305,7 @@ void Gem5Text::block_line(const char* begin, const char* end) {
       return;
     }
     open_text_.assign(text);
+    open_at_ = base_ + offset(begin);
     in_block_ = true;
     return;
   }
@@ -326,7 +330,7 @@ void Gem5Text::block_line(const char* begin, const char* end) {
 }
 
 void Gem5Text::drop_open_block() {
-  if (in_block_) counters_.add("incomplete_block", base_);
+  if (in_block_) counters_.add("incomplete_block", open_at_);
   in_block_ = false;
 }
 
@@ -384,6 +388,11 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   if (!text) return false;
   if (text->macro_line) {
     count("macro_op_line", begin);
+    return true;
+  }
+  const auto known = [&](const auto& one) { return one->name == name; };
+  if (cpus_.size() >= max_cpus && std::none_of(cpus_.begin(), cpus_.end(), known)) {
+    count("line_of_too_many_cpus", begin);
     return true;
   }
   if (!exec_lines_) {

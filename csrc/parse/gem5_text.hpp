@@ -57,6 +57,7 @@ class Gem5Text {
 
  private:
   static constexpr std::size_t max_line = 1 << 16;
+  static constexpr std::size_t max_cpus = 256;  // names beyond these are damage, and each costs memory
 
   void whole_lines(const char* p, const char* end);
   void slow_line(const char* begin, const char* end);
@@ -93,6 +94,7 @@ class Gem5Text {
   // The block that the slow path is in.
   Block open_;
   std::string open_text_;
+  std::uint64_t open_at_{};
   bool in_block_{};
   // BOOM's lines come one by one; blocks are put together by seq.
   struct Boom;

@@ -25,8 +25,17 @@ constexpr std::int64_t last_op = static_cast<std::int64_t>(OpClass::InstPrefetch
 }  // namespace
 
 bool PerfvecText::Side::line(std::string_view& out) {
-  const std::size_t nl = text.find('\n', at);
-  if (nl == std::string::npos) return false;
+  const std::size_t nl = text.find('\n', std::max(at, searched));
+  if (nl == std::string::npos) {
+    // Of a line that is too long to be one only its length's excess matters: `numbers` refuses it.
+    if (text.size() - at > 4 * max_line) {
+      const std::size_t excess = text.size() - at - 2 * max_line;
+      text.erase(at, excess);
+      base += excess;
+    }
+    searched = text.size();
+    return false;
+  }
   out = std::string_view(text).substr(at, nl - at);
   at = nl + 1;
   return true;
@@ -35,6 +44,7 @@ bool PerfvecText::Side::line(std::string_view& out) {
 void PerfvecText::Side::trim() {
   base += at;
   text.erase(0, at);
+  searched -= std::min(searched, at);
   at = 0;
 }
 

@@ -33,6 +33,7 @@ class PerfvecText {
   struct Side {
     std::string text;
     std::size_t at{};        // first byte not yet taken
+    std::size_t searched{};  // no line ends between `at` and here
     std::uint64_t base{};    // of text[0] in the file
     bool ended{};
     bool line(std::string_view& out);

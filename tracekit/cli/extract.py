@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tracekit.cli.main import stop_with_signals
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extraction import CHUNK_ROWS, Result, extract, warn
 from tracekit.io.source import STDIN
@@ -85,7 +86,9 @@ def run(args: argparse.Namespace) -> int:
     if args.jobs == 1:
         done = [_one(w) for w in work]
     else:
-        with multiprocessing.get_context("spawn").Pool(min(args.jobs, len(work))) as pool:
+        with multiprocessing.get_context("spawn").Pool(
+            min(args.jobs, len(work)), stop_with_signals
+        ) as pool:
             done = pool.map(_one, work, chunksize=1)
     results = [d for d in done if isinstance(d, Result)]
     _report(args, results)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 
 from tracekit._version import __version__
 from tracekit.errors import TracekitError, UsageError
@@ -50,34 +54,83 @@ def create_parser(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
+class Stopped(BaseException):
+    """A signal that asks to end; raised where the main thread is, so that everything is cleaned up."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _stop(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # one is enough; a second one must not cut the cleaning short
+    raise Stopped(number)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise Stopped, as SIGINT raises KeyboardInterrupt; in the main thread only."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+                before[number] = signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def stop_with_signals() -> None:
+    """For worker processes: what ``stoppable`` does, until the process ends."""
+    signal.signal(signal.SIGTERM, _stop)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     command = next((a for a in args if not a.startswith("-")), None)
     known = command if command in COMMANDS else None
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the text of a trace may not fit the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        parsed = create_parser(known).parse_args(args)
-        code: int = parsed.func(parsed)
-        sys.stdout.flush()
-        return code
+        with stoppable():
+            parsed = create_parser(known).parse_args(args)
+            code: int = parsed.func(parsed)
+            sys.stdout.flush()
+            return code
     except UsageError as e:
         return _fail(e, USAGE)
     except TracekitError as e:
         return _fail(e, BAD_INPUT)
     except KeyboardInterrupt:
-        sys.stderr.write("tracekit: interrupted\n")
-        return INTERRUPTED
+        return _fail("interrupted", INTERRUPTED)
+    except Stopped as e:
+        return _fail(f"stopped by {signal.Signals(e.number).name}", 128 + e.number)
     except BrokenPipeError:  # the reader of our output went away
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _mute()
         return DONE
     except MemoryError:
         return _fail("out of memory", BAD_INPUT)
     except OSError as e:
+        if e.filename is None:
+            _mute()
         place = f"{e.filename}: " if e.filename else ""
         return _fail(f"{place}{e.strerror or e}", BAD_INPUT)
 
 
+def _mute() -> None:
+    """Standard output takes nothing more: what is left in its buffer must not fail once more at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
 def _fail(error: object, code: int) -> int:
-    sys.stderr.write(f"tracekit: {error}\n")
+    """One line, whatever a file's name or a message holds."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(error))
+    sys.stderr.write(f"tracekit: {text}\n")
     return code
 
 

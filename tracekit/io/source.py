@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
 import stat
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -48,6 +50,22 @@ class Input:
         self.size = mode.st_size if stat.S_ISREG(mode.st_mode) else None
         if hasattr(os, "posix_fadvise") and self.size:
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        self._stopped = threading.Event()
+        self._poll: select.poll | None = None
+        if self.size is None and hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(self._fd, select.POLLIN | select.POLLHUP)
+
+    def stop(self) -> None:
+        """Ends the iteration soon, even where a pipe brings nothing; called from another thread."""
+        self._stopped.set()
+
+    def _wait(self) -> bool:
+        """Waits until a pipe has something or is closed; False where the reader is to stop."""
+        while self._poll is not None and not self._poll.poll(200):
+            if self._stopped.is_set():
+                return False
+        return True
 
     def _count(self, data: bytes | memoryview) -> None:
         self.position += len(data)
@@ -57,7 +75,7 @@ class Input:
 
     def _read(self, size: int) -> bytes:
         try:
-            data = os.read(self._fd, size)
+            data = os.read(self._fd, size) if self._wait() else b""
         except OSError as e:
             raise self._unreadable(e) from None
         self._count(data)
@@ -69,7 +87,7 @@ class Input:
         except IndexError:
             buffer = bytearray(BLOCK)
         try:
-            n = os.readv(self._fd, [buffer])
+            n = os.readv(self._fd, [buffer]) if self._wait() else 0
         except OSError as e:
             raise self._unreadable(e) from None
         block = memoryview(buffer)[:n]

@@ -13,13 +13,21 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 _END = object()
 
+#: Seconds to wait for a stage to end.  One that a device keeps for longer dies with the process.
+_PATIENCE = 10.0
+
 
 class Stopped(Exception):
     """The consumer went away."""
 
 
-def overlap(make: Callable[[], Iterable[T]], depth: int = 3) -> Iterator[T]:
-    """Iterates ``make()`` in a thread, at most ``depth`` items ahead; its exception is raised here."""
+def overlap(
+    make: Callable[[], Iterable[T]], depth: int = 3, on_stop: Callable[[], None] | None = None
+) -> Iterator[T]:
+    """Iterates ``make()`` in a thread, at most ``depth`` items ahead; its exception is raised here.
+
+    ``on_stop`` is called when the consumer goes away; it wakes up a ``make()`` that waits for something.
+    """
     items: queue.Queue[Any] = queue.Queue(depth)
     stop = threading.Event()
     failure: list[BaseException] = []
@@ -55,4 +63,6 @@ def overlap(make: Callable[[], Iterable[T]], depth: int = 3) -> Iterator[T]:
             raise failure[0]
     finally:
         stop.set()
-        thread.join()
+        if on_stop is not None:
+            on_stop()
+        thread.join(_PATIENCE)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import Any
 
 import xxhash
 import zstandard
@@ -23,6 +24,7 @@ _PREFIX = struct.Struct("<II8s4sQ")  # magic, payload size, "tracekit", kind, xx
 _TRAILER = struct.Struct("<QQ")  # offset and size of the index frame
 TRAILER_SIZE = _PREFIX.size + _TRAILER.size
 PREFIX_SIZE = _PREFIX.size
+MAX_HEAD = 1 << 20
 MAX_JSON = 1 << 30
 
 
@@ -58,9 +60,13 @@ def parse_skippable(data: bytes, kind: bytes, path: str, offset: int) -> bytes:
 def parse_json(data: bytes, kind: bytes, path: str, offset: int) -> Any:
     body = parse_skippable(data, kind, path, offset)
     try:
-        return json.loads(body)
+        return json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as e:
         raise FormatError(f"{kind.decode()} frame holds no JSON: {e}", path=path, offset=offset) from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON's")
 
 
 def parse_trailer(data: bytes, path: str, offset: int) -> tuple[int, int]:
@@ -71,15 +77,20 @@ def parse_trailer(data: bytes, path: str, offset: int) -> tuple[int, int]:
     return int(index_offset), int(index_size)
 
 
-def read_head(f: BinaryIO, path: str) -> Any:
-    """The JSON of the head frame, at the beginning of a file."""
-    prefix = f.read(_PREFIX.size)
+def read_head(pread: Callable[[int, int], bytes], end: int, path: str) -> dict[str, Any]:
+    """The JSON of the head frame, at the beginning of a file of ``end`` bytes; ``format`` is in it."""
+    prefix = pread(0, min(end, _PREFIX.size))
     if len(prefix) < _PREFIX.size or _PREFIX.unpack(prefix)[0] != _SKIPPABLE or prefix[8:16] != MAGIC:
-        raise FormatError("not a tracekit file", path=path, offset=0)
-    size = _PREFIX.unpack(prefix)[1] + 8 - _PREFIX.size
-    if not 0 <= size <= MAX_JSON:
-        raise FormatError("head frame of an impossible size", path=path, offset=0)
-    return parse_json(prefix + f.read(size), HEAD, path, 0)
+        raise FormatError("not a tracekit file", path=path, offset=0, hint="tracekit extract makes one")
+    size = _PREFIX.unpack(prefix)[1] + 8
+    if not _PREFIX.size <= size <= min(end, MAX_HEAD):
+        raise FormatError("head frame is cut short", path=path, offset=0, hint="extract it again")
+    head = parse_json(pread(0, size), HEAD, path, 0)
+    if not isinstance(head, dict) or not all(
+        type(head.get(k)) is t for k, t in (("format", int), ("tracekit", str))
+    ):
+        raise FormatError("head frame without a format", path=path, offset=0)
+    return head
 
 
 class Compressor:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import OrderedDict
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -13,15 +13,14 @@ import numpy.typing as npt
 
 from tracekit import _core, features, schema
 from tracekit.errors import FormatError, TracekitError, UsageError
-from tracekit.store import frames, statics
+from tracekit.store import frames, index, statics
 from tracekit.store.chunk import Chunk
 
 Rows = slice | tuple[int, int] | None
 Array = npt.NDArray[Any]
 
 SUPPORTED = (1,)
-MAX_CHUNK_ROWS = 1 << 22
-_KEPT_CHUNKS = 8
+_KEPT_ROWS = 1 << 19  # of decoded chunks
 
 
 class TraceFile:
@@ -47,13 +46,15 @@ class TraceFile:
             raise
 
     def _open(self) -> None:
-        self.size = os.fstat(self._fd).st_size
-        with Path(self.path).open("rb") as f:
-            self.head: dict[str, Any] = frames.read_head(f, self.path)
-        if not isinstance(self.head, dict) or self.head.get("format") not in SUPPORTED:
+        status = os.fstat(self._fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise TracekitError("is no file that can be read at random", path=self.path)
+        self.size = status.st_size
+        self.head: dict[str, Any] = frames.read_head(self._pread, self.size, self.path)
+        if self.head["format"] not in SUPPORTED:
             raise FormatError(
-                f"format {self.head.get('format') if isinstance(self.head, dict) else '?'} is newer "
-                f"than this tracekit, which reads {', '.join(map(str, SUPPORTED))}",
+                f"format {self.head['format']} is not one that this tracekit reads "
+                f"({', '.join(map(str, SUPPORTED))})",
                 path=self.path,
                 hint="update tracekit",
             )
@@ -71,49 +72,27 @@ class TraceFile:
         self.index: dict[str, Any] = frames.parse_json(
             self._pread(offset, size), frames.INDEX, self.path, offset
         )
-        self._index_offset = offset
         try:
-            self._check_index()
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
-            raise FormatError(f"index is not as the format says: {e!r}", path=self.path) from None
-
-    def _check_index(self) -> None:
-        index, first = self.index, 0
-        self._line_bits = int(index["options"]["line_bits"])
-        if not 0 <= self._line_bits < 64:
-            raise ValueError("line_bits")
-        self._chunks: list[dict[str, Any]] = index["chunks"]
-        for c in self._chunks:
-            if int(c["first"]) != first or not 0 < int(c["rows"]) <= MAX_CHUNK_ROWS:
-                raise ValueError("rows of a chunk")
-            if int(c["tick_unit"]) < 1 or int(c["retired_before"]) < 0:
-                raise ValueError("ticks of a chunk")
-            for name, place in c["streams"].items():
-                self._check_place(name, place, 40 * int(c["rows"]) + 64)
-            first += int(c["rows"])
-        if first != int(index["rows"]):
-            raise ValueError("number of rows")
-        self._starts = np.array([c["first"] for c in self._chunks] + [first], np.int64)
-        s = index["statics"]
-        if not 0 <= int(s["count"]) <= 1 << 28:
-            raise ValueError("number of static instructions")
-        if not 0 <= int(s["forms"]) <= int(s["count"]):
-            raise ValueError("number of forms")
-        for name, place in s["streams"].items():
-            self._check_place(name, place, 1 << 32)
-        self.timed = any(c["timed"] for c in self._chunks)
-
-    def _check_place(self, name: str, place: list[int], limit: int) -> None:
-        offset, size, raw = (int(x) for x in place)
-        if offset < 0 or size < 0 or offset + size > self._index_offset or not 0 <= raw <= limit:
-            raise ValueError(f"place of {name}")
+            index.check(self.index, offset)
+        except index.Invalid as e:
+            raise FormatError(
+                f"index is not as the format says: {e}", path=self.path, offset=offset, hint="extract it again"
+            ) from None
+        self._line_bits: int = self.index["options"]["line_bits"]
+        self._chunks: list[dict[str, Any]] = self.index["chunks"]
+        self._starts = np.array([c["first"] for c in self._chunks] + [self.index["rows"]], np.int64)
+        self.timed: bool = any(c["timed"] for c in self._chunks)
 
     # ---- raw access
 
     def _pread(self, offset: int, size: int) -> bytes:
         parts = []
         while size > 0:
-            part = os.pread(self._fd, size, offset)
+            try:
+                part = os.pread(self._fd, size, offset)
+            except OSError as e:
+                reason = e.strerror or str(e)
+                raise TracekitError(f"cannot read: {reason}", path=self.path, offset=offset) from None
             if not part:
                 raise FormatError("file is cut short", path=self.path, offset=offset)
             parts.append(part)
@@ -178,7 +157,7 @@ class TraceFile:
         streams = meta["streams"]
         c = Chunk(meta, lambda name: self._stream(streams[name]), self._hot, self._line_bits, self.path)
         self._cache[number] = c
-        while len(self._cache) > _KEPT_CHUNKS:
+        while len(self._cache) > 1 and sum(k.rows for k in self._cache.values()) > _KEPT_ROWS:
             self._cache.popitem(last=False)
         return c
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,23 @@ LEVEL = 1  # of the chunks: the encoder has done most of the work
 STATIC_LEVEL = 9
 
 
+def check_output(path: Path, force: bool, source: str = "-") -> None:
+    """Raises TracekitError where ``path`` must not be replaced; ``source``: what is read meanwhile."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return
+    except OSError as e:
+        raise TracekitError(f"cannot write: {e.strerror}", path=str(path)) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise TracekitError("is no file that can be replaced", path=str(path), hint="name a file")
+    if not force:
+        raise TracekitError("exists already", path=str(path), hint="--force replaces it")
+    with contextlib.suppress(OSError):
+        if source != "-" and os.path.samestat(Path(source).stat(), status):
+            raise TracekitError("is the input, too", path=str(path), hint="give the output another name")
+
+
 class Writer:
     """``discard`` removes what was written, unless ``finish`` has given it its name."""
 
@@ -24,12 +43,12 @@ class Writer:
         head: dict[str, Any],
         *,
         force: bool = False,
-        part: int = 0,
     ) -> None:
         self.path = Path(path)
         self._force = force
-        self._check_absent(self.path)
-        self._tmp = self.path.with_name(f".{self.path.name}.{os.getpid()}.{part}.tmp")
+        check_output(self.path, force)
+        # Random: after a crash in a container the next process may well have the same number.
+        self._tmp = self.path.with_name(f".{self.path.name[:200]}.{secrets.token_hex(6)}.tmp")
         self._compress = frames.Compressor(LEVEL)
         self._offset = 0
         self._chunks: list[dict[str, Any]] = []
@@ -38,11 +57,11 @@ class Writer:
             self._f = self._tmp.open("xb")
         except OSError as e:
             raise TracekitError(f"cannot write: {e.strerror}", path=str(self.path)) from None
-        self._write(frames.json_frame(frames.HEAD, {"format": FORMAT, **head}))
-
-    def _check_absent(self, path: Path) -> None:
-        if not self._force and path.exists():
-            raise TracekitError("exists already", path=str(path), hint="--force replaces it")
+        try:
+            self._write(frames.json_frame(frames.HEAD, {"format": FORMAT, **head}))
+        except BaseException:
+            self.discard()
+            raise
 
     def _write(self, data: bytes) -> int:
         """Appends; returns where it stands."""
@@ -94,7 +113,7 @@ class Writer:
             self._f.flush()
             os.fsync(self._f.fileno())
             self._f.close()
-            self._check_absent(self.path)
+            check_output(self.path, self._force)
             self._tmp.replace(self.path)
             directory = os.open(self.path.parent, os.O_RDONLY)
             try:

@@ -207,7 +207,7 @@ class Pulled(ABC):
     def __init__(self, path: str | os.PathLike[str], files: list[Path], threads: Threads) -> None:
         if threads not in ("separate", "interleaved"):
             raise UsageError(f"threads: separate or interleaved, not {threads!r}")
-        self.name = os.fspath(path)
+        self.name = self.path = os.fspath(path)
         self.interleaved = threads == "interleaved"
         self.size = sum(f.stat().st_size for f in files)
         self.position = 0
@@ -263,6 +263,9 @@ class Pulled(ABC):
 
     def close(self) -> None:  # noqa: B027 (most hold nothing open between batches)
         """Closes what is open."""
+
+    def stop(self) -> None:
+        """Files never keep a reader waiting."""
 
     def __enter__(self) -> Pulled:
         return self
