@@ -4,6 +4,7 @@
 PYBIND11_MODULE(_core, m) {
   m.doc() = "tracekit's C++ core; use the functions of the package tracekit instead";
   tracekit::register_core(m);
+  tracekit::register_bench(m);
   tracekit::register_isa(m);
   tracekit::register_streams(m);
   tracekit::register_tkt(m);

@@ -8,6 +8,7 @@
 namespace tracekit {
 
 void register_core(pybind11::module_& m);
+void register_bench(pybind11::module_& m);
 void register_record(pybind11::module_& m);
 void register_isa(pybind11::module_& m);
 void register_streams(pybind11::module_& m);

@@ -1,0 +1,110 @@
+"""End to end: a plain text file in the page cache to a feats.zst with everything, on one core and on two."""
+
+from __future__ import annotations
+
+import gzip
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+from repeat_trace import Repeater
+
+import tracekit
+
+ROWS = 120_000
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory) -> tuple[Path, int]:
+    path = tmp_path_factory.mktemp("extract") / "trace.out"
+    repeat = Repeater()
+    with path.open("wb") as f:
+        for piece in repeat.pieces(ROWS):
+            f.write(piece)
+    return path, -(-ROWS // repeat.rows) * repeat.rows
+
+
+def _extract(path: Path, cores: set[int]) -> int:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        return tracekit.extract(path, path.with_name("feats.zst"), force=True).rows
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _cores(n: int) -> set[int]:
+    have = sorted(os.sched_getaffinity(0))
+    if len(have) < n:
+        pytest.skip(f"needs {n} cores")
+    return set(have[:n])
+
+
+def _report(benchmark, rows: int, size: int) -> None:
+    if benchmark.stats:
+        best = benchmark.stats.stats.min
+        benchmark.extra_info["M rows/s"] = round(rows / best / 1e6, 2)
+        benchmark.extra_info["MB/s"] = round(size / best / 1e6)
+
+
+@pytest.mark.benchmark(group="extract")
+@pytest.mark.parametrize("cores", [1, 2])
+def test_plain(benchmark, trace, cores):
+    path, rows = trace
+    assert benchmark.pedantic(_extract, (path, _cores(cores)), rounds=5, warmup_rounds=1) == rows
+    _report(benchmark, rows, path.stat().st_size)
+
+
+@pytest.mark.benchmark(group="extract")
+@pytest.mark.parametrize("kind", ["gz", "zst"])
+def test_compressed(benchmark, trace, kind):
+    path, rows = trace
+    packed = path.with_name(f"trace.{kind}")
+    if not packed.exists():
+        pack = {"gz": lambda b: gzip.compress(b, 6), "zst": zstandard.compress}[kind]
+        packed.write_bytes(pack(path.read_bytes()))
+    assert benchmark.pedantic(_extract, (packed, _cores(2)), rounds=3, warmup_rounds=1) == rows
+    _report(benchmark, rows, path.stat().st_size)
+
+
+@pytest.mark.benchmark(group="extract")
+@pytest.mark.parametrize("kind", ["gz", "zst"])
+def test_floor_decompressor(benchmark, trace, kind):
+    """The decompressor alone."""
+    from tracekit.io.source import Input
+
+    path, _ = trace
+    packed = path.with_name(f"trace.{kind}")
+    if not packed.exists():
+        pytest.skip("runs after test_compressed")
+
+    def read() -> int:
+        with Input(packed) as f:
+            return sum(len(b) for b in f)
+
+    assert benchmark.pedantic(read, rounds=3, warmup_rounds=1) == path.stat().st_size
+    _report(benchmark, 0, path.stat().st_size)
+
+
+@pytest.mark.benchmark(group="scaling")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_jobs(benchmark, trace, tmp_path, jobs):
+    """Two traces, one at a time and both at once."""
+    if len(os.sched_getaffinity(0)) < 2 and jobs == 2:
+        pytest.skip("needs 2 cores")
+    path, _ = trace
+    other = path.with_name("other.out")
+    if not other.exists():
+        other.hardlink_to(path)
+    command = [sys.executable, "-m", "tracekit", "extract", str(path), str(other), "-o", f"{tmp_path}/", "--force"]
+
+    def run() -> None:
+        subprocess.run([*command, "--quiet", "--jobs", str(jobs)], check=True)
+
+    benchmark.pedantic(run, rounds=3, warmup_rounds=1)
+    assert len(list(tmp_path.glob("*.zst"))) == 2
+    assert multiprocessing.active_children() == []

@@ -1,0 +1,61 @@
+"""Traces of any length for the benches: the shipped real one again and again, ticks and numbers going on.
+
+``python bench/repeat_trace.py ROWS > trace.out`` writes one.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+SAMPLE = Path(__file__).parent.parent / "tests" / "golden" / "lua.arm.trace.xz"
+
+# Ticks: at the head of an Exec line, behind a stage's colon (0 = not reached, stays); sequence numbers.
+_NUMBER = re.compile(
+    rb"^ *(?P<exec>\d+)(?=: system)|FetchSeq=(?P<seq>\d+)"
+    rb"|^O3PipeView:fetch:(?P<fetch>\d+):0x\w+:\d+:(?P<block>\d+)"
+    rb"|^O3PipeView:\w+:(?P<stage>[1-9]\d*)(?::store:(?P<store>[1-9]\d*))?",
+    re.M,
+)
+
+
+class Repeater:
+    """``piece(k)`` is the sample for the k-th time."""
+
+    def __init__(self, path: Path = SAMPLE) -> None:
+        text = lzma.open(path).read().replace(b"%", b"%%")
+        parts: list[bytes] = []
+        values: list[int] = []
+        is_tick: list[bool] = []
+        at = 0
+        for m in _NUMBER.finditer(text):
+            for name in ("exec", "seq", "fetch", "block", "stage", "store"):
+                if m[name] is not None:
+                    parts += [text[at : m.start(name)], b"%d"]
+                    values.append(int(m[name]))
+                    is_tick.append(name not in ("seq", "block"))
+                    at = m.end(name)
+        self._format = b"".join([*parts, text[at:]])
+        self._values = np.array(values, np.int64)
+        ticks = np.array(is_tick)
+        period = int(self._values[ticks].max()) // 500 * 500 + 50_000
+        self._step = np.where(ticks, period, int(self._values[~ticks].max()) + 1)
+        self.rows = len(re.findall(rb"FetchSeq=", text))
+
+    def piece(self, k: int) -> bytes:
+        return self._format % tuple((self._values + k * self._step).tolist())
+
+    def pieces(self, rows: int) -> Iterator[bytes]:
+        """Whole pieces, at least ``rows`` rows."""
+        for k in range(-(-rows // self.rows)):
+            yield self.piece(k)
+
+
+if __name__ == "__main__":
+    for piece in Repeater().pieces(int(sys.argv[1])):
+        sys.stdout.buffer.write(piece)
