@@ -15,7 +15,7 @@ from repeat_trace import Repeater
 
 import tracekit
 
-ROWS = 120_000
+ROWS = 400_000
 
 
 @pytest.fixture(scope="module")

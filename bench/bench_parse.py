@@ -14,7 +14,7 @@ BLOCK = 1 << 21
 @pytest.fixture(scope="module")
 def text() -> bytes:
     repeat = Repeater()
-    return b"".join(repeat.pieces(60_000))
+    return b"".join(repeat.pieces(200_000))
 
 
 def parse(text: bytes) -> tuple[int, int]:

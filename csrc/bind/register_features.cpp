@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -73,12 +74,14 @@ class FeatureStage {
     begun_ = true;
     Chunk c{n, encoder_.tick_unit(), retired_, rows.timed};
     counts_.resize(statics().size());
+    std::array<std::uint64_t, 256> of_bits{};
     for (std::size_t i = 0; i < n; ++i) {
       ++counts_[rows.sid[i]];
-      const unsigned b = rows.bits[i];
-      for (unsigned k = 0; k < 8; ++k) bit_counts_[k] += b >> k & 1;
+      ++of_bits[rows.bits[i]];
       retired_ = std::max(retired_, rows.ticks[stage::retire][i]);
     }
+    for (unsigned b = 0; b < 256; ++b)
+      for (unsigned k = 0; k < 8; ++k) bit_counts_[k] += b >> k & 1 ? of_bits[b] : 0;
     drop(n);
     return c;
   }

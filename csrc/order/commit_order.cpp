@@ -43,8 +43,9 @@ void ExecOrder::add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std
   row.tick[stage::fetch] = when;
   // Two waiting rows must not share a place: the seqs in flight span more than the table.
   const auto taken = [&] {
-    const std::uint64_t n = by_seq_[seq & (by_seq_.size() - 1)];
-    return n >= head_ && n < tail_ && !at(n).done && at(n).seq != seq;
+    const std::uint64_t mask = by_seq_.size() - 1, n = by_seq_[seq & mask];
+    // An entry that was never written says row 0, which may be another's.
+    return n >= head_ && n < tail_ && !at(n).done && at(n).seq != seq && ((at(n).seq ^ seq) & mask) == 0;
   };
   while (taken() && by_seq_.size() < max_by_seq) index(by_seq_.size() * 2);
   by_seq_[seq & (by_seq_.size() - 1)] = tail_;
