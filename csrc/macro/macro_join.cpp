@@ -116,7 +116,9 @@ StaticTable join_statics(const StaticTable& micro, const std::vector<std::vector
     m.bytes = first.bytes;
     const bool x86 = first.disassembly.find(" : ") != std::string::npos;
     const auto temporary = [&](const Reg& r) {
-      return r.cls == RegClass::integer && r.index >= (x86 ? first_temporary_x86 : first_temporary_arm);
+      // The micro-ops' vector registers (%ufp1) stand behind the architecture's, too.
+      return (r.cls == RegClass::integer || r.cls == RegClass::vector) &&
+             r.index >= (x86 ? first_temporary_x86 : first_temporary_arm);
     };
     bool memory = false, real = false, all_nop = true;
     SmallVector<Reg, 64> written;
