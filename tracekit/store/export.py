@@ -92,7 +92,7 @@ def _champsim(f: TraceFile, features: str | None, out: Path) -> None:
 
 
 def _to_champsim(path: str | os.PathLike[str], features: str | None, out: Path) -> None:
-    """``path`` may also be a native stream, which keeps accesses that a macro row has no place for."""
+    """``path`` may be a native stream, which keeps accesses that a macro row has no place for."""
     from tracekit.streams.champsim import write_champsim
 
     if features is not None:
@@ -126,7 +126,8 @@ def export(
     out = Path(output)
     if out.exists() and not force:
         raise TracekitError("exists already", path=str(out), hint="--force replaces it")
-    tmp = out.with_name(f".{os.getpid()}.tmp.{out.name}")  # the suffix tells the compression
+    # The suffix stays at the end: it tells a compression.
+    tmp = out.with_name(f".{os.getpid()}.tmp.{out.name}")
     try:
         if to == "champsim":
             _to_champsim(path, features, tmp)
