@@ -225,6 +225,12 @@ def test_streaming_class() -> None:
     assert stack.access([0, 64], np.array([False, True])).tolist() == [2, 1]
     assert other.access([0, 64]).tolist() == [2, 2]
     assert stack.distinct == 2 and stack.nbytes > 0
+    out = np.zeros(2, np.uint32)
+    assert stack.access([0, 64], out=out) is out
+    assert out.tolist() == [2, 2]
+    for bad in (np.zeros(3, np.uint32), np.zeros(2, np.uint64), np.zeros(4, np.uint32)[::2]):
+        with pytest.raises(UsageError):
+            stack.access([0, 64], out=bad)
     with pytest.raises(UsageError):
         stack.access([0, 64], np.array([True]))
     with pytest.raises(UsageError):

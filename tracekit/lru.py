@@ -55,19 +55,31 @@ class StackDistance:
             raise UsageError(str(e)) from None
 
     def access(
-        self, addresses: npt.ArrayLike, updates: npt.NDArray[np.bool_] | None = None
+        self,
+        addresses: npt.ArrayLike,
+        updates: npt.NDArray[np.bool_] | None = None,
+        *,
+        out: Distances | None = None,
     ) -> Distances:
         """One distance an access, uint32 of the same length; ``COLD`` for a line's first.
 
         Where ``updates`` (bool, one an access) is False the stack is only asked: the distance that
         the access would have, COLD for a line that it does not hold, and nothing changes.
+        ``out`` (contiguous uint32, as long) is filled and returned where given.
         """
         a = _addresses(addresses)
+        if out is not None and not (
+            isinstance(out, np.ndarray)
+            and (out.dtype, out.shape) == (np.dtype(np.uint32), a.shape)
+            and out.flags.c_contiguous
+            and out.flags.writeable
+        ):
+            raise UsageError(f"out: a contiguous uint32 array of {len(a)} elements is needed")
         if updates is None:
-            return self._stack.access(a)
+            return self._stack.access(a, out=out)
         if updates.shape != a.shape or updates.dtype != np.bool_:
             raise UsageError(f"updates: a bool array of {len(a)} elements is needed")
-        return self._stack.access(a, np.ascontiguousarray(updates))
+        return self._stack.access(a, np.ascontiguousarray(updates), out=out)
 
     def copy(self) -> StackDistance:
         """An independent stack in the same state."""

@@ -62,19 +62,28 @@ std::size_t length(const py::array& a, const char* what) {
   return static_cast<std::size_t>(a.size());
 }
 
-Distances access(Bound& bound, const Addresses& addresses) {
+// The caller's array, or a new one.
+Distances result(const std::optional<Distances>& out, std::size_t n) {
+  if (!out) return Distances(static_cast<py::ssize_t>(n));
+  if (length(*out, "out") != n || !out->writeable() || (n > 1 && out->strides(0) != 4))
+    throw py::value_error("out: writable, contiguous, one for each address");
+  return *out;
+}
+
+Distances access(Bound& bound, const Addresses& addresses, const std::optional<Distances>& given) {
   const std::size_t n = length(addresses, "addresses");
-  Distances out(static_cast<py::ssize_t>(n));
+  Distances out = result(given, n);
   const auto* in = addresses.data();
   auto* to = out.mutable_data();
   bound.locked([&](StackDistance& stack) { stack.access_batch(in, n, to); });
   return out;
 }
 
-Distances access_some(Bound& bound, const Addresses& addresses, const Flags& updates) {
+Distances access_some(Bound& bound, const Addresses& addresses, const Flags& updates,
+                      const std::optional<Distances>& given) {
   const std::size_t n = length(addresses, "addresses");
   if (length(updates, "updates") != n) throw py::value_error("updates: one for each address");
-  Distances out(static_cast<py::ssize_t>(n));
+  Distances out = result(given, n);
   const auto* in = addresses.data();
   const auto* which = reinterpret_cast<const std::uint8_t*>(updates.data());
   auto* to = out.mutable_data();
@@ -96,8 +105,10 @@ void register_stack_distance(py::module_& m) {
   py::class_<Bound>(m, "StackDistance")
       .def(py::init(&make), py::arg("line_bits") = 0, py::kw_only(), py::arg("isa") = py::none(),
            py::arg("first_stamps") = 16384, py::arg("stamps_per_line") = 6)
-      .def("access", &access, py::arg("addresses").noconvert())
-      .def("access", &access_some, py::arg("addresses").noconvert(), py::arg("updates").noconvert())
+      .def("access", &access, py::arg("addresses").noconvert(), py::kw_only(),
+           py::arg("out").noconvert() = py::none())
+      .def("access", &access_some, py::arg("addresses").noconvert(), py::arg("updates").noconvert(),
+           py::kw_only(), py::arg("out").noconvert() = py::none())
       .def(
           "access_one",
           [](Bound& b, std::uint64_t address) {
