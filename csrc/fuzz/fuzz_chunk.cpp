@@ -23,7 +23,7 @@ class Input {
   }
   // A copy of just its size: what is read beyond it is seen.
   std::span<const std::uint8_t> stream() {
-    const std::size_t n = std::min<std::size_t>(number<std::uint16_t>(), left());
+    const std::size_t claimed = number<std::uint16_t>(), n = std::min(claimed, left());
     kept_.emplace_back(new std::uint8_t[n]);
     if (n) std::memcpy(kept_.back().get(), p_, n);
     p_ += n;
