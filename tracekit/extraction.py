@@ -193,7 +193,7 @@ class Extraction:
             yield self._taken(source)
             for block in blocks:
                 source.feed(block)
-                self._input.recycle(block)
+                whole.recycle(block)
                 yield self._taken(source)
             source.finish()
             yield self._taken(source)
@@ -275,7 +275,7 @@ class Extraction:
     ) -> Output:
         assert self._source is not None
         micro = self._source.table(s.number)
-        table = s.stage.macro_table(micro) if self._o.level == "macro" else micro
+        table = s.stage.macro_table(micro) or micro
         columns = table.columns()
         binary = self._apply_binary(columns)
         t = statics.from_core(columns, s.stage.hot(), s.stage.counts())

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit import schema
+from tracekit import _core, schema
 from tracekit.features.sets import Feature, FeatureSet, register
 
 Array = npt.NDArray[Any]
 
-_REF = np.array(schema._core.OP_CLASS_REF, np.float32)
+_REF = np.array(_core.OP_CLASS_REF, np.float32)
 _READ = schema.OP_CLASSES.index("MemRead")
 
 
@@ -23,11 +23,13 @@ def _flag(*names: str) -> Callable[[Any], Array]:
 
 def _store(t: Any) -> Array:
     """Occupies the store queue and is neither a store-conditional nor an atomic."""
-    return t.has("IsStore") & ~t.has("IsStoreConditional") & ~t.has("IsAtomic")
+    out: Array = t.has("IsStore") & ~t.has("IsStoreConditional") & ~t.has("IsAtomic")
+    return out
 
 
 def _store_cond(t: Any) -> Array:
-    return 1 * t.has("IsStoreConditional") + 2 * t.has("IsAtomic")
+    out: Array = 1 * t.has("IsStoreConditional") + 2 * t.has("IsAtomic")
+    return out
 
 
 def _reg(kind: str, k: int, part: str) -> Callable[[Any], Array]:

@@ -33,7 +33,7 @@ class PerfvecAuthors:
     def __init__(self, path: str) -> None:
         self._core = _core.PerfvecText()
         self._path = path
-        self._stores: Iterator[bytes] | None = None
+        self._stores: Iterator[bytes | memoryview] | None = None
         self._input: Input | None = None
 
     def feed(self, data: Any, /) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tracekit import _core, features, schema
 from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.features import Plan
 from tracekit.store import frames, index, statics
 from tracekit.store.chunk import Chunk
 
@@ -261,7 +262,7 @@ class TraceFile:
             raise UsageError(f"out: a contiguous float32 array of shape {shape} is needed")
         plan = self._plans().get((name, spec.version, entropy))
         if plan is None:
-            plan = features.Plan(spec, self.statics, entropy)
+            plan = Plan(spec, self.statics, entropy)
             self._plans()[(name, spec.version, entropy)] = plan
         at = 0
         for chunk, a, b in self.parts((begin, end)):
@@ -269,8 +270,8 @@ class TraceFile:
             at += b - a
         return out
 
-    def _plans(self) -> dict[tuple[str, int, str], features.Plan]:
-        plans: dict[tuple[str, int, str], features.Plan] = self.__dict__.setdefault("_plan_cache", {})
+    def _plans(self) -> dict[tuple[str, int, str], Plan]:
+        plans: dict[tuple[str, int, str], Plan] = self.__dict__.setdefault("_plan_cache", {})
         return plans
 
     def targets(self, unit: Literal["cycles", "ticks"] = "cycles", rows: Rows = None) -> Array:

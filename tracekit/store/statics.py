@@ -122,7 +122,8 @@ class StaticTable:
     def has(self, flag: str) -> npt.NDArray[np.bool_]:
         """Which instructions have gem5's flag of that name."""
         bit = schema.FLAGS.index(flag)
-        return (self.flags >> np.uint64(bit) & np.uint64(1)).astype(bool)
+        out: npt.NDArray[np.bool_] = (self.flags >> np.uint64(bit) & np.uint64(1)).astype(bool)
+        return out
 
 
 def from_core(columns: dict[str, Any], hot: dict[str, Any], counts: npt.NDArray[Any]) -> StaticTable:
@@ -135,7 +136,7 @@ def from_core(columns: dict[str, Any], hot: dict[str, Any], counts: npt.NDArray[
 def _shuffle(a: npt.NDArray[Any]) -> bytes:
     """Byte planes, column by column: equal bytes come together, which is all zstd needs."""
     flat = np.ascontiguousarray(a.T).reshape(-1)
-    return flat.view(np.uint8).reshape(-1, flat.itemsize).T.tobytes()
+    return bytes(flat.view(np.uint8).reshape(-1, flat.itemsize).T.tobytes())
 
 
 def _unshuffle(data: bytes, dtype: str, n: int, width: int) -> npt.NDArray[Any]:

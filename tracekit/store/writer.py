@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ class Writer:
         frame = compress(data)
         return [self._write(frame), len(frame), len(data)]
 
-    def chunk(self, encoded: dict[str, Any]) -> None:
+    def chunk(self, encoded: Mapping[str, Any]) -> None:
         """One chunk as FeatureStage.encode gives it."""
         streams = {k: self._stream(v, self._compress) for k, v in encoded["streams"].items()}
         meta = {k: v for k, v in encoded.items() if k != "streams"}
