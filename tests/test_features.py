@@ -119,3 +119,31 @@ def test_ranges(trace):
         trace["x"]
     with pytest.raises(ValueError, match="read-only"):
         trace["pc"][0] = 1
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "npy"])
+def test_export(trace, tmp_path, kind):
+    from tracekit.store.export import export
+
+    if kind != "npy":
+        pa = pytest.importorskip("pyarrow")
+    out, rows = tmp_path / "out", tmp_path / "rows"
+    export(trace.path, out, to=kind)
+    export(trace.path, rows, to=kind, features="perfvec")
+    with pytest.raises(tracekit.TracekitError, match="exists already"):
+        export(trace.path, out, to=kind)
+    if kind == "npy":
+        assert np.array_equal(np.load(out / "retire.npy"), trace["retire"])
+        assert np.array_equal(np.load(rows / "perfvec.npy"), trace.features("perfvec"))
+        return
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        tables = [pq.read_table(p) for p in (out, rows)]
+    else:
+        tables = [pa.ipc.open_file(p).read_all() for p in (out, rows)]
+    for name in ("pc", "addr", "taken", "retire"):
+        assert np.array_equal(tables[0][name].to_numpy(), trace[name])
+    x = trace.features("perfvec")
+    for k, name in enumerate(features.get("perfvec").columns):
+        assert np.array_equal(tables[1][name].to_numpy(), x[:, k])

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -157,7 +157,7 @@ class Extraction:
         with contextlib.ExitStack() as cleanup:
             cleanup.enter_context(self._input)
             cleanup.callback(self._discard)
-            # read | parse and order | features, encode and write: three threads, this one the last.
+            # read, parse and order | features, encode and write: two threads, this one the second.
             for rows in overlap(self._parsed, on_stop=self._input.stop):
                 for number, name, batch in rows:
                     self._stream(number, name).add(batch)
@@ -178,7 +178,7 @@ class Extraction:
             return
         whole = self._input
         assert isinstance(whole, Input)
-        blocks = overlap(lambda: whole)
+        blocks = self._blocks(whole)
         try:
             head = b""
             for block in blocks:
@@ -198,7 +198,17 @@ class Extraction:
             source.finish()
             yield self._taken(source)
         finally:
-            blocks.close()  # type: ignore[attr-defined]
+            blocks.close()
+
+    @staticmethod
+    def _blocks(whole: Input) -> Generator[bytes | memoryview, None, None]:
+        """Decompression has a thread of its own; plain text is parsed by the core that just read it."""
+        blocks = iter(whole)
+        first = next(blocks, None)
+        if first is None:
+            return
+        yield first
+        yield from blocks if whole.compression is None else overlap(lambda: blocks)
 
     def _check_level(self, source: Any) -> None:
         if self._o.level != "macro" and getattr(source, "native", False):
