@@ -26,6 +26,10 @@ from tracekit.streams.source import Pulled, open_pulled
 
 CHUNK_ROWS = 1 << 16
 
+#: Bytes of text whose rows go to the next thread together.  A block of text is smaller: it is parsed while
+#: it is still in the core's own cache.
+HAND_OVER = 1 << 21
+
 #: Counted, but no damage.
 HARMLESS = frozenset({"macro_op_line"})
 
