@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import zipfile
 import itertools
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def open_targets(path: str | Path, order: tuple[str, ...] = (), rows: int | None
     path = Path(path)
     try:
         if path.name.endswith(".npz"):
-            with np.load(path, allow_pickle=False) as z:
+            with path.open("rb") as f, np.load(f, allow_pickle=False) as z:
                 order, cycles = tuple(str(m) for m in z["machines"]), z["cycles"]
         elif path.name.endswith(".zst"):
             with path.open("rb") as f, zstandard.ZstdDecompressor().stream_reader(f) as reader:

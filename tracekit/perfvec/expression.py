@@ -126,7 +126,7 @@ class Expression:
         kind, text, at = self._tokens[self._at]
         self._at += 1
         if kind == "number":
-            value = float(text)
+            value = np.float64(text)
             return lambda _: value
         if kind == "sign":
             raise self._error(at, f"{text!r} is not expected here")

@@ -15,18 +15,14 @@ def nnls(a: F64, b: F64) -> F64:
     n = a.shape[1]
     gram, target = a.T @ a, a.T @ b
     x = np.zeros(n)
-    free = np.zeros(n, bool)
+    # All are free at first: most of what turns out negative then goes in the first few steps.
+    free = np.ones(n, bool)
     tolerance = 1e-10 * max(1.0, float(np.abs(target).max(initial=0.0)))
     for _ in range(30 * n + 30):
-        slope = target - gram @ x
-        slope[free] = -np.inf
-        if n == 0 or slope.max() <= tolerance:
-            return x
-        free[int(slope.argmax())] = True
         while True:
             at = np.flatnonzero(free)
             step = np.zeros(n)
-            step[at] = np.linalg.lstsq(gram[np.ix_(at, at)], target[at], rcond=None)[0]
+            step[at] = _solve(gram[np.ix_(at, at)], target[at])
             if step[at].min(initial=np.inf) > 0:
                 x = step
                 break
@@ -36,4 +32,16 @@ def nnls(a: F64, b: F64) -> F64:
             x = x + share * (step - x)
             free[low[x[low] <= 1e-14 * max(1.0, float(x.max()))]] = False
             x[~free] = 0
+        slope = target - gram @ x
+        slope[free] = -np.inf
+        if n == 0 or slope.max() <= tolerance:
+            return x
+        free[int(slope.argmax())] = True
     raise TracekitError("least squares did not converge", hint="are the features finite?")
+
+
+def _solve(gram: F64, target: F64) -> F64:
+    try:
+        return np.linalg.solve(gram, target)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(gram, target, rcond=None)[0])

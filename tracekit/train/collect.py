@@ -95,7 +95,7 @@ def _key(p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str]
 
 def _read(place: Path, p: Program) -> Sums | None:
     try:
-        with np.load(place, allow_pickle=False) as z:
+        with place.open("rb") as f, np.load(f, allow_pickle=False) as z:
             return Sums(p.name, p.family, int(z["rows"]), z["x"], z["y"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None  # not there, or cut short by a kill: made again
