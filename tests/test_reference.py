@@ -32,7 +32,8 @@ walk_module = importlib.import_module("tracekit.reference.walk")  # the package'
 
 def line(k: int, text: str, op: str = "IntAlu", flags: str = "IsInteger", addr: int | None = None) -> str:
     place = f" A={addr:#x}" if addr is not None else ""
-    return f"{500 * k}: system.cpu: {0x400000 + 4 * (k % 8):#x}    :   {text:<20} : {op} : {place} flags=({flags})\n"
+    pc = f"{0x400000 + 4 * (k % 8):#x}"
+    return f"{500 * k:7d}: system.cpu: {pc}    :   {text:<24} : {op} : {place}  flags=({flags})\n"
 
 
 def extract(tmp_path, text: str):
