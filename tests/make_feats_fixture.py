@@ -2,8 +2,9 @@
 
     python tests/make_feats_fixture.py
 
-Only until the first release: afterwards the fixture of a format is never made again, for it is what files
-written by that version are.  It holds several chunks, every kind of row, macro-ops and anomalies.
+Only until the first release: afterwards the fixture of a format is never made again, for it is what
+files written by that version are.  It holds several chunks, every kind of row, macro-ops and
+anomalies.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ def trace() -> str:
     lines = synthetic.text(2026, 700).splitlines(keepends=True)
     at = next(i for i in range(300, len(lines)) if lines[i].startswith("O3PipeView:fetch"))
     text = "".join([*lines[:at], "warn: a foreign line\n", *lines[at:]])
-    return text.replace("add   x1, x2, x3         : IntAlu", "add   x1, x2, x3         : OddAlu", 40)
+    return text.replace(
+        "add   x1, x2, x3         : IntAlu", "add   x1, x2, x3         : OddAlu", 40
+    )
 
 
 def values(path: Path) -> dict[str, Any]:
-    """What a reader must find: a few values as they are, whole columns as SHA-256 of their bytes."""
+    """What a reader must find: a few values as they are, whole columns as SHA-256 of their
+    bytes."""
     with tracekit.open(path) as f:
 
         def digest(a: np.ndarray) -> str:

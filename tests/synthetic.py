@@ -30,7 +30,9 @@ def program(r: random.Random, size: int) -> list[list[Inst]]:
     for i in range(size):
         pc = 0x400000 + 4 * i
         kind = r.choice(["alu", "load", "float_load", "store", "branch", "branch", "jump", "macro"])
-        out.append([Inst(pc, 0, "micro"), Inst(pc, 1, "last")] if kind == "macro" else [Inst(pc, 0, kind)])
+        out.append(
+            [Inst(pc, 0, "micro"), Inst(pc, 1, "last")] if kind == "macro" else [Inst(pc, 0, kind)]
+        )
     return out
 
 
@@ -48,7 +50,9 @@ def walk(r: random.Random, code: list[list[Inst]], rows: int) -> list[tuple[Inst
     return out
 
 
-def text(seed: int, rows: int, *, exec_lines: bool = True, blocks: bool = True, size: int = 24) -> str:
+def text(
+    seed: int, rows: int, *, exec_lines: bool = True, blocks: bool = True, size: int = 24
+) -> str:
     """A trace: blocks are late by a random time, some belong to squashed instructions, the last few
     never come."""
     r = random.Random(seed)
@@ -62,19 +66,24 @@ def text(seed: int, rows: int, *, exec_lines: bool = True, blocks: bool = True, 
         upc = f".{inst.upc:2d}" if "IsMicroop" in flags else "   "
         fields = f" A={addr:#x}" if addr is not None else ""
         fields += f"  FetchSeq={seq}" if blocks else ""
-        line = f"{tick:7d}: system.cpu: {inst.pc:#x}{upc} :   {shown:<24} : {op} : {fields}  flags=({flags})\n"
+        head = f"{tick:7d}: system.cpu: {inst.pc:#x}{upc} :   {shown:<24} : {op} : "
+        line = f"{head}{fields}  flags=({flags})\n"
         if exec_lines:
             events.append((n, 0, line))
         retire = max(retire, tick + 3000) + 500 * r.randrange(4)
         trapped = "IsStore" in flags and r.random() < 0.05 and exec_lines
         late = n < len(stream) - 3 or not exec_lines
         if blocks and late:
-            events.append((n + 12 * r.random(), 1, _block(inst, seq, tick, 0 if trapped else retire, shown)))
+            events.append(
+                (n + 12 * r.random(), 1, _block(inst, seq, tick, 0 if trapped else retire, shown))
+            )
         seq += 1
         for _ in range(r.choice([0, 0, 0, 2])):
             if blocks:
                 wrong = r.choice(r.choice(code))
-                events.append((n + 5 * r.random(), 1, _block(wrong, seq, tick, 0, KINDS[wrong.kind][0])))
+                events.append(
+                    (n + 5 * r.random(), 1, _block(wrong, seq, tick, 0, KINDS[wrong.kind][0]))
+                )
                 seq += 1
     return "".join(e[2] for e in sorted(events, key=lambda e: e[:2]))
 

@@ -30,7 +30,8 @@ _BLOCK_LINE = re.compile(r"^O3PipeView:", re.M)
 
 @pytest.fixture
 def cli(capfd, tmp_path):
-    """Runs a command line; checks what every failure must look like; returns (code, its line, stdout)."""
+    """Runs a command line; checks what every failure must look like; returns (code, its line,
+    stdout)."""
 
     def run(*args: object) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -62,7 +63,9 @@ def extract_rows(path: Path, text: str | bytes, **options: object) -> tracekit.e
 def columns(path: Path) -> dict[str, list]:
     with tracekit.open(path) as f:
         names = [n for n in f.columns if f.timed or n not in tracekit.schema.STAGES]
-        return {n: f[n].tolist() for n in names} | {"text": [f.statics.disassembly[i] for i in f["static_id"]]}
+        return {n: f[n].tolist() for n in names} | {
+            "text": [f.statics.disassembly[i] for i in f["static_id"]]
+        }
 
 
 def same_as(path: Path, text: str, reference: str, **anomalies: int) -> None:
@@ -202,14 +205,19 @@ def survivable() -> dict[str, tuple[str, str]]:
     """Anomaly -> (trace, the same trace without it)."""
     text = synthetic.text(3, 400)
     lines = text.splitlines(keepends=True)
-    at = next(i for i in range(len(lines) // 2, len(lines)) if lines[i].startswith("O3PipeView:fetch"))
+    at = next(
+        i for i in range(len(lines) // 2, len(lines)) if lines[i].startswith("O3PipeView:fetch")
+    )
     whole = "".join(lines[:at])
 
     def into_block(line: str) -> str:
         return "".join([*lines[: at + 3], line, *lines[at + 3 :]])
 
     return {
-        "other_line": ("".join([*lines[:at], "info: Entering event queue @ 0\n", *lines[at:]]), text),
+        "other_line": (
+            "".join([*lines[:at], "info: Entering event queue @ 0\n", *lines[at:]]),
+            text,
+        ),
         "unknown_stage": (into_block("O3PipeView:thread:5:0\n"), text),
         "malformed_line": ("".join([*lines[:at], "O3PipeView:fetch:12x\n", *lines[at:]]), text),
         "stray_stage_line": ("".join([*lines[:at], "O3PipeView:issue:7\n", *lines[at:]]), text),
@@ -226,12 +234,17 @@ def survivable() -> dict[str, tuple[str, str]]:
 
 
 def _exec_line(tick: int, seq: int) -> str:
-    return f"{tick}: system.cpu: 0x400000    : add   x1, x2, x3 : IntAlu :   FetchSeq={seq}  flags=(IsInteger)\n"
+    shown = "0x400000    : add   x1, x2, x3 : IntAlu :"
+    return f"{tick}: system.cpu: {shown}   FetchSeq={seq}  flags=(IsInteger)\n"
 
 
 def _lone_block(seq: int) -> str:
-    stages = "".join(f"O3PipeView:{s}:{9000}\n" for s in ("decode", "rename", "dispatch", "issue", "complete"))
-    return f"O3PipeView:fetch:8000:0x00400000:0:{seq}:  nop\n{stages}O3PipeView:retire:9500:store:0\n"
+    stages = "".join(
+        f"O3PipeView:{s}:{9000}\n" for s in ("decode", "rename", "dispatch", "issue", "complete")
+    )
+    return (
+        f"O3PipeView:fetch:8000:0x00400000:0:{seq}:  nop\n{stages}O3PipeView:retire:9500:store:0\n"
+    )
 
 
 @pytest.mark.parametrize("kind", survivable())
@@ -280,7 +293,8 @@ def test_cut_anywhere(tmp_path, seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_guest_output_splits_lines(tmp_path, seed):
-    """Standard output holds the guest's text, too: other lines are counted, split ones are lost alone."""
+    """Standard output holds the guest's text, too: other lines are counted, split ones are lost
+    alone."""
     rng = np.random.default_rng(seed)
     lines = synthetic.text(seed, 300).splitlines(keepends=True)
     out, split = [], 0
@@ -309,7 +323,9 @@ def test_crlf(tmp_path):
 
 def test_fmt_flag(tmp_path):
     text = synthetic.text(6, 300)
-    flagged = _BLOCK_LINE.sub("O3PipeView: O3PipeView:", text).replace(": system.cpu:", ": ExecEnable: system.cpu:")
+    flagged = _BLOCK_LINE.sub("O3PipeView: O3PipeView:", text).replace(
+        ": system.cpu:", ": ExecEnable: system.cpu:"
+    )
     same_as(tmp_path / "t", flagged, text)
 
 
@@ -326,15 +342,22 @@ NAX = (
 
 
 def test_naxriscv(tmp_path):
-    """Verilator's trace: committed instructions, seq counts commits, a store when it leaves its queue."""
-    program = [(0x80000000, "auipc   t0, 0x0"), (0x80000004, "sd      t0, 0(sp)"), (0x80000008, "ld      a0, 0(sp)")]
+    """Verilator's trace: committed instructions, seq counts commits, a store when it leaves its
+    queue."""
+    program = [
+        (0x80000000, "auipc   t0, 0x0"),
+        (0x80000004, "sd      t0, 0(sp)"),
+        (0x80000008, "ld      a0, 0(sp)"),
+    ]
     blocks = []
     for seq in range(90):
         pc, text = program[seq % 3]
         t = 2000 + 10 * seq
         late = 5 if text.startswith("sd") else 0
         s = t + 90 if late else 0
-        blocks.append((seq + late, NAX.format(t=t, d=t + 20, r=t + 40, s=s, pc=pc, seq=seq, text=text)))
+        blocks.append(
+            (seq + late, NAX.format(t=t, d=t + 20, r=t + 40, s=s, pc=pc, seq=seq, text=text))
+        )
     result = extract_rows(tmp_path / "t", "".join(b for _, b in sorted(blocks, key=lambda b: b[0])))
     assert result.rows == 90 and not result.anomalies
     with tracekit.open(tmp_path / "feats.zst") as f:
@@ -345,17 +368,25 @@ def test_naxriscv(tmp_path):
 
 
 def test_boom(tmp_path):
-    """BOOM's printf: a line a stage, in no order, numbers padded with blanks, no mark for a squash."""
+    """BOOM's printf: a line a stage, in no order, numbers padded with blanks, no mark for a
+    squash."""
     rng = np.random.default_rng(1)
     lines, want = [], []
     for seq in range(1, 200):
         t, squashed = 1000 + 10 * seq, rng.random() < 0.2
         pc = 0x80000000 + 4 * (seq % 8)
-        lines.append((seq, f"{seq:10d}; O3PipeView:fetch:{t:10d}:0x{pc:010x}:0:{seq:10d}:addi    a0, a0, 1\n"))
+        lines.append(
+            (
+                seq,
+                f"{seq:10d}; O3PipeView:fetch:{t:10d}:0x{pc:010x}:0:{seq:10d}:addi    a0, a0, 1\n",
+            )
+        )
         for k, s in enumerate(("decode", "rename", "dispatch", "issue", "complete")):
             lines.append((seq + k + rng.random(), f"{seq:10d}; O3PipeView:{s}: {t + k:10d}\n"))
         if not squashed:
-            lines.append((seq + 9 * rng.random(), f"{seq:10d}; O3PipeView:retire: {t + 9:10d}:store: 0\n"))
+            lines.append(
+                (seq + 9 * rng.random(), f"{seq:10d}; O3PipeView:retire: {t + 9:10d}:store: 0\n")
+            )
             want.append((pc, t + 9))
     text = "".join(line for _, line in sorted(lines, key=lambda x: x[0]))
     result = extract_rows(tmp_path / "t", text)
@@ -367,7 +398,10 @@ def test_boom(tmp_path):
 
 def test_hostile_cpu_names(tmp_path):
     names = ("../../up", "a/b", "-", "..", "c" * 3000)
-    text = "".join(synthetic.text(i, 50, blocks=False).replace("system.cpu:", f"{n}:") for i, n in enumerate(names))
+    text = "".join(
+        synthetic.text(i, 50, blocks=False).replace("system.cpu:", f"{n}:")
+        for i, n in enumerate(names)
+    )
     folder = tmp_path / "in" / "deep"
     folder.mkdir(parents=True)
     (folder / "t").write_text(text)
@@ -378,7 +412,9 @@ def test_hostile_cpu_names(tmp_path):
 
 
 def test_too_many_cpus(tmp_path):
-    text = "".join(synthetic.text(1, 2, blocks=False).replace("system.cpu:", f"cpu{i}:") for i in range(400))
+    text = "".join(
+        synthetic.text(1, 2, blocks=False).replace("system.cpu:", f"cpu{i}:") for i in range(400)
+    )
     path = tmp_path / "t"
     path.write_text(text)
     result = tracekit.extract(path, tmp_path / "out.zst")
@@ -388,12 +424,16 @@ def test_too_many_cpus(tmp_path):
 
 def test_one_pc_with_many_texts(tmp_path):
     """Code that changes at one place all the time must not make the search for it quadratic."""
-    line = "{t:7d}: system.cpu: 0x400000    :   mov   x1, #{t:<12d} : IntAlu :   flags=(IsInteger)\n"
+    line = (
+        "{t:7d}: system.cpu: 0x400000    :   mov   x1, #{t:<12d} : IntAlu :   flags=(IsInteger)\n"
+    )
     n = 40000
     result = extract_rows(tmp_path / "t", "".join(line.format(t=t) for t in range(n)))
     assert result.rows == n
     with tracekit.open(tmp_path / "feats.zst") as f:
-        assert [f.statics.disassembly[i].split("#")[1] for i in f["static_id"]] == [str(t) for t in range(n)]
+        assert [f.statics.disassembly[i].split("#")[1] for i in f["static_id"]] == [
+            str(t) for t in range(n)
+        ]
 
 
 # ---- the machine
@@ -422,7 +462,10 @@ def test_full_standard_output(tmp_path, trace):
     with Path("/dev/full").open("wb") as full:
         for args in (["dump", tmp_path / "f.zst"], ["info", tmp_path / "f.zst"]):
             p = subprocess.run(
-                [sys.executable, "-m", "tracekit", *map(str, args)], stdout=full, stderr=subprocess.PIPE, check=False
+                [sys.executable, "-m", "tracekit", *map(str, args)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                check=False,
             )
             assert p.returncode == 1 and p.stderr == b"tracekit: No space left on device\n"
 
@@ -442,7 +485,9 @@ def test_interrupted(tmp_path, number):
     """While a pipe brings nothing more; after SIGKILL only the temporary file is left."""
     out = tmp_path / "f.zst"
     default = lambda: [signal.signal(n, signal.SIG_DFL) for n in (signal.SIGHUP, signal.SIGTERM)]  # noqa: E731
-    p = run("extract", "-", "-o", out, "--chunk-rows", "256", stdin=subprocess.PIPE, preexec_fn=default)
+    p = run(
+        "extract", "-", "-o", out, "--chunk-rows", "256", stdin=subprocess.PIPE, preexec_fn=default
+    )
     assert p.stdin is not None
     p.stdin.write(synthetic.text(9, 3000).encode())
     p.stdin.flush()
@@ -468,7 +513,17 @@ def test_interrupted(tmp_path, number):
 
 def test_count_ends_a_pipe_early(tmp_path):
     """--count does not wait for what a slow pipe brings later."""
-    p = run("extract", "-", "-o", tmp_path / "f.zst", "--count", "300", "--chunk-rows", "256", stdin=subprocess.PIPE)
+    p = run(
+        "extract",
+        "-",
+        "-o",
+        tmp_path / "f.zst",
+        "--count",
+        "300",
+        "--chunk-rows",
+        "256",
+        stdin=subprocess.PIPE,
+    )
     assert p.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         p.stdin.write(synthetic.text(9, 3000).encode())

@@ -1,7 +1,9 @@
-"""A feats.zst damaged in any way: right values or TracekitError, never a crash, a hang or much memory."""
+"""A feats.zst damaged in any way: right values or TracekitError, never a crash, a hang or much
+memory."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import resource
 import subprocess
@@ -46,7 +48,8 @@ def right(made) -> dict[str, bytes]:
 
 
 def right_or_refused(path: Path, right: dict[str, bytes], refused: bool | None = None) -> None:
-    """Reading gives the right values or TracekitError; verify, info and dump never raise anything else."""
+    """Reading gives the right values or TracekitError; verify, info and dump never raise anything
+    else."""
     try:
         values = everything(path)
     except tracekit.TracekitError as e:
@@ -93,7 +96,9 @@ def test_cut_or_padded(made, right, tmp_path_factory, data):
     raw = made.read_bytes()
     at = data.draw(st.integers(0, len(raw) - 1))
     path = tmp_path_factory.mktemp("x") / "f.zst"
-    path.write_bytes(data.draw(st.sampled_from([raw[:at], raw[at:] if at else b"", raw + b"x" * (at + 1)])))
+    path.write_bytes(
+        data.draw(st.sampled_from([raw[:at], raw[at:] if at else b"", raw + b"x" * (at + 1)]))
+    )
     right_or_refused(path, right, refused=True)
 
 
@@ -114,12 +119,36 @@ def remade(made: Path, path: Path, index: Any, head: Any = None) -> None:
 
 def places(value: Any, path: tuple = ()) -> list[tuple]:
     """Every place in a JSON value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [path, *(p for k, v in inner for p in places(v, (*path, k)))]
 
 
 HOSTILE = [
-    *(None, True, -1, 0, 1, 7, 2**31, 2**53 + 1, 2**63, 2**64, 10**30, -(10**30), 1.5, 1e300, "", "x", "5"),
+    *(
+        None,
+        True,
+        -1,
+        0,
+        1,
+        7,
+        2**31,
+        2**53 + 1,
+        2**63,
+        2**64,
+        10**30,
+        -(10**30),
+        1.5,
+        1e300,
+        "",
+        "x",
+        "5",
+    ),
     *([], {}, [1, 2, 3], {"a": 1}, [2**62, 2**62, 2**62], "\ud800", [[]], [None] * 8, [-1] * 8),
 ]
 
@@ -152,18 +181,22 @@ def test_hostile_index(made, right, tmp_path_factory, data):
         assert str(path) in str(e)
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[" * 100000, b'{"rows": NaN}', b"1" * 5000, b"\xff\xfe", b"null"])
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[" * 100000, b'{"rows": NaN}', b"1" * 5000, b"\xff\xfe", b"null"]
+)
 def test_index_that_is_no_index(made, tmp_path, text):
     raw = made.read_bytes()
     offset, _ = frames.parse_trailer(raw[-frames.TRAILER_SIZE :], "", 0)
     frame = frames.skippable(frames.INDEX, text)
     path = tmp_path / "f.zst"
     path.write_bytes(raw[:offset] + frame + frames.trailer_frame(offset, len(frame)))
-    with pytest.raises(tracekit.FormatError, match="index|INDX"):
+    with pytest.raises(tracekit.FormatError, match=r"index|INDX"):
         tracekit.open(path)
 
 
-@pytest.mark.parametrize("head", [[], {}, {"format": 2, "tracekit": "9"}, {"format": "1"}, {"format": True}])
+@pytest.mark.parametrize(
+    "head", [[], {}, {"format": 2, "tracekit": "9"}, {"format": "1"}, {"format": True}]
+)
 def test_head(made, tmp_path, head):
     raw = made.read_bytes()
     size = int.from_bytes(raw[4:8], "little") + 8
@@ -175,7 +208,12 @@ def test_head(made, tmp_path, head):
 
 def test_trailer_elsewhere(made, tmp_path):
     raw = made.read_bytes()
-    for offset, size in ((0, 0), (2**63, 2**63), (2**64 - 1, 1), (0, len(raw) - frames.TRAILER_SIZE)):
+    for offset, size in (
+        (0, 0),
+        (2**63, 2**63),
+        (2**64 - 1, 1),
+        (0, len(raw) - frames.TRAILER_SIZE),
+    ):
         path = tmp_path / "f.zst"
         path.write_bytes(raw[: -frames.TRAILER_SIZE] + frames.trailer_frame(offset, size))
         with pytest.raises(tracekit.FormatError):
@@ -201,7 +239,10 @@ def test_sizes_that_are_only_claimed(made, tmp_path):
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
     done = subprocess.run(
-        [sys.executable, "-m", "tracekit", "verify", str(path)], capture_output=True, preexec_fn=limit, check=False
+        [sys.executable, "-m", "tracekit", "verify", str(path)],
+        capture_output=True,
+        preexec_fn=limit,
+        check=False,
     )
     assert done.returncode == 1
     assert done.stderr.startswith(b"tracekit: ") and done.stderr.count(b"\n") == 1
@@ -225,12 +266,8 @@ def test_any_stream_bytes(made, data, rows):
         pass
     tame = core.Chunk(hot, c.rows, streams["static_id"], streams["bits"])
     for decode in (tame.addr, tame.distance, tame.reuse, tame.window, tame.probability):
-        try:
+        with contextlib.suppress(ValueError):
             assert len(decode(data)) == c.rows
-        except ValueError:
-            pass
     for wild_streams in ([data] * 8, [data, *[streams[s] for s in tracekit.schema.STAGES[1:]]]):
-        try:
+        with contextlib.suppress(ValueError):
             tame.ticks(wild_streams, 2**63 - 1)
-        except ValueError:
-            pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import lzma
 import subprocess
 import sys
@@ -41,14 +42,25 @@ def streams(text: bytes, cuts: list[int]) -> dict:
 
 
 @SLOW
-@given(seeds, st.integers(1, 300), st.lists(st.integers(0, 400), max_size=60), st.booleans(), st.booleans())
+@given(
+    seeds,
+    st.integers(1, 300),
+    st.lists(st.integers(0, 400), max_size=60),
+    st.booleans(),
+    st.booleans(),
+)
 def test_pieces_do_not_matter(seed, rows, cuts, exec_lines, blocks):
     text = synthetic.text(seed, rows, exec_lines=exec_lines or not blocks, blocks=blocks).encode()
     assert streams(text, cuts) == streams(text, [])
 
 
 @SLOW
-@given(seeds, st.integers(1, 400), st.sampled_from(["both", "exec", "o3"]), st.sampled_from([256, 65536]))
+@given(
+    seeds,
+    st.integers(1, 400),
+    st.sampled_from(["both", "exec", "o3"]),
+    st.sampled_from([256, 65536]),
+)
 def test_rows_and_features(tmp_path_factory, seed, n, kind, chunk_rows):
     text = synthetic.text(seed, n, exec_lines=kind != "o3", blocks=kind != "exec")
     path = tmp_path_factory.mktemp("x") / "trace.out"
@@ -66,9 +78,21 @@ def test_rows_and_features(tmp_path_factory, seed, n, kind, chunk_rows):
         assert f["is_mem"].tolist() == [r["addr"] is not None for r in rows]
         assert f.timed == any(r.get("retire") or r.get("trapped") for r in rows)
         if f.timed:
-            for stage in ("fetch", "decode", "rename", "dispatch", "issue", "complete", "retire", "store"):
+            for stage in (
+                "fetch",
+                "decode",
+                "rename",
+                "dispatch",
+                "issue",
+                "complete",
+                "retire",
+                "store",
+            ):
                 # an untimed row keeps the fetch tick of its Exec line
-                want = [r[stage] or (int(r["when"]) if stage == "fetch" and "when" in r else 0) for r in rows]
+                want = [
+                    r[stage] or (int(r["when"]) if stage == "fetch" and "when" in r else 0)
+                    for r in rows
+                ]
                 assert f[stage].tolist() == want
             ticks = latency.incremental([r["retire"] for r in rows])
             assert f.targets("ticks").tolist() == ticks
@@ -90,17 +114,24 @@ def check_features(f, rows):
     at = [i for i, r in enumerate(rows) if "IsCondControl" in r["flags"]]
     want = branch_entropy.branch_features([(rows[i]["pc"], taken[i]) for i in at], 8)
     for k, name in enumerate(("window_before", "window_now", "p_local", "p_global")):
-        np.testing.assert_allclose(f[name][at], np.array([w[k] for w in want], np.float32), rtol=1e-6)
+        np.testing.assert_allclose(
+            f[name][at], np.array([w[k] for w in want], np.float32), rtol=1e-6
+        )
     at = [i for i, r in enumerate(rows) if r["addr"] is not None]
     accesses = [(i, rows[i]["addr"], rows[i]["op"]) for i in at]
-    for suffix, is_load in (("", lambda op: op.endswith("MemRead")), ("_ref", lambda op: op == "MemRead")):
+    for suffix, is_load in (
+        ("", lambda op: op.endswith("MemRead")),
+        ("_ref", lambda op: op == "MemRead"),
+    ):
         want = memory.memory_features(accesses, is_load)
         assert f[f"load_distance{suffix}"][at].tolist() == [w[0] for w in want]
         assert f[f"store_distance{suffix}"][at].tolist() == [w[1] for w in want]
     assert f["data_distance"][at].tolist() == [w[2] for w in want]
     assert f["data_reuse"][at].tolist() == [w[3] for w in want]
     lines = [r["pc"] >> 6 for r in rows]
-    assert f["fetch_distance"].tolist() == [memory.distance(lines[:i], lines[i]) for i in range(len(lines))]
+    assert f["fetch_distance"].tolist() == [
+        memory.distance(lines[:i], lines[i]) for i in range(len(lines))
+    ]
 
 
 @SLOW
@@ -113,7 +144,10 @@ def test_macro_level(tmp_path_factory, seed, n, blocks):
     with tracekit.open(path.with_name("micro")) as f, tracekit.open(path.with_name("macro")) as g:
         last = f.statics.has("IsLastMicroop") | ~f.statics.has("IsMicroop")
         want = macro.groups(
-            [(bool(last[s]), bool(x), False) for s, x in zip(f["static_id"], f["fault"], strict=True)]
+            [
+                (bool(last[s]), bool(x), False)
+                for s, x in zip(f["static_id"], f["fault"], strict=True)
+            ]
         )
         assert len(g) == len(want)
         first = [w[0] for w in want]
@@ -132,10 +166,12 @@ def test_macro_level(tmp_path_factory, seed, n, blocks):
 @pytest.mark.parametrize("kind", ["plain", "gzip", "zstd", "xz"])
 def test_compression(tmp_path, kind, members):
     text = synthetic.text(7, 2000).encode()
-    pack = {"plain": bytes, "gzip": gzip.compress, "zstd": zstandard.compress, "xz": lzma.compress}[kind]
+    pack = {"plain": bytes, "gzip": gzip.compress, "zstd": zstandard.compress, "xz": lzma.compress}[
+        kind
+    ]
     cuts = [len(text) * k // members for k in range(members + 1)]
     path = tmp_path / "trace"
-    path.write_bytes(b"".join(pack(text[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)))
+    path.write_bytes(b"".join(pack(text[a:b]) for a, b in itertools.pairwise(cuts)))
     result = tracekit.extract(path, tmp_path / "out.zst")
     assert result.rows == len(gem5_text.read(text.decode()))
     assert result.input["compression"] == (None if kind == "plain" else kind)

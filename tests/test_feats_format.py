@@ -1,4 +1,5 @@
-"""Files written by older versions stay readable: the fixture of each format, against known values."""
+"""Files written by older versions stay readable: the fixture of each format, against known
+values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The fuzz targets for a bounded time under gcc's ASan and UBSan (csrc/fuzz/run; long runs: libFuzzer)."""
+"""The fuzz targets for a bounded time under gcc's ASan and UBSan (csrc/fuzz/run; long runs:
+libFuzzer)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import pickle
@@ -31,17 +32,25 @@ def feats(tmp_path_factory):
 def part(job: tuple) -> tuple[list, list, bytes]:
     f, begin, end = job
     x = f.features("perfvec", (begin, end))
-    return f.column("pc", (begin, end)).tolist(), f.targets("ticks", (begin, end)).tolist(), x.tobytes()
+    return (
+        f.column("pc", (begin, end)).tolist(),
+        f.targets("ticks", (begin, end)).tolist(),
+        x.tobytes(),
+    )
 
 
-@pytest.mark.parametrize("method", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
+@pytest.mark.parametrize(
+    "method", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
+)
 def test_processes(feats, method):
     with tracekit.open(feats) as f, warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # fork, in a process that has had threads
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # fork, in a process that has had threads
         n = len(f)
         f.features("perfvec", (0, 300))  # caches are filled before they are inherited
         edges = np.linspace(0, n, 9).astype(int).tolist()
-        jobs = [(f, a, b) for a, b in zip(edges, edges[1:], strict=False)]
+        jobs = [(f, a, b) for a, b in itertools.pairwise(edges)]
         want = [part(j) for j in jobs]
         with multiprocessing.get_context(method).Pool(3) as pool:
             assert pool.map(part, jobs, chunksize=1) == want
@@ -78,7 +87,8 @@ def python(code: str) -> str:
 
 
 def test_import_is_light():
-    """`import tracekit` loads nothing but itself; the commands' parser and reading load nothing heavy."""
+    """`import tracekit` loads nothing but itself; the commands' parser and reading load nothing
+    heavy."""
     show = "import json, sys; print(json.dumps(sorted(sys.modules)))"
     loaded = set(json.loads(python(f"import tracekit; {show}")))
     assert not loaded & {*HEAVY, "numpy", "zstandard", "hypothesis", "tracekit._core", "argparse"}

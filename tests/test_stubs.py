@@ -19,7 +19,10 @@ def stubbed() -> dict[str, set[str] | None]:
         if isinstance(node, ast.ClassDef):
             if not any(ast.unparse(b) == "TypedDict" for b in node.bases):
                 members = (n for n in node.body if isinstance(n, (ast.FunctionDef, ast.AnnAssign)))
-                names = {n.name if isinstance(n, ast.FunctionDef) else ast.unparse(n.target) for n in members}
+                names = {
+                    n.name if isinstance(n, ast.FunctionDef) else ast.unparse(n.target)
+                    for n in members
+                }
                 out[node.name] = {n for n in names if not n.startswith("_")}
         elif isinstance(node, ast.FunctionDef):
             out[node.name] = None
@@ -32,7 +35,9 @@ def test_names():
     assert set(stubbed()) == {n for n in dir(_core) if not n.startswith("_")}
 
 
-@pytest.mark.parametrize("name", sorted(n for n, members in stubbed().items() if members is not None))
+@pytest.mark.parametrize(
+    "name", sorted(n for n, members in stubbed().items() if members is not None)
+)
 def test_members(name):
     there = getattr(_core, name)
     if isinstance(there, type) and issubclass(there, BaseException):

@@ -141,7 +141,8 @@ class NativeBatch:
     def is_store(self) -> npt.NDArray[np.uint8]: ...
     @staticmethod
     def joined(stretches: list[tuple[NativeBatch, int, int, bool]]) -> NativeBatch:
-        """The rows [from, to) of each (batch, from, to, anew); anew: not in sequence with those before."""
+        """The rows [from, to) of each (batch, from, to, anew); anew: not in sequence with those
+        before."""
 
 class DrmemtraceParser:
     def __init__(self, table: EncodingTable) -> None: ...
@@ -150,7 +151,8 @@ class DrmemtraceParser:
     def take(self) -> tuple[NativeBatch, npt.NDArray[np.uint64]]:
         """The complete rows, and (row, microseconds) of each timestamp among them."""
     def fetched(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-        """The distinct pcs that were fetched, in no order, and the BranchKind that each record told."""
+        """The distinct pcs that were fetched, in no order, and the BranchKind that each record
+        told."""
     @property
     def version(self) -> int: ...
     @property
@@ -411,7 +413,8 @@ class HotTable:
     ) -> None: ...
 
 class Chunk:
-    """Decoder of one chunk's streams: one value a row; DecodeError where the bytes cannot be a column."""
+    """Decoder of one chunk's streams: one value a row; DecodeError where the bytes cannot be a
+    column."""
 
     def __init__(self, table: HotTable, rows: int, static_id: Buffer, bits: Buffer) -> None: ...
     def static_id(self) -> npt.NDArray[np.uint32]: ...

@@ -59,7 +59,11 @@ class Options:
             raise UsageError(f"level: micro or macro, not {self.level!r}")
         if self.start < 0 or (self.count is not None and self.count < 1):
             raise UsageError("start: at least 0; count: at least 1")
-        if self.line_bytes < 1 or self.line_bytes & (self.line_bytes - 1) or self.line_bytes > 1 << 20:
+        if (
+            self.line_bytes < 1
+            or self.line_bytes & (self.line_bytes - 1)
+            or self.line_bytes > 1 << 20
+        ):
             raise UsageError("line_bytes: a power of two up to 1048576")
         if not 1 <= self.history <= 24:
             raise UsageError("history: 1 to 24")
@@ -102,7 +106,9 @@ class _Stream:
 
     def __init__(self, number: int, name: str, output: Path, options: Options) -> None:
         self.number, self.name, self._o = number, name, options
-        self.stage = _core.FeatureStage(options.history, options.line_bits, options.level == "macro")
+        self.stage = _core.FeatureStage(
+            options.history, options.line_bits, options.level == "macro"
+        )
         self._skip = options.start
         self.seen = 0  # rows skipped
         head = {"tracekit": __version__}
@@ -138,14 +144,19 @@ class _Stream:
 
 
 def _with_name(output: Path, cpu: str) -> Path:
-    """feats.zst -> feats.system.cpu0.zst.  A name comes from the trace: it must not lead elsewhere."""
-    return output.with_name(f"{output.stem}.{re.sub(r'[^A-Za-z0-9_.-]', '_', cpu)[:100]}{output.suffix}")
+    """feats.zst -> feats.system.cpu0.zst.  A name comes from the trace: it must not lead
+    elsewhere."""
+    return output.with_name(
+        f"{output.stem}.{re.sub(r'[^A-Za-z0-9_.-]', '_', cpu)[:100]}{output.suffix}"
+    )
 
 
 class Extraction:
     """One input on its way to one or more files."""
 
-    def __init__(self, path: str | os.PathLike[str], output: str | os.PathLike[str], options: Options):
+    def __init__(
+        self, path: str | os.PathLike[str], output: str | os.PathLike[str], options: Options
+    ):
         self._o, self._output = options, Path(output)
         if options.binary is not None:  # told now rather than behind hours of trace
             from tracekit.isa.elf import ElfImage
@@ -166,8 +177,14 @@ class Extraction:
                 for number, name, batch in rows:
                     self._stream(number, name).add(batch)
                 if progress:
-                    progress.update(self._input.position, sum(s.writer.rows for s in self._streams.values()))
-                if self._streams and all(s.done for s in self._wanted()) and self._o.count is not None:
+                    progress.update(
+                        self._input.position, sum(s.writer.rows for s in self._streams.values())
+                    )
+                if (
+                    self._streams
+                    and all(s.done for s in self._wanted())
+                    and self._o.count is not None
+                ):
                     break
             return self._finish()
 
@@ -247,7 +264,9 @@ class Extraction:
     def _stream(self, number: int, name: str) -> _Stream:
         if number not in self._streams:
             self._streams[number] = _Stream(number, name, self._output, self._o)
-            if len(self._streams) > 1:  # each gets a file of its own name: better told now than at the end
+            if (
+                len(self._streams) > 1
+            ):  # each gets a file of its own name: better told now than at the end
                 paths = [_with_name(self._output, s.name) for s in self._streams.values()]
                 if paths.count(paths[-1]) > 1:
                     raise UsageError(f"two CPUs would have the output {paths[-1]}", hint="--cpu")
@@ -270,9 +289,13 @@ class Extraction:
         if not written:
             known = [n for n in source.cpus() if n]
             if self._o.cpu is not None and self._o.cpu not in known:
-                raise UsageError(f"no CPU {self._o.cpu!r} in {self._input.name}; there are {', '.join(known)}")
+                raise UsageError(
+                    f"no CPU {self._o.cpu!r} in {self._input.name}; there are {', '.join(known)}"
+                )
             if any(s.seen for s in self._streams.values()):
-                raise UsageError(f"{self._input.name} ends before row {self._o.start}", hint="--start")
+                raise UsageError(
+                    f"{self._input.name} ends before row {self._o.start}", hint="--start"
+                )
             raise FormatError(
                 "no committed instruction found",
                 path=self._input.name,
@@ -344,18 +367,20 @@ def extract(
 
     ``input`` is a path or "-"; its format and compression are recognised by content.  Options:
 
-    level: "micro" (a row is a micro-op) or "macro" (an instruction; features.md, "The macro level").
-    cpu: of a trace of several CPUs, the one to keep; else each gets a file of its own.
+    level: "micro" (a row is a micro-op) or "macro" (an instruction; features.md, "The macro
+    level"). cpu: of a trace of several CPUs, the one to keep; else each gets a file of its own.
     start, count: rows to keep, counted at that level.  Features are those of the whole trace: rows
-        before ``start`` warm the distances and histories up; the clock starts at the first row kept.
+        before ``start`` warm the distances and histories up; the clock starts at the first row
+        kept.
     binary: the traced ELF file, whose machine code is decoded where gem5's text is ambiguous.
-    gem5_operands: of a .tkt trace, gem5's own registers (its architectural indices) and access sizes
+    gem5_operands: of a .tkt trace, gem5's own registers (its architectural indices) and access
+    sizes
         instead of those that the disassembly tells, which are the same as from text.
     history: outcomes in the histories of the local and global branch entropy.
-    line_bytes: size of a cache line.    clock_ps: the CPU's clock period, else found from the ticks.
-    force: replace an existing output.    strict: damage is fatal.    sha256: hash the input so, too.
-    threads: of a drmemtrace folder, each thread to a file of its own ("separate"), or "interleaved".
-    isa: of a QEMU execlog: x86, arm or riscv; else found from the text.
+    line_bytes: size of a cache line.    clock_ps: the CPU's clock period, else found from the
+    ticks. force: replace an existing output.    strict: damage is fatal.    sha256: hash the input
+    so, too. threads: of a drmemtrace folder, each thread to a file of its own ("separate"), or
+    "interleaved". isa: of a QEMU execlog: x86, arm or riscv; else found from the text.
 
     Raises TracekitError (FormatError, UsageError): with file and place; nothing is left behind.
     """

@@ -1,4 +1,5 @@
-"""Outcome windows and taken probabilities of conditional branches, from lists of all past outcomes."""
+"""Outcome windows and taken probabilities of conditional branches, from lists of all past
+outcomes."""
 
 
 def branch_features(branches, history):
@@ -7,7 +8,10 @@ def branch_features(branches, history):
     for pc, taken in branches:
         mine = past.setdefault(pc, [])
         pad = [0] * history
-        keys = [("l", pc, tuple((pad + mine)[-history:])), ("g", pc, tuple((pad + seen_all)[-history:]))]
+        keys = [
+            ("l", pc, tuple((pad + mine)[-history:])),
+            ("g", pc, tuple((pad + seen_all)[-history:])),
+        ]
         p = [sum(pairs[k]) / len(pairs[k]) if k in pairs else 0.5 for k in keys]
         before = sum(2 * t for t in mine[-8:]) + 8 - len(mine[-8:])
         mine.append(int(taken))

@@ -1,4 +1,5 @@
-"""Incremental latency: retire time minus the largest retire time before it (features.md, Targets)."""
+"""Incremental latency: retire time minus the largest retire time before it (features.md,
+Targets)."""
 
 
 def incremental(retire):

@@ -12,7 +12,8 @@ def distance(past_lines, line):
 
 
 def memory_features(rows, is_load):
-    """[(row, addr, op)] -> [(load, store, data distance, reuse)]; is_load decides whose stack is updated."""
+    """[(row, addr, op)] -> [(load, store, data distance, reuse)]; is_load decides whose stack is
+    updated."""
     loads, stores, data, last, out = [], [], [], {}, []
     for row, addr, op in rows:
         line = addr >> 6

@@ -42,11 +42,22 @@ def run(args: argparse.Namespace) -> int:
         if args.columns:
             names = args.columns.split(",")
         else:
-            timed = [n for n in f.columns if n not in schema.COLUMNS or schema.COLUMNS[n].domain != "timed" or f.timed]
-            names = ["row", *(n for n in timed if n not in ("static_id", "bits", "flags")), "disassembly"]
+            timed = [
+                n
+                for n in f.columns
+                if n not in schema.COLUMNS or schema.COLUMNS[n].domain != "timed" or f.timed
+            ]
+            names = [
+                "row",
+                *(n for n in timed if n not in ("static_id", "bits", "flags")),
+                "disassembly",
+            ]
         unknown = [n for n in names if n not in (*f.columns, "row", "disassembly", "op_name")]
         if unknown:
-            raise UsageError(f"no column {unknown[0]!r}; there are {', '.join((*f.columns, 'row', 'disassembly', 'op_name'))}")
+            raise UsageError(
+                f"no column {unknown[0]!r}; there are "
+                f"{', '.join((*f.columns, 'row', 'disassembly', 'op_name'))}"
+            )
         table = csv.writer(sys.stdout, lineterminator="\n")
         if not args.json:
             table.writerow(names)

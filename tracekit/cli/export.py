@@ -1,4 +1,5 @@
-"""``tracekit export``: a file to Parquet, Arrow IPC or NumPy files; ChampSim's format where it fits."""
+"""``tracekit export``: a file to Parquet, Arrow IPC or NumPy files; ChampSim's format where it
+fits."""
 
 from __future__ import annotations
 

@@ -19,23 +19,46 @@ from tracekit.io.source import STDIN
 def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("extract", help=help_text, description=__doc__)
     p.add_argument("input", nargs="+", help="trace, plain or .gz .zst .xz; - = standard input")
-    p.add_argument("-o", "--output", required=True, help="file; for several inputs, a folder (ends in /)")
-    p.add_argument("--level", choices=("micro", "macro"), default="micro", help="a row is a micro-op or an instruction")
+    p.add_argument(
+        "-o", "--output", required=True, help="file; for several inputs, a folder (ends in /)"
+    )
+    p.add_argument(
+        "--level",
+        choices=("micro", "macro"),
+        default="micro",
+        help="a row is a micro-op or an instruction",
+    )
     p.add_argument("--cpu", help="keep this CPU only; else each gets a file")
-    p.add_argument("--start", type=int, default=0, metavar="N", help="rows to leave out (they warm up the features)")
+    p.add_argument(
+        "--start",
+        type=int,
+        default=0,
+        metavar="N",
+        help="rows to leave out (they warm up the features)",
+    )
     p.add_argument("--count", type=int, metavar="N", help="rows to keep")
-    p.add_argument("--binary", metavar="ELF", help="the traced program: its machine code is decoded")
-    p.add_argument("--gem5-operands", action="store_true", help=".tkt: gem5's own registers and access sizes")
+    p.add_argument(
+        "--binary", metavar="ELF", help="the traced program: its machine code is decoded"
+    )
+    p.add_argument(
+        "--gem5-operands", action="store_true", help=".tkt: gem5's own registers and access sizes"
+    )
     p.add_argument("--history", type=int, default=8, help="outcomes in a branch history (8)")
     p.add_argument("--line-bytes", type=int, default=64, help="cache line (64)")
     p.add_argument("--clock-ps", type=int, help="the CPU's clock period; else found from the ticks")
-    p.add_argument("--chunk-rows", type=int, default=CHUNK_ROWS, help=f"rows a chunk ({CHUNK_ROWS})")
+    p.add_argument(
+        "--chunk-rows", type=int, default=CHUNK_ROWS, help=f"rows a chunk ({CHUNK_ROWS})"
+    )
     p.add_argument("--force", action="store_true", help="replace existing output")
     p.add_argument("--strict", action="store_true", help="damage is fatal")
     p.add_argument("--sha256", action="store_true", help="hash the input with SHA-256, too")
     p.add_argument("--jobs", type=int, default=1, help="inputs at a time")
-    p.add_argument("--threads", choices=("separate", "interleaved"), default="separate",
-                   help="of a drmemtrace folder: a file a thread, or one by timestamps")
+    p.add_argument(
+        "--threads",
+        choices=("separate", "interleaved"),
+        default="separate",
+        help="of a drmemtrace folder: a file a thread, or one by timestamps",
+    )
     p.add_argument("--isa", choices=("x86", "arm", "riscv"), help="of a QEMU execlog; else found")
     p.add_argument("--quiet", action="store_true", help="no progress, no summary")
     p.add_argument("--json", action="store_true", help="the summary as JSON on standard output")
@@ -108,6 +131,7 @@ def _report(args: argparse.Namespace, results: list[Result]) -> None:
         for o in r.outputs:
             cpu = f" ({o.cpu})" if len(r.outputs) > 1 else ""
             sys.stderr.write(
-                f"{o.path}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes ({o.bytes / o.rows:.2f} a row), "
+                f"{o.path}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes "
+                f"({o.bytes / o.rows:.2f} a row), "
                 f"{r.stats.get('squashed', 0):,} squashed\n"
             )

@@ -1,4 +1,5 @@
-"""``tracekit COMMAND``: finds the command, runs it, and turns errors into one line and an exit code."""
+"""``tracekit COMMAND``: finds the command, runs it, and turns errors into one line and an exit
+code."""
 
 from __future__ import annotations
 
@@ -55,25 +56,31 @@ def create_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 class Stopped(BaseException):
-    """A signal that asks to end; raised where the main thread is, so that everything is cleaned up."""
+    """A signal that asks to end; raised where the main thread is, so that everything is cleaned
+    up."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def _stop(number: int, _: object) -> None:
-    signal.signal(number, signal.SIG_IGN)  # one is enough; a second one must not cut the cleaning short
+    signal.signal(
+        number, signal.SIG_IGN
+    )  # one is enough; a second one must not cut the cleaning short
     raise Stopped(number)
 
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise Stopped, as SIGINT raises KeyboardInterrupt; in the main thread only."""
+    """SIGTERM and SIGHUP raise Stopped, as SIGINT raises KeyboardInterrupt; in the main thread
+    only."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+            if (
+                number is not None and signal.getsignal(number) == signal.SIG_DFL
+            ):  # nohup ignores SIGHUP
                 before[number] = signal.signal(number, _stop)
     try:
         yield
@@ -91,7 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     command = next((a for a in args if not a.startswith("-")), None)
     known = command if command in COMMANDS else None
-    if isinstance(sys.stdout, io.TextIOWrapper):  # the text of a trace may not fit the terminal's encoding
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # the text of a trace may not fit the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with stoppable():
@@ -120,7 +129,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _mute() -> None:
-    """Standard output takes nothing more: what is left in its buffer must not fail once more at exit."""
+    """Standard output takes nothing more: what is left in its buffer must not fail once more at
+    exit."""
     with contextlib.suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -129,7 +139,9 @@ def _mute() -> None:
 
 def _fail(error: object, code: int) -> int:
     """One line, whatever a file's name or a message holds."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(error))
+    text = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(error)
+    )
     sys.stderr.write(f"tracekit: {text}\n")
     return code
 

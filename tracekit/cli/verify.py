@@ -1,4 +1,5 @@
-"""``tracekit verify``: reads everything, checks every checksum and what must hold between columns."""
+"""``tracekit verify``: reads everything, checks every checksum and what must hold between
+columns."""
 
 from __future__ import annotations
 

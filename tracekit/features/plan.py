@@ -1,4 +1,5 @@
-"""How the rows of one feature set are put together for one file: decided once, run chunk by chunk."""
+"""How the rows of one feature set are put together for one file: decided once, run chunk by
+chunk."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tracekit.features.sets import FeatureSet, entropy_nats
 
 F32 = npt.NDArray[np.float32]
 
-#: Rows that are filled at once: the block stays in a core's own cache while its columns are written.
+#: Rows that are filled at once: the block stays in a core's own cache while its columns are
+#: written.
 _BLOCK = 2048
 
 _WINDOW_ENTROPY = entropy_nats(np.arange(17) / 16).astype(np.float32)

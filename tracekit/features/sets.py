@@ -1,4 +1,5 @@
-"""Feature sets: named, versioned, ordered lists of columns (features.md), and the registry of them."""
+"""Feature sets: named, versioned, ordered lists of columns (features.md), and the registry of
+them."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ class Feature:
     """One column of a set.
 
     Exactly one of: ``static``, a function of the StaticTable giving one number an instruction;
-    ``column``, a stored column or bit of that name; ``dynamic``, a function of a Chunk giving one number
-    a row.
+    ``column``, a stored column or bit of that name; ``dynamic``, a function of a Chunk giving one
+    number a row.
     """
 
     name: str
@@ -73,7 +74,7 @@ def names() -> tuple[str, ...]:
 
 
 def entropy_nats(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """−p·ln p − (1−p)·ln(1−p), 0 at p = 0 and p = 1."""
+    """-p·ln p - (1-p)·ln(1-p), 0 at p = 0 and p = 1."""
     out = np.zeros_like(p)
     inside = (p > 0) & (p < 1)
     q = p[inside]

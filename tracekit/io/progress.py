@@ -1,4 +1,5 @@
-"""One line on a terminal: how far, how fast, how long still.  Nothing where stderr is no terminal."""
+"""One line on a terminal: how far, how fast, how long still.  Nothing where stderr is no
+terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An input as blocks of decompressed bytes: a file, or standard input; hashed as it is on the disk."""
+"""An input as blocks of decompressed bytes: a file, or standard input; hashed as it is on the
+disk."""
 
 from __future__ import annotations
 
@@ -24,9 +25,10 @@ STDIN = "-"
 class Input:
     """Iterate to get blocks, which are bytes or memoryviews.
 
-    A block is the consumer's until it gives it back with ``recycle``, which saves the next one a new
-    buffer (and the kernel the clearing of its pages); one that is not given back stays as it is.
-    ``position`` counts the bytes read from the disk or pipe, ``size`` is the file's, None for a pipe.
+    A block is the consumer's until it gives it back with ``recycle``, which saves the next one a
+    new buffer (and the kernel the clearing of its pages); one that is not given back stays as it
+    is. ``position`` counts the bytes read from the disk or pipe, ``size`` is the file's, None for a
+    pipe.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, sha256: bool = False) -> None:

@@ -26,7 +26,8 @@ def overlap(
 ) -> Iterator[T]:
     """Iterates ``make()`` in a thread, at most ``depth`` items ahead; its exception is raised here.
 
-    ``on_stop`` is called when the consumer goes away; it wakes up a ``make()`` that waits for something.
+    ``on_stop`` is called when the consumer goes away; it wakes up a ``make()`` that waits for
+    something.
     """
     items: queue.Queue[Any] = queue.Queue(depth)
     stop = threading.Event()

@@ -77,7 +77,8 @@ RECOGNISERS: list[Callable[[bytes, str], Source | None]] = [_tkt, _gem5_text, _p
 
 
 def recognise(head: bytes, path: str, isa: str | None = None) -> Source:
-    """The source for an input that begins with ``head``; FormatError where it is of no known format."""
+    """The source for an input that begins with ``head``; FormatError where it is of no known
+    format."""
     if not head:
         raise FormatError("empty input", path=path, hint="was gem5 run with its debug flags?")
     for make in RECOGNISERS:
@@ -90,6 +91,7 @@ def recognise(head: bytes, path: str, isa: str | None = None) -> Source:
         "no trace that tracekit knows",
         path=path,
         offset=0,
-        hint=f"{Path(path).name} must hold gem5's O3PipeView or Exec lines (see README for the flags), or "
+        hint=f"{Path(path).name} must hold gem5's O3PipeView or Exec lines (see README for the "
+        "flags), or "
         "a drmemtrace, ChampSim, execlog or lackey stream",
     )

@@ -35,7 +35,9 @@ class Chunk:
         self._read, self._line_bits, self._path = read, line_bits, path
         self._kept: dict[str, Array] = {}
         try:
-            self._core = _core.Chunk(table, self.rows, self._stream("static_id"), self._stream("bits"))
+            self._core = _core.Chunk(
+                table, self.rows, self._stream("static_id"), self._stream("bits")
+            )
         except ValueError as e:
             raise self._damaged("static_id or bits", e) from None
 
@@ -86,7 +88,8 @@ class Chunk:
             raise KeyError(name)
 
     def incremental_ticks(self) -> npt.NDArray[np.int64]:
-        """Retire time minus the largest retire time before it, never negative (features.md, Targets)."""
+        """Retire time minus the largest retire time before it, never negative (features.md,
+        Targets)."""
         if "incremental" not in self._kept:
             retire = self.column("retire").view(np.int64)
             seen = np.maximum.accumulate(retire) if self.rows else retire

@@ -37,7 +37,9 @@ def _pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise UsageError("Parquet and Arrow need pyarrow", hint='pip install "tracekit[export]"') from None
+        raise UsageError(
+            "Parquet and Arrow need pyarrow", hint='pip install "tracekit[export]"'
+        ) from None
     return pyarrow
 
 
@@ -50,16 +52,23 @@ def _parquet(f: TraceFile, features: str | None, out: Path) -> None:
     pa = _pyarrow()
     import pyarrow.parquet as pq
 
-    _write_batches(f, features, lambda schema: pq.ParquetWriter(str(out), schema, compression="zstd"), pa)
+    _write_batches(
+        f, features, lambda schema: pq.ParquetWriter(str(out), schema, compression="zstd"), pa
+    )
 
 
 def _write_batches(f: TraceFile, features: str | None, make: Callable[[Any], Any], pa: Any) -> None:
     writer = None
     try:
         for columns in _batches(f, features):
-            batch = pa.RecordBatch.from_arrays([pa.array(v) for v in columns.values()], list(columns))
+            batch = pa.RecordBatch.from_arrays(
+                [pa.array(v) for v in columns.values()], list(columns)
+            )
             if writer is None:
-                meta = {b"tracekit.arch": f.index["arch"].encode(), b"tracekit.level": f.index["level"].encode()}
+                meta = {
+                    b"tracekit.arch": f.index["arch"].encode(),
+                    b"tracekit.level": f.index["level"].encode(),
+                }
                 writer = make(batch.schema.with_metadata(meta))
             writer.write_batch(batch)
     finally:
@@ -118,8 +127,8 @@ def export(
 ) -> None:
     """Writes a feats.zst in another format: ``to`` is a key of FORMATS.
 
-    ``features`` names a feature set to export instead of the columns.  The output appears whole or not
-    at all; one that exists is an error without ``force``.
+    ``features`` names a feature set to export instead of the columns.  The output appears whole or
+    not at all; one that exists is an error without ``force``.
     """
     if to not in FORMATS:
         raise UsageError(f"to: one of {', '.join(FORMATS)}, not {to!r}")

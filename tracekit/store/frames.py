@@ -1,7 +1,7 @@
 """The two kinds of frame that a file is made of: zstd data frames and skippable JSON frames.
 
-A skippable frame (RFC 8878, section 3.1.2) is ignored by every zstd decoder, which therefore does not
-check it either: its payload begins with a checksum of its own.
+A skippable frame (RFC 8878, section 3.1.2) is ignored by every zstd decoder, which therefore does
+not check it either: its payload begins with a checksum of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ MAGIC = b"tracekit"
 HEAD, INDEX, TRAILER = b"HEAD", b"INDX", b"TAIL"
 
 _SKIPPABLE = 0x184D2A5E  # one of the sixteen magic numbers that are free to use
-_PREFIX = struct.Struct("<II8s4sQ")  # magic, payload size, "tracekit", kind, xxh3-64 of what follows
+_PREFIX = struct.Struct(
+    "<II8s4sQ"
+)  # magic, payload size, "tracekit", kind, xxh3-64 of what follows
 _TRAILER = struct.Struct("<QQ")  # offset and size of the index frame
 TRAILER_SIZE = _PREFIX.size + _TRAILER.size
 PREFIX_SIZE = _PREFIX.size
@@ -53,7 +55,9 @@ def parse_skippable(data: bytes, kind: bytes, path: str, offset: int) -> bytes:
     if size != len(data) - 8:
         raise FormatError("frame is cut short", path=path, offset=offset)
     if xxhash.xxh3_64_intdigest(body) != checksum:
-        raise FormatError(f"checksum of the {kind.decode()} frame is wrong", path=path, offset=offset)
+        raise FormatError(
+            f"checksum of the {kind.decode()} frame is wrong", path=path, offset=offset
+        )
     return body
 
 
@@ -62,7 +66,9 @@ def parse_json(data: bytes, kind: bytes, path: str, offset: int) -> Any:
     try:
         return json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as e:
-        raise FormatError(f"{kind.decode()} frame holds no JSON: {e}", path=path, offset=offset) from None
+        raise FormatError(
+            f"{kind.decode()} frame holds no JSON: {e}", path=path, offset=offset
+        ) from None
 
 
 def _no_constant(name: str) -> Any:
@@ -78,10 +84,17 @@ def parse_trailer(data: bytes, path: str, offset: int) -> tuple[int, int]:
 
 
 def read_head(pread: Callable[[int, int], bytes], end: int, path: str) -> dict[str, Any]:
-    """The JSON of the head frame, at the beginning of a file of ``end`` bytes; ``format`` is in it."""
+    """The JSON of the head frame, at the beginning of a file of ``end`` bytes; ``format`` is in
+    it."""
     prefix = pread(0, min(end, _PREFIX.size))
-    if len(prefix) < _PREFIX.size or _PREFIX.unpack(prefix)[0] != _SKIPPABLE or prefix[8:16] != MAGIC:
-        raise FormatError("not a tracekit file", path=path, offset=0, hint="tracekit extract makes one")
+    if (
+        len(prefix) < _PREFIX.size
+        or _PREFIX.unpack(prefix)[0] != _SKIPPABLE
+        or prefix[8:16] != MAGIC
+    ):
+        raise FormatError(
+            "not a tracekit file", path=path, offset=0, hint="tracekit extract makes one"
+        )
     size = _PREFIX.unpack(prefix)[1] + 8
     if not _PREFIX.size <= size <= min(end, MAX_HEAD):
         raise FormatError("head frame is cut short", path=path, offset=0, hint="extract it again")

@@ -1,7 +1,7 @@
 """The index of a file as it must be: every number that a reader relies on is checked here, once.
 
-The JSON comes from an untrusted file.  Behind ``check`` every value has its type and range, and no size
-that it claims is larger than what zstd could have made of the bytes that are there.
+The JSON comes from an untrusted file.  Behind ``check`` every value has its type and range, and no
+size that it claims is larger than what zstd could have made of the bytes that are there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Invalid(ValueError):
 
 
 def check(index: Any, end: int) -> None:
-    """Raises Invalid where ``index`` is not as docs/feats-format.md says; frames end before ``end``."""
+    """Raises Invalid where ``index`` is not as docs/feats-format.md says; frames end before
+    ``end``."""
     _dict(index, "index")
     for name in ("level", "arch", "cpu"):
         _is(index, name, str)

@@ -27,10 +27,11 @@ _KEPT_ROWS = 1 << 19  # of decoded chunks
 class TraceFile:
     """A feats.zst, open for reading.
 
-    ``len(f)`` is its number of rows; ``f["pc"]``, ``f["addr"]``, … are whole columns (read-only arrays);
-    ``f.column(name, rows)`` a range of one.  Columns are those of schema.COLUMNS, schema.BITS (bool) and
-    schema.STATIC_COLUMNS.  Safe in several processes: it holds no position in the file and opens it anew
-    when it is sent to a spawned process; each thread should open its own.
+    ``len(f)`` is its number of rows; ``f["pc"]``, ``f["addr"]``, … are whole columns (read-only
+    arrays); ``f.column(name, rows)`` a range of one.  Columns are those of schema.COLUMNS,
+    schema.BITS (bool) and schema.STATIC_COLUMNS.  Safe in several processes: it holds no position
+    in the file and opens it anew when it is sent to a spawned process; each thread should open its
+    own.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -77,7 +78,10 @@ class TraceFile:
             index.check(self.index, offset)
         except index.Invalid as e:
             raise FormatError(
-                f"index is not as the format says: {e}", path=self.path, offset=offset, hint="extract it again"
+                f"index is not as the format says: {e}",
+                path=self.path,
+                offset=offset,
+                hint="extract it again",
             ) from None
         self._line_bits: int = self.index["options"]["line_bits"]
         self._chunks: list[dict[str, Any]] = self.index["chunks"]
@@ -93,7 +97,9 @@ class TraceFile:
                 part = os.pread(self._fd, size, offset)
             except OSError as e:
                 reason = e.strerror or str(e)
-                raise TracekitError(f"cannot read: {reason}", path=self.path, offset=offset) from None
+                raise TracekitError(
+                    f"cannot read: {reason}", path=self.path, offset=offset
+                ) from None
             if not part:
                 raise FormatError("file is cut short", path=self.path, offset=offset)
             parts.append(part)
@@ -156,7 +162,9 @@ class TraceFile:
             return self._cache[number]
         meta = self._chunks[number]
         streams = meta["streams"]
-        c = Chunk(meta, lambda name: self._stream(streams[name]), self._hot, self._line_bits, self.path)
+        c = Chunk(
+            meta, lambda name: self._stream(streams[name]), self._hot, self._line_bits, self.path
+        )
         self._cache[number] = c
         while len(self._cache) > 1 and sum(k.rows for k in self._cache.values()) > _KEPT_ROWS:
             self._cache.popitem(last=False)
@@ -251,7 +259,7 @@ class TraceFile:
     ) -> npt.NDArray[np.float32]:
         """A feature set (features.md): float32, rows x columns; ``out`` is filled where given.
 
-        ``entropy``: of p_local and p_global, in bits or as 2·min(p, 1 − p).
+        ``entropy``: of p_local and p_global, in bits or as 2·min(p, 1 - p).
         """
         spec = features.get(name)
         begin, end = self.range(rows)
@@ -277,8 +285,8 @@ class TraceFile:
     def targets(self, unit: Literal["cycles", "ticks"] = "cycles", rows: Rows = None) -> Array:
         """Incremental latencies, one value a row: int64 ticks (ps), or float64 cycles of the clock.
 
-        Their sum over a window is the window's time.  Trapped and untimed rows are 0 and the next row
-        takes the rest; so is the first timed row, at whose retirement the clock starts.
+        Their sum over a window is the window's time.  Trapped and untimed rows are 0 and the next
+        row takes the rest; so is the first timed row, at whose retirement the clock starts.
         """
         self._need_timing("targets")
         if unit not in ("cycles", "ticks"):
@@ -292,7 +300,8 @@ class TraceFile:
 
     @property
     def clock_ps(self) -> int:
-        """The CPU's clock period in ticks: as given at extraction, else the divisor of all stage ticks."""
+        """The CPU's clock period in ticks: as given at extraction, else the divisor of all stage
+        ticks."""
         self._need_timing("clock")
         given = self.index["options"].get("clock_ps")
         if given:
@@ -309,11 +318,12 @@ class TraceFile:
         shuffle: int | None = None,
         stride: int | None = None,
     ) -> Iterator[Any]:
-        """Windows of ``length`` rows for training: float32 (length x columns), or (window, targets).
+        """Windows of ``length`` rows for training: float32 (length x columns), or (window,
+        targets).
 
-        In order, or, with ``shuffle`` as a seed, chunks in random order and the windows of each chunk in
-        random order: a chunk is decoded once.  Windows do not cross chunks.  ``stride`` rows from one
-        window to the next, ``length`` unless given.
+        In order, or, with ``shuffle`` as a seed, chunks in random order and the windows of each
+        chunk in random order: a chunk is decoded once.  Windows do not cross chunks.  ``stride``
+        rows from one window to the next, ``length`` unless given.
         """
         if length < 1 or (stride is not None and stride < 1):
             raise UsageError("windows: length and stride are at least 1")

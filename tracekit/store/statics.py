@@ -1,4 +1,5 @@
-"""The static table: what never changes about an instruction, stored once for each (pc, upc, text)."""
+"""The static table: what never changes about an instruction, stored once for each (pc, upc,
+text)."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ PLACED: dict[str, tuple[str, int]] = {
     "count": ("<u8", 0),
     "fall": ("u1", 2),
 }
-#: and these, with the disassembly and the machine code, are the instruction's form: the same instruction
-#: stands at many places, and each form is stored once.
+#: and these, with the disassembly and the machine code, are the instruction's form: the same
+#: instruction stands at many places, and each form is stored once.
 FORM: dict[str, tuple[str, int]] = {
     "op": ("u1", 0),
     "branch": ("u1", 0),
@@ -42,7 +43,8 @@ ARRAYS = {**PLACED, **FORM}
 
 @dataclass(frozen=True)
 class StaticInst:
-    """One static instruction, for people and scripts; the arrays of StaticTable are for programs."""
+    """One static instruction, for people and scripts; the arrays of StaticTable are for
+    programs."""
 
     pc: int
     upc: int
@@ -60,9 +62,10 @@ class StaticInst:
 class StaticTable:
     """The static instructions of a file, as arrays of one row an instruction.
 
-    ``arrays`` has pc, upc, op (index into schema.OP_CLASSES), branch (schema.BRANCH_KINDS), access_size
-    (bytes), flags (bits of schema.FLAGS), src_class and src_index (n x 8), dst_class and dst_index
-    (n x 6; class 255 = none), count (dynamic executions).  Attribute access works too: ``t.pc``.
+    ``arrays`` has pc, upc, op (index into schema.OP_CLASSES), branch (schema.BRANCH_KINDS),
+    access_size (bytes), flags (bits of schema.FLAGS), src_class and src_index (n x 8), dst_class
+    and dst_index (n x 6; class 255 = none), count (dynamic executions).  Attribute access works
+    too: ``t.pc``.
     """
 
     def __init__(
@@ -126,7 +129,9 @@ class StaticTable:
         return out
 
 
-def from_core(columns: dict[str, Any], hot: dict[str, Any], counts: npt.NDArray[Any]) -> StaticTable:
+def from_core(
+    columns: dict[str, Any], hot: dict[str, Any], counts: npt.NDArray[Any]
+) -> StaticTable:
     """The table as the extension exports it (csrc/bind/rows.cpp)."""
     names = {i: n for i, n in enumerate(columns["op_name"]) if n}
     arrays = {k: v for k, v in {**columns, **hot, "count": counts}.items() if k in ARRAYS}
@@ -150,7 +155,10 @@ def _forms(t: StaticTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32
     """(an instruction of each form, sorted by text; the form of each instruction)."""
     n = len(t)
     packed = np.concatenate(
-        [np.ascontiguousarray(t.arrays[k].astype(d)).view(np.uint8).reshape(n, -1) for k, (d, _) in FORM.items()],
+        [
+            np.ascontiguousarray(t.arrays[k].astype(d)).view(np.uint8).reshape(n, -1)
+            for k, (d, _) in FORM.items()
+        ],
         axis=1,
     )
     blobs = packed.tobytes()

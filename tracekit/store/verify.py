@@ -44,7 +44,9 @@ def _problems(f: TraceFile) -> Iterator[str]:
         yield f"{f.path}: counts of faults, branches or accesses do not add up"
 
 
-def _chunk_problems(c: Chunk, conditional: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[str]:
+def _chunk_problems(
+    c: Chunk, conditional: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> Iterator[str]:
     for name in schema.COLUMNS:
         if schema.COLUMNS[name].domain != "timed" or c.timed:
             c.column(name)
@@ -63,7 +65,8 @@ def _chunk_problems(c: Chunk, conditional: np.ndarray[tuple[int], np.dtype[np.bo
             yield f"{name} below 1"
     both = c.column("data_distance")
     for name in ("load_distance", "store_distance"):
-        # A line is in the joint stack whenever it is in one of the two, and no deeper there by itself.
+        # A line is in the joint stack whenever it is in one of the two, and no deeper there by
+        # itself.
         if np.any((both == schema.FAR) & (c.column(name) != schema.FAR) & memory):
             yield f"{name} of a line that no access touched before"
     if c.timed:

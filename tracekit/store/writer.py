@@ -1,4 +1,5 @@
-"""Writing a file: chunks as they come, the rest at the end, under a temporary name until all is there."""
+"""Writing a file: chunks as they come, the rest at the end, under a temporary name until all is
+there."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ STATIC_LEVEL = 9
 
 
 def check_output(path: Path, force: bool, source: str = "-") -> None:
-    """Raises TracekitError where ``path`` must not be replaced; ``source``: what is read meanwhile."""
+    """Raises TracekitError where ``path`` must not be replaced; ``source``: what is read
+    meanwhile."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -32,7 +34,9 @@ def check_output(path: Path, force: bool, source: str = "-") -> None:
         raise TracekitError("exists already", path=str(path), hint="--force replaces it")
     with contextlib.suppress(OSError):
         if source != "-" and os.path.samestat(Path(source).stat(), status):
-            raise TracekitError("is the input, too", path=str(path), hint="give the output another name")
+            raise TracekitError(
+                "is the input, too", path=str(path), hint="give the output another name"
+            )
 
 
 class Writer:
@@ -91,7 +95,8 @@ class Writer:
     def finish(
         self, table: statics.StaticTable, index: dict[str, Any], path: Path | None = None
     ) -> None:
-        """Writes the static table and the index, syncs, and gives the file its name (or ``path``)."""
+        """Writes the static table and the index, syncs, and gives the file its name (or
+        ``path``)."""
         self.path = path or self.path
         compress = frames.Compressor(STATIC_LEVEL)
         encoded = statics.encode(table)
