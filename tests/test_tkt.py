@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit import _core
+import tracekit
+from tracekit import _core, schema
 from tracekit.errors import FormatError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -40,7 +41,9 @@ def write(rows: list[Row], statics: int = 3, **header: Any) -> bytes:
     return bytes(writer.take())
 
 
-def read(data: bytes, cuts: list[int] | None = None, gem5_operands: bool = False) -> tuple[Any, dict[str, Any]]:
+def read(
+    data: bytes, cuts: list[int] | None = None, gem5_operands: bool = False
+) -> tuple[Any, dict[str, Any]]:
     """The reader after ``data`` in pieces that end at ``cuts``, and its columns."""
     reader = _core.Tkt()
     if gem5_operands:
@@ -221,3 +224,27 @@ def test_the_writer_refuses_what_the_format_cannot_hold() -> None:
     for bad in ({"tick_unit": 0}, {"flags": ["f"] * 65}, {"op_classes": ["x"] * 1025}):
         with pytest.raises(ValueError, match="tkt"):
             _core.TktWriter(HEADER | bad)
+
+
+@pytest.mark.parametrize("isa", ["arm", "x86"])
+def test_the_same_features_as_from_the_text_of_the_same_run(isa: str, tmp_path: Path) -> None:
+    """Real runs (golden/tkt): every column that both traces tell, on every row."""
+    golden = Path(__file__).parent / "golden" / "tkt"
+    result = tracekit.extract(golden / f"kern.{isa}.tkt.zst", tmp_path / "tkt.zst", strict=True)
+    assert result.stats["complete"] and result.stats["isa"] == isa
+    tracekit.extract(golden / f"kern.{isa}.out.xz", tmp_path / "text.zst")
+    tkt, text = (tracekit.open(tmp_path / name) for name in ("tkt.zst", "text.zst"))
+    assert len(tkt) == len(text) == result.rows
+    timed = ~np.asarray(text["untimed"])  # the text of the last rows in flight is never printed
+    assert not np.asarray(tkt["untimed"]).any() and timed.mean() > 0.99
+    assert np.asarray(tkt["mispredicted"]).any()  # text does not tell
+    bits = ("is_mem", "taken", "fault", "predicated_off")
+    columns = {*schema.COLUMNS, *bits, *schema.STATIC_COLUMNS} - {"bits"}
+    for name in sorted(columns):
+        rows = timed if name in schema.STAGES else slice(None)
+        np.testing.assert_array_equal(
+            np.asarray(tkt[name])[rows], np.asarray(text[name])[rows], err_msg=name
+        )
+    assert np.asarray(tkt["store"]).any()
+    if isa == "arm":  # the X86 run has not reached its first system call
+        assert np.asarray(tkt["fault"]).sum() > 3
