@@ -145,8 +145,8 @@ def test_macro_level(tmp_path_factory, seed, n, blocks):
         last = f.statics.has("IsLastMicroop") | ~f.statics.has("IsMicroop")
         want = macro.groups(
             [
-                (bool(last[s]), bool(x), False)
-                for s, x in zip(f["static_id"], f["fault"], strict=True)
+                (int(pc), bool(last[s]), bool(x), False)
+                for pc, s, x in zip(f["pc"], f["static_id"], f["fault"], strict=True)
             ]
         )
         assert len(g) == len(want)

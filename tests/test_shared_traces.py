@@ -27,8 +27,8 @@ def committed(stats: str, cpu: str = "system.cpu") -> tuple[int, int]:
 
 
 def is_syscall(t) -> np.ndarray:
-    names = ("svc", "ecall", "SYSCALL", "SYSCALL_64")
-    return t.has("IsSyscall") | np.array([d.split(" ")[0].startswith(names) for d in t.disassembly])
+    names = ("svc", "ecall", "syscall")
+    return t.has("IsSyscall") | np.array([d.startswith(names) for d in t.disassembly])
 
 
 @pytest.mark.parametrize("name", TEXTS)

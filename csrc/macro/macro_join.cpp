@@ -19,9 +19,12 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
     const std::uint32_t sid = in.sid[i];
     const HotStatic& h = statics[sid];
     const std::uint8_t bits = in.bits[i];
-    // Without flags (O3PipeView alone) no micro-op is known to be the last; but the first micro-op of
-    // an instruction always has upc 0, and only a faulting one is followed by itself again.
-    if (h.upc == 0 && !members_open_.empty() && !last_faulted_) close(statics);
+    // Another pc is another instruction, also behind a fault that is not tried again at once (a handler
+    // runs).  Without flags (O3PipeView alone) no micro-op is known to be the last; but the first one
+    // has upc 0, and only a faulting one is followed by itself again.
+    if (!members_open_.empty() &&
+        (h.pc != statics[members_open_.front()].pc || (h.upc == 0 && !last_faulted_)))
+      close(statics);
     last_faulted_ = bits & row_bit::fault;
     if (members_open_.empty()) open(in, i);
     const std::size_t r = rows_.size() - 1;

@@ -2,9 +2,12 @@
 
 
 def groups(rows):
-    """[(is_last, fault, is_syscall)] -> lists of row numbers, one an instruction."""
+    """[(pc, is_last, fault, is_syscall)] -> lists of row numbers, one an instruction."""
     out, current = [], []
-    for i, (is_last, fault, is_syscall) in enumerate(rows):
+    for i, (pc, is_last, fault, is_syscall) in enumerate(rows):
+        if current and rows[current[0]][0] != pc:
+            out.append(current)
+            current = []
         current.append(i)
         if is_syscall if fault else is_last:
             out.append(current)
