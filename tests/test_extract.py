@@ -149,6 +149,8 @@ def test_macro_level(tmp_path_factory, seed, n, blocks):
                 for pc, s, x in zip(f["pc"], f["static_id"], f["fault"], strict=True)
             ]
         )
+        if want and not last[f["static_id"][want[-1][-1]]] and g.index["source"]["unfinished"]:
+            want.pop()  # the trace ends inside it
         assert len(g) == len(want)
         first = [w[0] for w in want]
         assert g["pc"].tolist() == f["pc"][first].tolist()

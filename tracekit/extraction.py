@@ -333,7 +333,7 @@ class Extraction:
                     "gem5_operands": o.gem5_operands,
                 },
                 "input": self._input.provenance(),
-                "source": stats,
+                "source": {**stats, "unfinished": s.stage.unfinished()},
                 "anomalies": anomalies,
                 "bits": s.stage.bit_counts(),
                 **({"binary": binary} if binary else {}),

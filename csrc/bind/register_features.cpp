@@ -92,6 +92,7 @@ class FeatureStage {
     counts_.resize(statics().size());
     return counts_;
   }
+  std::size_t unfinished() const { return macro_ ? macro_->unfinished() : 0; }
   const std::uint64_t* bit_counts() const { return bit_counts_; }
   std::optional<StaticTable> macro_table(const StaticTable& micro) const {
     if (!macro_) return std::nullopt;
@@ -170,6 +171,7 @@ void register_features(py::module_& m) {
             return d;
           },
           py::arg("rows"))
+      .def("unfinished", &FeatureStage::unfinished)
       .def("counts", [](FeatureStage& s) { return to_array(s.counts()); })
       .def("bit_counts",
            [](const FeatureStage& s) {

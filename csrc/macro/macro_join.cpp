@@ -25,6 +25,7 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
     if (!members_open_.empty() &&
         (h.pc != statics[members_open_.front()].pc || (h.upc == 0 && !last_faulted_)))
       close(statics);
+    ends_known_ |= h.upc != 0 && h.is(HotStatic::last);
     last_faulted_ = bits & row_bit::fault;
     if (members_open_.empty()) open(in, i);
     const std::size_t r = rows_.size() - 1;
@@ -57,7 +58,15 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
 }
 
 void MacroJoin::finish(const std::vector<HotStatic>& statics) {
-  if (!members_open_.empty()) close(statics);
+  if (members_open_.empty()) return;
+  if (!ends_known_) {
+    close(statics);
+    return;
+  }
+  // The trace ended inside it: it has not committed as an instruction, and gem5 does not count it.
+  rows_.resize(rows_.size() - 1);
+  members_open_.clear();
+  ++unfinished_;
 }
 
 void MacroJoin::close(const std::vector<HotStatic>& statics) {

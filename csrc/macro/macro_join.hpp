@@ -19,8 +19,11 @@ class MacroJoin {
  public:
   // Takes rows [0, n).  `statics` are the micro-ops'.
   void add(const FeatureBatch& in, std::size_t n, const std::vector<HotStatic>& statics);
-  // An instruction whose last micro-op never came is one row too.
+  // An instruction whose last micro-op never came is dropped and counted, unless the trace does not tell
+  // which micro-op is the last (O3PipeView alone).
   void finish(const std::vector<HotStatic>& statics);
+
+  std::size_t unfinished() const { return unfinished_; }
 
   FeatureBatch& rows() { return rows_; }
   std::size_t size() const { return rows_.size(); }
@@ -40,6 +43,8 @@ class MacroJoin {
   FeatureBatch rows_;  // the last one is open while `members_open_` is not empty
   std::vector<std::uint32_t> members_open_;
   bool any_timed_{};
+  bool ends_known_{};  // a last micro-op was seen
+  std::size_t unfinished_{};
   std::uint64_t first_retire_{};
   std::vector<HotStatic> hot_;
   std::vector<std::vector<std::uint32_t>> members_;
