@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     struct pollfd in = {0, POLLIN, 0};
     char c;
     if (poll(&in, 1, 0) && read(0, &c, 1) != 1) return 0;
-    if (!in.revents) { last = now(); continue; }
+    if (!in.revents) continue;
     if (c == 'c') {
       uint64_t t = now();
       long child = syscall(SYS_clone, CLONE_FILES, 0, 0, 0, 0);
@@ -186,7 +186,7 @@ def stepping(binary: str, rounds: int, steps: int = 3000) -> dict[str, float]:
 
 
 def overhead(binary: str, seconds: float, rounds: int, megabytes: int = 200) -> dict[str, float]:
-    """Whole processes with and without one epoch in ten seconds, interleaved: medians in seconds."""
+    """Whole processes with and without one epoch in ten seconds, interleaved: medians."""
     begin = time.monotonic()
     subprocess.run([binary, str(megabytes), "100000000"], stdout=subprocess.DEVNULL, check=True)
     work = int(1e8 * seconds / (time.monotonic() - begin))
@@ -273,8 +273,8 @@ def main() -> None:
         return
     for p in out["pauses"]:
         print(
-            f"{p['megabytes']:5} MB: bare clone {p['bare_clone_ms']:.3f} ms, pause {p['pause_ms']:.3f} ms "
-            f"({p['ratio']:.2f} x; best {p['best_ratio']:.2f} x), felt {p['felt_ms']:.3f} ms"
+            f"{p['megabytes']:5} MB: bare clone {p['bare_clone_ms']:.3f} ms, "
+            f"pause {p['pause_ms']:.3f} ms ({p['ratio']:.2f} x; best {p['best_ratio']:.2f} x), felt {p['felt_ms']:.3f} ms"
         )
     s = out["stepping"]
     print(

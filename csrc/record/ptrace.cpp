@@ -46,36 +46,67 @@ std::uint64_t now_ns() {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-BlockSigchld::BlockSigchld() {
-  static_assert(sizeof(sigset_t) <= sizeof(old_));
-  sigset_t chld;
-  sigemptyset(&chld);
-  sigaddset(&chld, SIGCHLD);
-  pthread_sigmask(SIG_BLOCK, &chld, reinterpret_cast<sigset_t*>(old_));
-}
+namespace {
 
-BlockSigchld::~BlockSigchld() {
-  pthread_sigmask(SIG_SETMASK, reinterpret_cast<sigset_t*>(old_), nullptr);
-}
+// Interrupts this thread's system calls after a while, again and again until it is disarmed.
+class Timer {
+ public:
+  ~Timer() {
+    if (owner_ == getpid()) timer_delete(timer_);
+  }
+  void arm(std::uint64_t after_ns) {
+    create();
+    after_ns = std::max<std::uint64_t>(after_ns, 1);
+    const itimerspec when{{0, again_ns},
+                          {static_cast<time_t>(after_ns / 1'000'000'000),
+                           static_cast<long>(after_ns % 1'000'000'000)}};
+    timer_settime(timer_, 0, &when, nullptr);
+  }
+  void disarm() {
+    const itimerspec never{};
+    timer_settime(timer_, 0, &never, nullptr);
+  }
+
+ private:
+  static constexpr long again_ns = 2'000'000;  // the first signal may come before the wait begins
+
+  void create() {
+    if (owner_ == getpid()) return;  // a forked child has none of its parent's timers
+    const int signal = SIGRTMAX - 2;
+    struct sigaction nothing {};
+    nothing.sa_handler = [](int) {};
+    sigaction(signal, &nothing, nullptr);
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = signal;
+    event._sigev_un._tid = gettid();
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) throw_errno("cannot create a timer");
+    owner_ = getpid();
+  }
+
+  timer_t timer_{};
+  pid_t owner_{};
+};
+
+thread_local Timer timer;
+
+}  // namespace
 
 std::optional<int> wait_stop(pid_t tid, std::uint64_t timeout_ns) {
   const std::uint64_t deadline = now_ns() + timeout_ns;
-  sigset_t chld;
-  sigemptyset(&chld);
-  sigaddset(&chld, SIGCHLD);
+  struct Armed {
+    explicit Armed(std::uint64_t ns) { timer.arm(ns); }
+    ~Armed() { timer.disarm(); }
+  } const armed(timeout_ns);
   for (;;) {
     int status = 0;
-    const pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
+    const pid_t r = waitpid(tid, &status, __WALL);
     if (r == tid) {
       if (!WIFSTOPPED(status)) throw Gone{status, true};
       return status;
     }
     if (r < 0 && errno != EINTR) throw Gone{};
-    const std::uint64_t at = now_ns();
-    if (at >= deadline) return std::nullopt;
-    // The stop sends SIGCHLD; a millisecond at most in case that another thread took it.
-    const timespec wait{0, static_cast<long>(std::min<std::uint64_t>(deadline - at, 1'000'000))};
-    sigtimedwait(&chld, nullptr, &wait);
+    if (now_ns() >= deadline) return std::nullopt;
   }
 }
 

@@ -40,20 +40,9 @@ struct Gone {
   bool known{};
 };
 
-// While one lives, SIGCHLD is blocked in this thread, so that wait_stop can sleep until one comes.
-class BlockSigchld {
- public:
-  BlockSigchld();
-  ~BlockSigchld();
-  BlockSigchld(const BlockSigchld&) = delete;
-  BlockSigchld& operator=(const BlockSigchld&) = delete;
-
- private:
-  std::uint64_t old_[16];  // a sigset_t, kept out of this header
-};
-
 // The next stop of `tid` (its wait status), or nothing when `timeout_ns` have passed.  Throws Gone
-// when it has ended.  Call it under a BlockSigchld, or it polls every millisecond.
+// when it has ended.  A timer of this thread's interrupts the wait, by a real-time signal with an
+// empty handler: the stops of the program are too short for anything slower than a plain waitpid.
 std::optional<int> wait_stop(pid_t tid, std::uint64_t timeout_ns);
 
 // Why a wait status is a stop.

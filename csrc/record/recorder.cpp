@@ -149,7 +149,6 @@ EpochResult Recorder::step_program(pid_t tid, const EpochRequest& request, std::
 EpochResult Recorder::in_place(const EpochRequest& request, const Poll& poll) {
   EpochResult out;
   batch_.clear();
-  const BlockSigchld guard;
   try {
     check_recordable(request.tid);
     Attached thread(request.tid);
@@ -245,7 +244,6 @@ pid_t start(const std::vector<std::string>& arguments) {
     }
   };
   try {
-    const BlockSigchld guard;
     seize(pid, PTRACE_O_TRACEEXEC);
     if (write(go[1], "g", 1) != 1) throw_errno("cannot start the program");
     close(go[1]);

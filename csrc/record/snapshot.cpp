@@ -155,7 +155,6 @@ static void attach(std::optional<Attached>& thread, pid_t tid, const Poll& poll)
 
 Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const Poll& poll) {
   Snapshot out;
-  const BlockSigchld guard;
   try {
     const StubPlace at = place(tgid);
     // A child of the program's parent where that is us, so that we reap it; else the program's own,
@@ -258,7 +257,6 @@ Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const P
 }
 
 std::uint64_t Snapshotter::reap(pid_t tid, pid_t tgid, pid_t copy, const Poll& poll) {
-  const BlockSigchld guard;
   try {
     const StubPlace at = place(tgid);
     std::optional<Attached> held;
