@@ -103,7 +103,7 @@ def test_jobs(benchmark, trace, tmp_path, jobs):
     command = [sys.executable, "-m", "tracekit", "extract", str(path), str(other), "-o", f"{tmp_path}/", "--force"]
 
     def run() -> None:
-        subprocess.run([*command, "--quiet", "--jobs", str(jobs)], check=True)
+        subprocess.run([*command, "--quiet", "--jobs", str(jobs)], check=True, cwd=tmp_path)
 
     benchmark.pedantic(run, rounds=3, warmup_rounds=1)
     assert len(list(tmp_path.glob("*.zst"))) == 2

@@ -8,9 +8,25 @@ from pathlib import Path
 
 import pytest
 
+import tracekit
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(Path(__file__).parent))  # oracles, synthetic
 GOLDEN = ROOT / "tests" / "golden"
+
+
+# ``python -m tracekit`` in a test must find the package that is tested: not the sources in the working
+# directory, which have no extension where tracekit was installed.
+_PACKAGE = str(Path(tracekit.__file__).resolve().parent.parent)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_PACKAGE, os.environ.get("PYTHONPATH", "")]))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _elsewhere(tmp_path_factory: pytest.TempPathFactory):
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    yield
+    os.chdir(before)
 
 
 @pytest.fixture(scope="session")
