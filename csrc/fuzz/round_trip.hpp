@@ -1,10 +1,11 @@
 // Rows through the feature stage and the chunk codec and back: what is decoded must be what was encoded.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <source_location>
 #include <span>
 #include <vector>
 
@@ -15,8 +16,10 @@
 
 namespace tracekit::fuzz {
 
-inline void require(bool ok) {
-  if (!ok) std::abort();
+inline void require(bool ok, const std::source_location at = std::source_location::current()) {
+  if (ok) return;
+  std::fprintf(stderr, "%s:%u does not hold\n", at.file_name(), static_cast<unsigned>(at.line()));
+  std::abort();
 }
 
 // Cuts and choices that depend on nothing but the input.
@@ -35,8 +38,11 @@ class Choices {
 };
 
 template <class T>
-void same(const std::vector<T>& decoded, const Column<T>& encoded) {
-  require(decoded.empty() || std::memcmp(decoded.data(), encoded.data(), decoded.size() * sizeof(T)) == 0);
+void same(const std::vector<T>& decoded, const Column<T>& encoded,
+          const std::source_location at = std::source_location::current()) {
+  require(decoded.empty() ||
+              std::memcmp(decoded.data(), encoded.data(), decoded.size() * sizeof(T)) == 0,
+          at);
 }
 
 // Encodes the first n rows and compares every column after decoding.
