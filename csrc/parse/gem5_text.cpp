@@ -150,19 +150,20 @@ const char* Gem5Text::fast_block(const char* p, const char* end) {
   Block b;
   std::uint64_t upc = 0;
   const char* q = scan::decimal(p + 17, b.tick[stage::fetch]);
-  if (!q || !scan::starts(q, ":0x")) return nullptr;
+  if (!q || q == p + 17 || !scan::starts(q, ":0x")) return nullptr;
   const char* const tick_end = q;
   q = scan::hexadecimal(q + 3, b.pc);
-  if (!q || *q != ':') return nullptr;
-  q = scan::decimal(q + 1, upc);
-  if (!q || *q != ':' || upc > 0xffff) return nullptr;
+  if (!q || q == tick_end + 3 || *q != ':') return nullptr;
+  const char* const micro = q + 1;
+  q = scan::decimal(micro, upc);
+  if (!q || q == micro || *q != ':' || upc > 0xffff) return nullptr;
   b.upc = static_cast<std::uint16_t>(upc);
   const char* seq = q + 1;
   q = scan::decimal(seq, b.seq);
   if (!q || q == seq || *q != ':') return nullptr;
   const char* text = q + 1;
   const auto* nl = static_cast<const char*>(std::memchr(text, '\n', static_cast<std::size_t>(end - text)));
-  if (!nl || end - nl < 512) return nullptr;
+  if (!nl || end - nl < 512 || nl[-1] == '\r' || nl - p > std::ptrdiff_t{max_line}) return nullptr;
   q = nl + 1;
   const scan::NearbyDecimal number(p + 17, tick_end, b.tick[stage::fetch]);
   // A stage that was not reached is followed by none that was: one comparison for the rest of the block.
