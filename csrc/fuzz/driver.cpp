@@ -1,5 +1,6 @@
-// Runs a fuzz target without libFuzzer: each sample as it is, then mutations of samples, from a fixed seed
-// and for a bounded time.  What a target dies of is kept in crash-<time> in the present folder.
+// Runs a fuzz target without libFuzzer: each sample as it is, then mutations of samples, from a
+// fixed seed and for a bounded time.  What a target dies of is kept in crash-<time> in the present
+// folder.
 //   driver [-seconds=S] [-runs=N] [-seed=K] SAMPLE...
 #include <signal.h>
 #include <unistd.h>
@@ -29,7 +30,8 @@ Bytes current;
 
 void keep() {
   const std::string name = "crash-" + std::to_string(::getpid());
-  std::ofstream(name, std::ios::binary).write(current.data(), static_cast<std::streamsize>(current.size()));
+  std::ofstream(name, std::ios::binary)
+      .write(current.data(), static_cast<std::streamsize>(current.size()));
   std::fprintf(stderr, "the input is in %s (%zu bytes)\n", name.c_str(), current.size());
 }
 
@@ -47,7 +49,8 @@ void run_one(const Bytes& input) {
 
 class Mutator {
  public:
-  Mutator(std::uint64_t seed, const std::vector<Bytes>& samples) : random_(seed), samples_(samples) {}
+  Mutator(std::uint64_t seed, const std::vector<Bytes>& samples)
+      : random_(seed), samples_(samples) {}
 
   Bytes operator()() {
     Bytes b = samples_[below(samples_.size())];
@@ -61,7 +64,9 @@ class Mutator {
   }
 
  private:
-  std::size_t below(std::size_t n) { return n ? std::uniform_int_distribution<std::size_t>(0, n - 1)(random_) : 0; }
+  std::size_t below(std::size_t n) {
+    return n ? std::uniform_int_distribution<std::size_t>(0, n - 1)(random_) : 0;
+  }
   // A place, mostly where a line or a number begins.
   std::size_t place(const Bytes& b) {
     std::size_t at = below(b.size() + 1);
@@ -75,10 +80,29 @@ class Mutator {
   }
 
   void change(Bytes& b) {
-    constexpr std::string_view words[] = {
-        "0", "-1", "18446744073709551615", "18446744073709551616", "9223372036854775808", "4611686018427387904",
-        "0xffffffffffffffff", "0x", "\n", "\r\n", ":", " : ", "O3PipeView:fetch:", "O3PipeView:retire:0:store:0\n",
-        "  FetchSeq=", "  flags=(", ")", " A=0x", "65536", "\0", "\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "[", "]"};
+    constexpr std::string_view words[] = {"0",
+                                          "-1",
+                                          "18446744073709551615",
+                                          "18446744073709551616",
+                                          "9223372036854775808",
+                                          "4611686018427387904",
+                                          "0xffffffffffffffff",
+                                          "0x",
+                                          "\n",
+                                          "\r\n",
+                                          ":",
+                                          " : ",
+                                          "O3PipeView:fetch:",
+                                          "O3PipeView:retire:0:store:0\n",
+                                          "  FetchSeq=",
+                                          "  flags=(",
+                                          ")",
+                                          " A=0x",
+                                          "65536",
+                                          "\0",
+                                          "\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+                                          "[",
+                                          "]"};
     const std::size_t at = place(b), n = below(1 + b.size() - at);
     switch (below(10)) {
       case 0:
@@ -156,6 +180,7 @@ int main(int argc, char** argv) {
   Mutator mutate(seed, samples);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   for (; done < runs && std::chrono::steady_clock::now() < end; ++done) run_one(mutate());
-  std::printf("%zu samples, %llu mutations\n", samples.size(), static_cast<unsigned long long>(done));
+  std::printf("%zu samples, %llu mutations\n", samples.size(),
+              static_cast<unsigned long long>(done));
   return 0;
 }

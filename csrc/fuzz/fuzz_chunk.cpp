@@ -1,5 +1,6 @@
 // Any bytes as a chunk's streams: decoded values lie within their ranges, or DecodeError.
-// Input: u16 rows, u16 statics, then u32 pc step, u8 bits of each, then u16 length and bytes of each stream.
+// Input: u16 rows, u16 statics, then u32 pc step, u8 bits of each, then u16 length and bytes of
+// each stream.
 #include <cstring>
 #include <memory>
 

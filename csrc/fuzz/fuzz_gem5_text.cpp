@@ -1,4 +1,5 @@
-// Any text in any pieces: the same rows and counters as in one piece, and through features and codec unharmed.
+// Any text in any pieces: the same rows and counters as in one piece, and through features and
+// codec unharmed.
 #include <memory>
 
 #include "fuzz/round_trip.hpp"
@@ -17,11 +18,14 @@ void feed(Gem5Text& text, const std::uint8_t* data, std::size_t size) {
 }
 
 void check_same(const CpuStream& a, const CpuStream& b, const RowBatch& taken) {
-  require(a.name == b.name && a.statics.size() == b.statics.size() && a.rows.size() == taken.size());
+  require(a.name == b.name && a.statics.size() == b.statics.size() &&
+          a.rows.size() == taken.size());
   for (std::uint32_t i = 0; i < a.statics.size(); ++i)
-    require(a.statics[i].pc == b.statics[i].pc && a.statics[i].disassembly == b.statics[i].disassembly);
+    require(a.statics[i].pc == b.statics[i].pc &&
+            a.statics[i].disassembly == b.statics[i].disassembly);
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    require(a.rows.sid[i] == taken.sid[i] && a.rows.addr[i] == taken.addr[i] && a.rows.bits[i] == taken.bits[i]);
+    require(a.rows.sid[i] == taken.sid[i] && a.rows.addr[i] == taken.addr[i] &&
+            a.rows.bits[i] == taken.bits[i]);
     for (unsigned s = 0; s < stage::count; ++s) require(a.rows.ticks[s][i] == taken.ticks[s][i]);
   }
 }

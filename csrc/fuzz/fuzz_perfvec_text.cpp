@@ -1,4 +1,5 @@
-// The two files of PerfVec's authors, a form feed between them, in any pieces; rows through the codec.
+// The two files of PerfVec's authors, a form feed between them, in any pieces; rows through the
+// codec.
 #include <algorithm>
 #include <memory>
 

@@ -1,4 +1,5 @@
-// Rows through the feature stage and the chunk codec and back: what is decoded must be what was encoded.
+// Rows through the feature stage and the chunk codec and back: what is decoded must be what was
+// encoded.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ inline void require(bool ok, const std::source_location at = std::source_locatio
 class Choices {
  public:
   Choices(const std::uint8_t* data, std::size_t size) {
-    for (std::size_t i = 0; i < size; i += 1 + i / 16) state_ = (state_ ^ data[i]) * 0x100000001b3ULL;
+    for (std::size_t i = 0; i < size; i += 1 + i / 16)
+      state_ = (state_ ^ data[i]) * 0x100000001b3ULL;
   }
   std::size_t below(std::size_t n) {
     state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;

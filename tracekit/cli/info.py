@@ -24,10 +24,14 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(s, indent=1))
         return 0
-    print(f"{s['path']}: {s['rows']:,} rows ({s['level']}-level), {s['static_instructions']:,} static, {s['arch']}")
+    print(
+        f"{s['path']}: {s['rows']:,} rows ({s['level']}-level), {s['static_instructions']:,} static, {s['arch']}"
+    )
     print(f"size       {s['bytes']:,} bytes, {s['bytes_per_row']:.2f} a row")
     if s["timed"]:
-        print(f"time       {s['ticks']:,} ps, {s['cycles']:,.0f} cycles of {s['clock_ps']} ps, CPI {s['cpi']:.3f}")
+        print(
+            f"time       {s['ticks']:,} ps, {s['cycles']:,.0f} cycles of {s['clock_ps']} ps, CPI {s['cpi']:.3f}"
+        )
     else:
         print("time       none: the trace has no O3PipeView lines")
     for name in ("squashed", "trapped", "untimed", "taken", "memory_accesses"):
@@ -42,7 +46,11 @@ def run(args: argparse.Namespace) -> int:
     if s["binary"]:
         print(f"binary     {_binary(s['binary'])}")
     print("mix        " + ", ".join(f"{k} {100 * v:.1f} %" for k, v in list(s["mix"].items())[:10]))
-    print("columns    " + ", ".join(f"{k} {v / s['rows']:.3f}" for k, v in s["column_bytes"].items()) + " bytes a row")
+    print(
+        "columns    "
+        + ", ".join(f"{k} {v / s['rows']:.3f}" for k, v in s["column_bytes"].items())
+        + " bytes a row"
+    )
     return 0
 
 
