@@ -1,3 +1,4 @@
+# ruff: noqa: F403, F405, RUF012 -- the idiom of gem5's SimObject files
 """The plug-in's SimObjects; tracekit_run.py attaches them to the CPUs of any configuration."""
 
 from m5.objects.InstTracer import InstTracer

@@ -7,7 +7,6 @@
 #include "base/logging.hh"
 #include "cpu/base.hh"
 #include "cpu/o3/dyn_inst.hh"
-#include "cpu/o3/lsq.hh"
 #include "debug/O3PipeView.hh"
 #include "sim/core.hh"
 #include "sim/cur_tick.hh"
@@ -44,7 +43,11 @@ Tick full(std::int32_t t, Tick fetch) {
 #endif
 
 O3Probe::O3Probe(const Params& p)
-    : ProbeOwner(p), trace_(p.tracer->trace()), stages_(p.stages), ring_(ring_size), unsent_(1024) {
+    : ProbeOwner(p),
+      tracer_(*p.tracer),
+      trace_(p.tracer->trace()),
+      stages_(p.stages),
+      ring_(ring_size) {
   p.tracer->serve_listener();
   trace_.before_end([this] { write_held(true); });
 #if TRACING_ON
@@ -63,7 +66,6 @@ void O3Probe::regProbeListeners() {
   listen<Listener>(this, "Fetch", &O3Probe::fetched);
   listen<Listener>(this, "Commit", &O3Probe::committed);
   listen<Listener>(this, "Squash", &O3Probe::squashed);
-  listen<Listener>(this, "ToCommit", &O3Probe::executed);
 }
 
 // As long as the flag is on, also when this CPU's trace is complete: another CPU's may not be.
@@ -79,13 +81,6 @@ void O3Probe::fetched(const o3::DynInstPtr& inst) {
   mute(inst);
   newest_ = inst->seqNum;
   ring_[newest_ % ring_size] = curTick();
-}
-
-void O3Probe::executed(const o3::DynInstPtr& inst) {
-  if (!inst->isMemRef() || inst->effAddrValid() || !inst->savedRequest) return;
-  const auto& request = *inst->savedRequest;
-  unsent_[inst->seqNum % unsent_.size()] = {inst->seqNum, request._addr,
-                                            static_cast<std::uint16_t>(request._size)};
 }
 
 Tick O3Probe::fetch_tick(InstSeqNum seq) const {
@@ -116,15 +111,13 @@ tkt::Row O3Probe::row_of(const o3::DynInstPtr& inst) {
   tkt::Row row;
   row.sid = trace_.number(inst->staticInst, pc, inst->tcBase());
   row.thread = static_cast<std::uint8_t>(inst->threadNumber);
-  const Unsent& unsent = unsent_[inst->seqNum % unsent_.size()];
-  if (inst->effAddrValid()) {
+  Tracer::Access access = tracer_.last_access();
+  if (access.seq != inst->seqNum && inst->effAddrValid())  // gem5.fast makes no records
+    access = {inst->seqNum, inst->effAddr, static_cast<std::uint16_t>(inst->effSize)};
+  if (access.seq == inst->seqNum) {
     row.flags |= tkt::row_flag::has_addr;
-    row.addr = inst->effAddr;
-    row.access_size = static_cast<std::uint16_t>(inst->effSize);
-  } else if (unsent.seq == inst->seqNum) {
-    row.flags |= tkt::row_flag::has_addr;
-    row.addr = unsent.addr;
-    row.access_size = unsent.size;
+    row.addr = access.addr;
+    row.access_size = access.size;
   }
   if (!inst->readPredicate()) row.flags |= tkt::row_flag::predicated_off;
   add_ticks(inst, row);

@@ -24,7 +24,6 @@ class O3Probe : public ProbeOwner {
   void fetched(const o3::DynInstPtr& inst);
   void committed(const o3::DynInstPtr& inst);
   void squashed(const o3::DynInstPtr& inst);
-  void executed(const o3::DynInstPtr& inst);
 
   void describe(const o3::DynInstPtr& inst);
   tkt::Row row_of(const o3::DynInstPtr& inst);
@@ -42,18 +41,10 @@ class O3Probe : public ProbeOwner {
   static constexpr std::size_t max_held = 4096;
   static constexpr std::size_t ring_size = std::size_t{1} << 15;  // sequence numbers in flight
 
-  // An access that was never sent to memory, which gem5 gives no effective address: it faulted, or
-  // was masked off.
-  struct Unsent {
-    InstSeqNum seq{};
-    Addr addr{};
-    std::uint16_t size{};
-  };
-
+  const Tracer& tracer_;
   CpuTrace& trace_;
-  bool stages_;                 // the flag O3PipeView was switched on
-  std::vector<Tick> ring_;      // fetch tick by sequence number
-  std::vector<Unsent> unsent_;  // by sequence number
+  bool stages_;             // the flag O3PipeView was switched on
+  std::vector<Tick> ring_;  // fetch tick by sequence number
   InstSeqNum newest_{};
   o3::DynInstPtr last_;
   std::deque<Held> held_;

@@ -87,6 +87,28 @@ class Tracer::Record : public InstRecord {
   Tracer& tracer_;
 };
 
+class Tracer::AccessRecord : public InstRecord {
+ public:
+  AccessRecord(Tracer& tracer, Tick when, ThreadContext* tc, const StaticInstPtr& inst,
+               const PCStateBase& pc)
+      : InstRecord(when, tc, inst, pc), tracer_(tracer) {}
+
+  static void* operator new(std::size_t) { return pool().take(); }
+  static void operator delete(void* p) { pool().give(p); }
+
+  void dump() override {
+    if (mem_valid) tracer_.access_ = {fetch_seq, addr, narrow(size)};
+  }
+
+ private:
+  static Pool<512>& pool() {
+    static_assert(sizeof(AccessRecord) <= 512, "AccessRecord outgrew its pool");
+    static Pool<512> pool;
+    return pool;
+  }
+  Tracer& tracer_;
+};
+
 Tracer::Tracer(const Params& p)
     : InstTracer(p),
       trace_(destination(p.output),
@@ -130,7 +152,10 @@ void Tracer::learn_model(ThreadContext* tc, const PCStateBase& pc) {
 
 InstRecord* Tracer::getInstRecord(Tick when, ThreadContext* tc, const StaticInstPtr inst,
                                   const PCStateBase& pc, const StaticInstPtr macro) {
-  if (serves_ || !trace_.wanted()) return nullptr;
+  if (!trace_.wanted()) return nullptr;
+  if (serves_) {
+    return inst->isMemRef() ? new AccessRecord(*this, when, tc, inst, pc) : nullptr;
+  }
   return new Record(*this, when, tc, inst, pc, macro);
 }
 

@@ -29,16 +29,25 @@ class Tracer : public InstTracer {
 
   CpuTrace& trace() { return trace_; }
 
-  // From now on rows come from an O3 listener, which needs no records.
+  // From now on rows come from an O3 listener, and records are made for vector accesses alone: one
+  // that is masked off as a whole has its address nowhere else.
   void serve_listener() { serves_ = true; }
+  struct Access {
+    InstSeqNum seq{};
+    Addr addr{};
+    std::uint16_t size{};
+  };
+  const Access& last_access() const { return access_; }  // of the one that was dumped last
 
  private:
   class Record;
+  class AccessRecord;
   void learn_model(ThreadContext* tc, const PCStateBase& pc);
 
   CpuTrace trace_;
   Tick start_tick_, stop_tick_;
   EventFunctionWrapper start_event_, stop_event_;
+  Access access_;
   bool serves_{}, simple_{}, timed_{};
 };
 
