@@ -19,7 +19,14 @@ WIDER = {
     "_avx2": ["-mavx2", "-mbmi", "-mbmi2", "-mlzcnt", "-mpopcnt", "-mfma"],
     "_avx512": [
         *("-mavx2", "-mbmi", "-mbmi2", "-mlzcnt", "-mpopcnt", "-mfma"),
-        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512cd", "-mprefer-vector-width=512"),
+        *(
+            "-mavx512f",
+            "-mavx512bw",
+            "-mavx512dq",
+            "-mavx512vl",
+            "-mavx512cd",
+            "-mprefer-vector-width=512",
+        ),
     ],
 }
 FLAGS = ["-O3", "-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra", "-fno-math-errno"]
@@ -47,7 +54,11 @@ ParallelCompile("TRACEKIT_JOBS").install()
 
 core = Pybind11Extension(
     "tracekit._core",
-    sorted(str(p) for p in Path("csrc").rglob("*.cpp") if "fuzz" not in p.parts and "test" not in p.parts),
+    sorted(
+        str(p)
+        for p in Path("csrc").rglob("*.cpp")
+        if "fuzz" not in p.parts and "test" not in p.parts
+    ),
     include_dirs=["csrc"],
     depends=sorted(str(p) for p in Path("csrc").rglob("*.[hd]*")),
     extra_compile_args=FLAGS,

@@ -100,7 +100,17 @@ def test_jobs(benchmark, trace, tmp_path, jobs):
     other = path.with_name("other.out")
     if not other.exists():
         other.hardlink_to(path)
-    command = [sys.executable, "-m", "tracekit", "extract", str(path), str(other), "-o", f"{tmp_path}/", "--force"]
+    command = [
+        sys.executable,
+        "-m",
+        "tracekit",
+        "extract",
+        str(path),
+        str(other),
+        "-o",
+        f"{tmp_path}/",
+        "--force",
+    ]
 
     def run() -> None:
         subprocess.run([*command, "--quiet", "--jobs", str(jobs)], check=True, cwd=tmp_path)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from text_peers import per_line_python
 from repeat_trace import Repeater
+from text_peers import per_line_python
 
 from tracekit import _core
 

@@ -19,8 +19,19 @@ def peak(rows: int) -> tuple[int, float]:
     """(peak resident bytes of the extracting process, seconds)."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
-        with subprocess.Popen([sys.executable, str(REPEAT), str(rows)], stdout=subprocess.PIPE) as text:
-            command = [sys.executable, "-m", "tracekit", "extract", "-", "-o", f"{folder}/feats.zst", "--quiet"]
+        with subprocess.Popen(
+            [sys.executable, str(REPEAT), str(rows)], stdout=subprocess.PIPE
+        ) as text:
+            command = [
+                sys.executable,
+                "-m",
+                "tracekit",
+                "extract",
+                "-",
+                "-o",
+                f"{folder}/feats.zst",
+                "--quiet",
+            ]
             process = subprocess.Popen(command, stdin=text.stdout)
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)

@@ -19,15 +19,28 @@ def rows(path: str) -> list[str]:
     for b in data["benchmarks"]:
         groups[b["group"] or b["name"]].append(b)
     cpu = data["machine_info"].get("cpu", {})
-    out = [f"{cpu.get('brand_raw', '?')}, {cpu.get('count', '?')} cores, Python {data['machine_info']['python_version']}"]
+    out = [
+        f"{cpu.get('brand_raw', '?')}, {cpu.get('count', '?')} cores, Python {data['machine_info']['python_version']}"
+    ]
     for group in sorted(groups):
-        out += ["", f"**{group}**", "", "| bench | best, ms | median, ms | × floor | rates |", "|---|---|---|---|---|"]
+        out += [
+            "",
+            f"**{group}**",
+            "",
+            "| bench | best, ms | median, ms | × floor | rates |",
+            "|---|---|---|---|---|",
+        ]
         floors = [b["stats"]["min"] for b in groups[group] if "floor" in b["name"]]
         for b in sorted(groups[group], key=lambda b: b["stats"]["min"]):
             best, median = b["stats"]["min"], b["stats"]["median"]
             ratio = f"{best / min(floors):.1f}" if floors else ""
-            rates = ", ".join(f"{k} {v:,}" if isinstance(v, (int, float)) else f"{k} {v}" for k, v in b["extra_info"].items())
-            out.append(f"| {b['name'].removeprefix('test_')} | {best * 1e3:.2f} | {median * 1e3:.2f} | {ratio} | {rates} |")
+            rates = ", ".join(
+                f"{k} {v:,}" if isinstance(v, (int, float)) else f"{k} {v}"
+                for k, v in b["extra_info"].items()
+            )
+            out.append(
+                f"| {b['name'].removeprefix('test_')} | {best * 1e3:.2f} | {median * 1e3:.2f} | {ratio} | {rates} |"
+            )
     return out
 
 

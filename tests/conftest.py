@@ -18,7 +18,9 @@ GOLDEN = ROOT / "tests" / "golden"
 # ``python -m tracekit`` in a test must find the package that is tested: not the sources in the working
 # directory, which have no extension where tracekit was installed.
 _PACKAGE = str(Path(tracekit.__file__).resolve().parent.parent)
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_PACKAGE, os.environ.get("PYTHONPATH", "")]))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [_PACKAGE, os.environ.get("PYTHONPATH", "")])
+)
 
 
 @pytest.fixture(scope="session", autouse=True)

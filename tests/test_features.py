@@ -18,7 +18,9 @@ def trace(golden, tmp_path_factory):
         yield f
 
 
-@pytest.mark.parametrize(("name", "width"), [("perfvec-ref", 51), ("perfvec", 51), ("neuroscalar", 13)])
+@pytest.mark.parametrize(
+    ("name", "width"), [("perfvec-ref", 51), ("perfvec", 51), ("neuroscalar", 13)]
+)
 def test_shapes_and_ranges(trace, name, width):
     x = trace.features(name)
     assert x.shape == (len(trace), width) and x.dtype == np.float32
@@ -46,7 +48,9 @@ def test_dynamic_columns(trace):
         assert np.array_equal(column(trace, set_name, feature), trace[stored].astype(np.float32))
     branch = trace.statics.has("IsCondControl")[trace["static_id"]]
     now = entropy_nats(trace["window_now"] / 16)
-    np.testing.assert_allclose(column(trace, "perfvec-ref", "entropy_now"), np.where(branch, now, 0), rtol=1e-6)
+    np.testing.assert_allclose(
+        column(trace, "perfvec-ref", "entropy_now"), np.where(branch, now, 0), rtol=1e-6
+    )
     p = trace["p_local"].astype(np.float64)
     bits = np.where(branch, entropy_nats(p) / np.log(2), 0)
     np.testing.assert_allclose(column(trace, "perfvec", "entropy_local"), bits, rtol=1e-6)

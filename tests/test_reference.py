@@ -27,10 +27,14 @@ MACHINE = {
     "mem": "DDR4_2400_8x8",
 }  # fmt: skip
 SLOW = settings(max_examples=8, deadline=None)
-walk_module = importlib.import_module("tracekit.reference.walk")  # the package's `walk` is its function
+walk_module = importlib.import_module(
+    "tracekit.reference.walk"
+)  # the package's `walk` is its function
 
 
-def line(k: int, text: str, op: str = "IntAlu", flags: str = "IsInteger", addr: int | None = None) -> str:
+def line(
+    k: int, text: str, op: str = "IntAlu", flags: str = "IsInteger", addr: int | None = None
+) -> str:
     place = f" A={addr:#x}" if addr is not None else ""
     pc = f"{0x400000 + 4 * (k % 8):#x}"
     return f"{500 * k:7d}: system.cpu: {pc}    :   {text:<24} : {op} : {place}  flags=({flags})\n"
@@ -82,7 +86,9 @@ def test_blocks_and_threads_do_not_matter(tmp_path_factory, seed, rows, block):
 
 def test_a_chain_costs_its_latency(tmp_path):
     n = 4000
-    chain = extract(tmp_path, "".join(line(k, "madd   x1, x1, x1, x1", "IntMult") for k in range(n)))
+    chain = extract(
+        tmp_path, "".join(line(k, "madd   x1, x1, x1, x1", "IntMult") for k in range(n))
+    )
     free = extract(tmp_path, "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n)))
     base = cycles(chain)
     assert base == pytest.approx(3 * n, rel=0.1)
@@ -97,7 +103,8 @@ def test_caches_hold_what_fits(tmp_path):
     # 256 lines, again and again: 16 kB; each load's address depends on the one before it.
     n = 8000
     text = "".join(
-        line(k, "ldr   x1, [x1]", "MemRead", "IsInteger|IsLoad", 0x100000 + 64 * (k % 256)) for k in range(n)
+        line(k, "ldr   x1, [x1]", "MemRead", "IsInteger|IsLoad", 0x100000 + 64 * (k % 256))
+        for k in range(n)
     )
     trace = extract(tmp_path, text)
     fits, second, memory = cycles(trace), cycles(trace, l1d_kb=4), cycles(trace, l1d_kb=4, l2_kb=4)

@@ -47,7 +47,7 @@ def test_against_gem5(shared, tmp_path, name):
         assert f.targets("ticks").tolist() == latency.incremental(retire.tolist())
         assert f.clock_ps == (667 if "small" in name else 500)
         ticks = {n for n in f.index["chunks"][0]["streams"]} & set(tracekit.schema.STAGES)
-        sizes = {n: 0 for n in ticks}
+        sizes = dict.fromkeys(ticks, 0)
         for c in f.index["chunks"]:
             for n in ticks:
                 sizes[n] += c["streams"][n][1]

@@ -26,8 +26,7 @@ from tracekit.streams.source import Pulled, open_pulled
 
 CHUNK_ROWS = 1 << 16
 
-#: Bytes of text whose rows go to the next thread together.  A block of text is smaller: it is parsed while
-#: it is still in the core's own cache.
+#: Bytes of text whose rows go to the next thread together: decompressors bring small pieces.
 HAND_OVER = 1 << 21
 
 #: Counted, but no damage.
@@ -223,7 +222,7 @@ class Extraction:
 
     @staticmethod
     def _blocks(whole: Input) -> Generator[bytes | memoryview, None, None]:
-        """Decompression has a thread of its own; plain text is parsed by the core that just read it."""
+        """Decompression has a thread of its own; plain text is parsed by the core that read it."""
         blocks = iter(whole)
         first = next(blocks, None)
         if first is None:

@@ -25,12 +25,14 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(s, indent=1))
         return 0
     print(
-        f"{s['path']}: {s['rows']:,} rows ({s['level']}-level), {s['static_instructions']:,} static, {s['arch']}"
+        f"{s['path']}: {s['rows']:,} rows ({s['level']}-level), "
+        f"{s['static_instructions']:,} static, {s['arch']}"
     )
     print(f"size       {s['bytes']:,} bytes, {s['bytes_per_row']:.2f} a row")
     if s["timed"]:
         print(
-            f"time       {s['ticks']:,} ps, {s['cycles']:,.0f} cycles of {s['clock_ps']} ps, CPI {s['cpi']:.3f}"
+            f"time       {s['ticks']:,} ps, {s['cycles']:,.0f} cycles of {s['clock_ps']} ps, "
+            f"CPI {s['cpi']:.3f}"
         )
     else:
         print("time       none: the trace has no O3PipeView lines")
