@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import synthetic
+from reading_jobs import part
 
 import tracekit
 
@@ -27,16 +28,6 @@ def feats(tmp_path_factory):
     (folder / "t").write_text(synthetic.text(5, 3000))
     tracekit.extract(folder / "t", folder / "f.zst", chunk_rows=256)
     return folder / "f.zst"
-
-
-def part(job: tuple) -> tuple[list, list, bytes]:
-    f, begin, end = job
-    x = f.features("perfvec", (begin, end))
-    return (
-        f.column("pc", (begin, end)).tolist(),
-        f.targets("ticks", (begin, end)).tolist(),
-        x.tobytes(),
-    )
 
 
 @pytest.mark.parametrize(
