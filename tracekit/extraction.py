@@ -171,7 +171,7 @@ class Extraction:
         with contextlib.ExitStack() as cleanup:
             cleanup.enter_context(self._input)
             cleanup.callback(self._discard)
-            # read, parse and order | features, encode and write: two threads, this one the second.
+            # read | parse and order | features, encode and write: three threads, this one the last.
             for rows in overlap(self._parsed, on_stop=self._input.stop):
                 for number, name, batch in rows:
                     self._stream(number, name).add(batch)
@@ -222,13 +222,16 @@ class Extraction:
 
     @staticmethod
     def _blocks(whole: Input) -> Generator[bytes | memoryview, None, None]:
-        """Decompression has a thread of its own; plain text is parsed by the core that read it."""
+        """Reading and decompressing has a thread of its own, unless there is but one core and no
+        decompression to overlap with."""
         blocks = iter(whole)
         first = next(blocks, None)
         if first is None:
             return
         yield first
-        yield from blocks if whole.compression is None else overlap(lambda: blocks)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        alone = whole.compression is None and cores == 1
+        yield from blocks if alone else overlap(lambda: blocks)
 
     def _check_level(self, source: Any) -> None:
         if self._o.level != "macro" and getattr(source, "native", False):
