@@ -26,9 +26,6 @@ from tracekit.streams.source import Pulled, open_pulled
 
 CHUNK_ROWS = 1 << 16
 
-#: Bytes of text whose rows go to the next thread together: decompressors bring small pieces.
-HAND_OVER = 1 << 21
-
 #: Counted, but no damage.
 HARMLESS = frozenset({"macro_op_line"})
 
@@ -179,11 +176,7 @@ class Extraction:
                     progress.update(
                         self._input.position, sum(s.writer.rows for s in self._streams.values())
                     )
-                if (
-                    self._streams
-                    and all(s.done for s in self._wanted())
-                    and self._o.count is not None
-                ):
+                if self._streams and all(s.done for s in self._streams.values()):
                     break
             return self._finish()
 
@@ -214,6 +207,7 @@ class Extraction:
             for block in blocks:
                 source.feed(block)
                 whole.recycle(block)
+                # At once, however small the block: --count ends a pipe that then falls silent.
                 yield self._taken(source)
             source.finish()
             yield self._taken(source)
@@ -275,9 +269,6 @@ class Extraction:
                 for path in paths:
                     check_output(path, self._o.force, self._input.path)
         return self._streams[number]
-
-    def _wanted(self) -> list[_Stream]:
-        return list(self._streams.values())
 
     def _finish(self) -> Result:
         source = self._source

@@ -402,14 +402,12 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
       return true;
     }
     // The blocks before the first Exec line belong to instructions from before it.
-    ++exec_lines_;
     CpuStream& first = cpu(name);
     for (const Block& b : early_) first.order.unmatched(b);
     early_.clear();
     early_.shrink_to_fit();
     early_text_.clear();
     early_text_.shrink_to_fit();
-    --exec_lines_;
   }
   ExecFields f;
   parse_exec_fields(text->fields, f);
