@@ -125,3 +125,24 @@ def test_machines_out_of_range_are_refused():
         reference.core_row({**MACHINE, "iq": float("nan")})
     with pytest.raises(UsageError, match="not a number"):
         reference.core_row({**MACHINE, "iq": "many"})
+
+
+@SLOW
+@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(20, 300))
+def test_a_timed_walk_tells_what_makes_the_cycles(tmp_path_factory, seed, rows, block):
+    trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
+    machines = [MACHINE, {**MACHINE, "width": 1}]
+    whole = np.concatenate([w.cycles for w in reference.walk(trace, machines)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk_module, "BLOCK", block)
+        parts = list(reference.walk(trace, machines, threads=2, timed=True))
+    timed = np.concatenate([w.cycles for w in parts])
+    assert timed.shape == (len(trace), 2, len(reference.TIMING))
+    cycles, margin, gap, wait, latency = np.moveaxis(timed, 2, 0)
+    assert np.array_equal(cycles, whole)
+    ordinary = ~trace["fault"]
+    late = (margin > 0) & ordinary[:, None]
+    assert np.array_equal(cycles[late], margin[late])
+    assert (cycles[~late & ordinary[:, None]] <= 1).all()  # only the width can hold it
+    assert (gap >= 0).all() and (wait >= 0).all() and (latency >= 0).all()
+    assert gap[:, 1].sum() >= len(trace) - 1

@@ -296,6 +296,7 @@ class ReferenceCores:
         bits: npt.NDArray[np.uint8],
         next: int,
         threads: int = 1,
+        timed: bool = False,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
 
 # --- register_features.cpp

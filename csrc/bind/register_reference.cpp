@@ -81,7 +81,8 @@ class Cores {
                read_cores(cores)) {}
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads) {
+                const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads,
+                bool timed) {
     const py::ssize_t n = sid.size();
     if (addr.size() != n || bits.size() != n) refuse("columns of different lengths");
     const auto known = static_cast<std::uint32_t>(cores_.insts().size());
@@ -89,12 +90,15 @@ class Cores {
       if (sid.data()[i] >= known)
         refuse("a row names a static instruction that the table does not have");
     if (n && next >= known) refuse("next names a static instruction that the table does not have");
-    Array<float> out({n, static_cast<py::ssize_t>(cores_.cores())});
+    std::vector<py::ssize_t> shape{n, static_cast<py::ssize_t>(cores_.cores())};
+    if (timed) shape.push_back(core_timing::count);
+    Array<float> out(shape);
     float* to = out.mutable_data();
     const auto rows = static_cast<std::size_t>(n);
     {
       py::gil_scoped_release free;
-      cores_.run({sid.data(), rows}, {addr.data(), rows}, {bits.data(), rows}, next, to, threads);
+      cores_.run({sid.data(), rows}, {addr.data(), rows}, {bits.data(), rows}, next, to, threads,
+                 timed);
     }
     return py::make_tuple(out, Array<std::uint8_t>(n, cores_.wrong().data()));
   }
@@ -118,7 +122,7 @@ void register_reference(py::module_& m) {
            py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
            py::arg("src"), py::arg("dst"), py::arg("cores"))
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
-           py::arg("threads") = 1);
+           py::arg("threads") = 1, py::arg("timed") = false);
 }
 
 }  // namespace tracekit

@@ -309,21 +309,43 @@ void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
   }
 }
 
+ReferenceCore::Times ReferenceCore::step(const CoreRow& row) {
+  const CoreInst& inst = *row.inst;
+  const Cycle before = retire_;
+  Cycle dispatched = dispatch(row, fetch(row));
+  Cycle issued = ready(row, dispatched);
+  const OpUse use = uses[static_cast<std::size_t>(inst.op)];
+  if (!inst.is(CoreInst::no_op))
+    issued = calendar_.book(issued, use.unit, latency(inst.op), use.pipelined);
+  const Cycle done = complete(row, issued, dispatched);
+  retire(row, dispatched, issued, done);
+  control(row, dispatched, done);
+  ++row_;
+  return {dispatched, issued, done, before};
+}
+
 void ReferenceCore::run(std::span<const CoreRow> rows, float* out, std::size_t stride) {
   for (const CoreRow& row : rows) {
-    const CoreInst& inst = *row.inst;
-    Cycle dispatched = dispatch(row, fetch(row));
-    Cycle issued = ready(row, dispatched);
-    const OpUse use = uses[static_cast<std::size_t>(inst.op)];
-    if (!inst.is(CoreInst::no_op))
-      issued = calendar_.book(issued, use.unit, latency(inst.op), use.pipelined);
-    const Cycle done = complete(row, issued, dispatched);
-    retire(row, dispatched, issued, done);
-    control(row, dispatched, done);
+    step(row);
     *out = static_cast<float>(retire_ - reported_);
     out += stride;
     reported_ = retire_;
-    ++row_;
+  }
+}
+
+void ReferenceCore::run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) {
+  for (const CoreRow& row : rows) {
+    const Cycle dispatched_before = dispatch_;
+    const Times t = step(row);
+    const Cycle margin = t.done + 1 - t.retired_before;
+    out[core_timing::cycles] = static_cast<float>(retire_ - reported_);
+    out[core_timing::margin] = static_cast<float>(
+        std::clamp(margin, -core_timing::most_margin, core_timing::most_margin));
+    out[core_timing::gap] = static_cast<float>(t.dispatched - dispatched_before);
+    out[core_timing::wait] = static_cast<float>(t.issued - t.dispatched);
+    out[core_timing::latency] = static_cast<float>(t.done - t.issued);
+    out += stride;
+    reported_ = retire_;
   }
 }
 
@@ -336,7 +358,7 @@ ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::size_t register
 
 void ReferenceCores::run(std::span<const std::uint32_t> sid, std::span<const std::uint64_t> addr,
                          std::span<const std::uint8_t> bits, std::uint32_t next, float* out,
-                         unsigned threads) {
+                         unsigned threads, bool timed) {
   const std::size_t n = sid.size();
   rows_.resize(n);
   wrong_.resize(n);
@@ -352,7 +374,10 @@ void ReferenceCores::run(std::span<const std::uint32_t> sid, std::span<const std
   std::atomic<std::size_t> turn{0};
   const auto work = [&] {
     for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();)
-      cores_[k].run(rows_, out + k, cores_.size());
+      if (timed)
+        cores_[k].run_timed(rows_, out + k * core_timing::count, cores_.size() * core_timing::count);
+      else
+        cores_[k].run(rows_, out + k, cores_.size());
   };
   std::vector<std::jthread> pool;
   for (unsigned t = 1; t < std::min<std::size_t>(threads, cores_.size()); ++t)

@@ -52,6 +52,19 @@ struct CoreInst {
   bool is(unsigned mask) const { return (flags & mask) != 0; }
 };
 
+// The numbers that run_timed gives for a row, in cycles.
+namespace core_timing {
+enum : std::size_t {
+  cycles,   // by which it moves the time of the last retirement
+  margin,   // from the last retirement to when it could retire; below 0: it waited for its turn
+  gap,      // from the dispatch of the row before to its own
+  wait,     // from its dispatch to its issue
+  latency,  // from its issue to its result
+  count
+};
+inline constexpr Cycle most_margin = 4096;
+}  // namespace core_timing
+
 // One row, with what is the same for all cores.
 struct CoreRow {
   const CoreInst* inst;
@@ -68,8 +81,15 @@ class ReferenceCore {
 
   // The cycles by which each row moves the time of the last retirement; out[i * stride].
   void run(std::span<const CoreRow> rows, float* out, std::size_t stride);
+  // What made them, too: core_timing::count numbers a row at out[i * stride].
+  void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride);
 
  private:
+  // Where a row's cycles come from.
+  struct Times {
+    Cycle dispatched, issued, done, retired_before;
+  };
+  Times step(const CoreRow& row);
   Cycle fetch(const CoreRow& row);
   Cycle dispatch(const CoreRow& row, Cycle fetched);
   Cycle ready(const CoreRow& row, Cycle& dispatched);
@@ -122,9 +142,11 @@ class ReferenceCores {
   const std::vector<CoreInst>& insts() const { return insts_; }
 
   // rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
-  // behind the block, or `sid.size()`'s own if there is none.  out: rows x cores.
+  // behind the block, or `sid.size()`'s own if there is none.  out: rows x cores, or, `timed`, rows
+  // x cores x core_timing::count.
   void run(std::span<const std::uint32_t> sid, std::span<const std::uint64_t> addr,
-           std::span<const std::uint8_t> bits, std::uint32_t next, float* out, unsigned threads);
+           std::span<const std::uint8_t> bits, std::uint32_t next, float* out, unsigned threads,
+           bool timed = false);
   // Of the rows of the last block, those that predictor k got wrong are bit k.
   std::span<const std::uint8_t> wrong() const { return wrong_; }
 

@@ -6,6 +6,6 @@ worth).
 """
 
 from tracekit.reference.machine import PARAMETERS, core_row, load_machine
-from tracekit.reference.walk import Walk, totals, walk
+from tracekit.reference.walk import TIMING, Walk, totals, walk
 
-__all__ = ["PARAMETERS", "Walk", "core_row", "load_machine", "totals", "walk"]
+__all__ = ["PARAMETERS", "TIMING", "Walk", "core_row", "load_machine", "totals", "walk"]

@@ -15,9 +15,11 @@ from tracekit.errors import UsageError
 from tracekit.reference.machine import core_row
 from tracekit.store.reader import TraceFile
 
-__all__ = ["Walk", "totals", "walk"]
+__all__ = ["TIMING", "Walk", "totals", "walk"]
 
 BLOCK = 1 << 15
+#: What a timed walk gives for each row and core (core_timing, csrc/reference/reference_core.hpp).
+TIMING = ("cycles", "margin", "gap", "wait", "latency")
 NO_REGISTER = 0xFFFF
 #: CoreInst's bits (csrc/reference/reference_core.hpp) by the gem5 flags that set them.
 _BITS: tuple[tuple[int, tuple[str, ...]], ...] = (
@@ -38,7 +40,8 @@ _INT, _VECTORS = 0, (1, 2)
 @dataclass(frozen=True)
 class Walk:
     """The rows [begin, begin + len(cycles)): ``cycles`` float32 rows x cores, ``wrong`` the
-    branches that predictor k got wrong as bit k."""
+    branches that predictor k got wrong as bit k.  Of a timed walk ``cycles`` has a third axis:
+    TIMING."""
 
     begin: int
     cycles: npt.NDArray[np.float32]
@@ -76,7 +79,11 @@ def _flags(statics: Any) -> npt.NDArray[np.uint16]:
 
 
 def walk(
-    trace: TraceFile, machines: Sequence[Mapping[str, Any]], threads: int | None = None
+    trace: TraceFile,
+    machines: Sequence[Mapping[str, Any]],
+    threads: int | None = None,
+    *,
+    timed: bool = False,
 ) -> Iterator[Walk]:
     """Each block of the trace through cores with the parameters of ``machines``, from cold."""
     if not machines:
@@ -100,7 +107,7 @@ def walk(
         ids = trace.column("static_id", (begin, min(end + 1, n)))
         addr = trace.column("addr", (begin, end))
         bits = trace.column("bits", (begin, end))
-        cycles, wrong = cores.run(ids[: end - begin], addr, bits, int(ids[-1]), threads)
+        cycles, wrong = cores.run(ids[: end - begin], addr, bits, int(ids[-1]), threads, timed)
         yield Walk(begin, cycles, wrong)
 
 
