@@ -87,6 +87,12 @@ struct RowBatch {
     for (auto& t : ticks) t.resize(n + 1);
     return n;
   }
+  // As many rows, of which the new ones are to be written; ticks only when `timed`.
+  void resize(std::size_t n) {
+    sid.resize(n), addr.resize(n), bits.resize(n);
+    if (timed)
+      for (auto& t : ticks) t.resize(n);
+  }
   void clear() {
     sid.clear();
     addr.clear();

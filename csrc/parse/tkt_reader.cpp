@@ -1,6 +1,7 @@
 #include "parse/tkt_reader.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include "isa/text_decode.hpp"
@@ -60,6 +61,20 @@ RegClass reg_class_named(std::string_view name) {
   for (std::size_t i = 0; i < std::size(names); ++i)
     if (name == names[i]) return static_cast<RegClass>(i);
   return RegClass::misc;
+}
+
+// A row's bits for its flags, in a stream that tells these.
+std::uint8_t bits_of(std::uint8_t flags, std::uint16_t knows, bool timed) {
+  std::uint8_t bits = 0;
+  if (knows & tkt::knows::taken) bits |= row_bit::taken_known;
+  if (knows & tkt::knows::fault) bits |= row_bit::fault_known;
+  if (flags & tkt::row_flag::has_addr) bits |= row_bit::has_addr;
+  if (flags & tkt::row_flag::taken) bits |= row_bit::taken;
+  if (flags & tkt::row_flag::fault) bits |= row_bit::fault;
+  if (flags & tkt::row_flag::predicated_off) bits |= row_bit::predicated_off;
+  if (flags & tkt::row_flag::mispredicted) bits |= row_bit::mispredicted;
+  if (timed && flags & tkt::row_flag::untimed) bits |= row_bit::untimed;
+  return bits;
 }
 
 }  // namespace
@@ -137,9 +152,13 @@ std::size_t TktReader::read_header(const char* p, std::size_t n) {
     if (!bit) counters_.add("unknown_flag", 0);
     flags_.push_back(bit.value_or(0));
   }
-  if (header_.knows & tkt::knows::taken) known_bits_ |= row_bit::taken_known;
-  if (header_.knows & tkt::knows::fault) known_bits_ |= row_bit::fault_known;
+  for (const auto& name : header_.reg_classes) reg_classes_.push_back(reg_class_named(name));
   timed_ = batch_.timed = (header_.stages & (1u << tkt::stage::retire)) != 0;
+  for (unsigned flags = 0; flags < row_size_.size(); ++flags) {
+    row_size_[flags] = static_cast<std::uint8_t>(
+        tkt::row_size(static_cast<std::uint8_t>(flags), header_.stages));
+    bits_[flags] = bits_of(static_cast<std::uint8_t>(flags), header_.knows, timed_);
+  }
   has_header_ = true;
   return tkt::preamble_size + length;
 }
@@ -153,17 +172,16 @@ std::size_t TktReader::read_records(const char* p, std::size_t n) {
     if (!has_header_) return 0;
   }
   while (at < n && !ended_ && !dead_) {
-    offset_ = base + at;
     const auto first = static_cast<std::uint8_t>(p[at]);
     if ((first & 15) == tkt::kind::row) {
-      if (n - at < tkt::row_head) return at;
-      const auto flags = static_cast<std::uint8_t>(p[at + 1]);
-      const std::size_t size = tkt::row_size(flags, header_.stages);
-      if (n - at < size) return at;
-      read_row(p + at, flags);
-      at += size;
+      const std::size_t used = read_rows(p + at, n - at);
+      at += used;
+      offset_ = base + at;
+      if (dead_) return at;
+      if (used == 0) return at;  // the rest of the row is still to come
       continue;
     }
+    offset_ = base + at;
     if (n - at < tkt::record_head) return at;
     const std::size_t length = tkt::get<std::uint16_t>(p + at + 2);
     if (n - at < tkt::record_head + length) return at;
@@ -200,9 +218,7 @@ void TktReader::read_static(const char* p, std::size_t n) {
   const auto reg = [&] {
     const auto cls = f.number<std::uint8_t>();
     const auto index = f.number<std::uint16_t>();
-    return Reg{cls < header_.reg_classes.size() ? reg_class_named(header_.reg_classes[cls])
-                                                : RegClass::misc,
-               index};
+    return Reg{cls < reg_classes_.size() ? reg_classes_[cls] : RegClass::misc, index};
   };
   for (unsigned k = f.number<std::uint8_t>(); k && !f.too_short(); --k) src.push_back(reg());
   for (unsigned k = f.number<std::uint8_t>(); k && !f.too_short(); --k) dst.push_back(reg());
@@ -213,8 +229,9 @@ void TktReader::read_static(const char* p, std::size_t n) {
     counters_.add("unknown_op_class", offset_);
     if (op < header_.op_classes.size()) inst.op_name = header_.op_classes[op];
   }
-  for (std::size_t i = 0; i < std::min<std::size_t>(flags_.size(), 64); ++i)
-    if (flags >> i & 1) inst.flags |= flags_[i];
+  for (std::uint64_t left = flags; left; left &= left - 1)
+    if (const auto i = static_cast<std::size_t>(std::countr_zero(left)); i < flags_.size())
+      inst.flags |= flags_[i];
   decode_text(arch_, inst);
   if (operands_ == Operands::trace) {
     inst.src = src;
@@ -233,66 +250,115 @@ void TktReader::read_end(const char* p, std::size_t n) {
   if (!complete_) counters_.add("end_mismatch", offset_);
 }
 
-void TktReader::read_row(const char* p, std::uint8_t flags) {
-  ++rows_;
-  const auto sid = tkt::get<std::uint32_t>(p + 4);
-  if (sid >= ids_.size()) return stop("undefined_static");
-  const std::size_t i = batch_.size();
-  const std::uint16_t size = tkt::get<std::uint16_t>(p + 2);
-  const bool trapped = (flags & tkt::row_flag::fault) != 0;
-  p += tkt::row_head;
-
-  std::uint64_t addr = 0;
-  std::uint8_t bits = known_bits_;
-  if (flags & tkt::row_flag::has_addr) {
-    addr = tkt::get<std::uint64_t>(p);
-    p += 8;
-    bits |= row_bit::has_addr;
-  }
-  if (flags & tkt::row_flag::taken) bits |= row_bit::taken;
-  if (trapped) bits |= row_bit::fault;
-  if (flags & tkt::row_flag::predicated_off) bits |= row_bit::predicated_off;
-  if (flags & tkt::row_flag::mispredicted) bits |= row_bit::mispredicted;
-  if (operands_ == Operands::trace && size && table_[ids_[sid]].access_size == 0)
-    table_.at(ids_[sid]).access_size = size;
-
-  if (timed_) {
-    batch_.timed = true;  // whoever took the last batch left a fresh one
-    for (auto& column : batch_.ticks) column.resize(i + 1);
-    std::uint64_t t[stage::count] = {};
-    const std::uint16_t stages = header_.stages;
-    if (flags & tkt::row_flag::untimed) {
-      bits |= row_bit::untimed;
-    } else if (flags & tkt::row_flag::wide) {
-      for (unsigned s = stage::fetch; s < stage::store; ++s)
-        if (stages & (1u << s)) {
-          t[s] = tkt::get<std::uint64_t>(p);
-          p += 8;
-        }
-      if (flags & tkt::row_flag::has_store) t[stage::store] = tkt::get<std::uint64_t>(p);
-      last_fetch_ = t[stage::fetch];
-    } else {
-      const std::uint64_t unit = header_.tick_unit;
-      if (stages & (1u << stage::fetch)) {
-        const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
-        last_fetch_ += static_cast<std::uint64_t>(std::int64_t{step}) * unit;
-        p += 4;
+// Rows, up to a record of another kind or one that is not whole; returns how many bytes they take.
+std::size_t TktReader::read_rows(const char* p, std::size_t n) {
+  std::size_t at = 0;
+  batch_.timed = timed_;  // whoever took the last batch left a fresh one
+  const bool all = header_.stages == (1u << tkt::stage::count) - 1;
+  for (bool more = true; more && !dead_;) {
+    // Columns grow by many rows at a time, and are cut back to those that came.
+    const std::size_t begin = batch_.size();
+    const std::size_t room = std::min<std::size_t>((n - at) / tkt::row_head, 4096);
+    batch_.resize(begin + room);
+    std::size_t i = begin;
+    for (; i < begin + room; ++i) {
+      const char* row = p + at;
+      more = n - at >= tkt::row_head;
+      if (!more) break;
+      const auto flags = static_cast<std::uint8_t>(row[1]);
+      const std::size_t size = row_size_[flags];
+      more = n - at >= size && (row[0] & 15) == tkt::kind::row;
+      if (!more) break;
+      const auto sid = tkt::get<std::uint32_t>(row + 4);
+      if (sid >= ids_.size()) {
+        offset_ += at;
+        ++rows_;
+        stop("undefined_static");
+        break;
       }
-      t[stage::fetch] = last_fetch_;
-      for (unsigned s = stage::decode; s < stage::store; ++s)
-        if (stages & (1u << s)) {
-          const auto d = tkt::get<std::uint16_t>(p);
-          if (d != tkt::not_reached) t[s] = last_fetch_ + d * unit;
-          p += 2;
-        }
-      if (flags & tkt::row_flag::has_store)
-        t[stage::store] = last_fetch_ + tkt::get<std::uint32_t>(p);
+      if (all && !(flags & (tkt::row_flag::wide | tkt::row_flag::untimed)))
+        read_full_row(row, flags, sid, i);
+      else
+        read_row(row, flags, sid, i);
+      at += size;
     }
-    for (unsigned s = 0; s < stage::count; ++s) batch_.ticks[s][i] = t[s];
-  }  // ticks without a retire tick are no timing
-  batch_.sid.push_back(ids_[sid]);
-  batch_.addr.push_back(addr);
-  batch_.bits.push_back(bits);
+    if (room == 0) more = false;
+    rows_ += i - begin;
+    batch_.resize(i);
+  }
+  return at;
+}
+
+// The usual row of an O3 CPU, all stages in the narrow form: no branch depends on the data.
+inline void TktReader::read_full_row(const char* p, std::uint8_t flags, std::uint32_t sid,
+                                     std::size_t i) {
+  const bool has_addr = (flags & tkt::row_flag::has_addr) != 0;
+  const bool has_store = (flags & tkt::row_flag::has_store) != 0;
+  write_head(p, flags, sid, i, has_addr ? tkt::get<std::uint64_t>(p + tkt::row_head) : 0);
+  p += tkt::row_head + (has_addr ? 8 : 0);
+
+  const std::uint64_t unit = header_.tick_unit;
+  const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
+  const std::uint64_t fetch =
+      last_fetch_ + static_cast<std::uint64_t>(std::int64_t{step}) * unit;
+  last_fetch_ = fetch;
+  batch_.ticks[stage::fetch][i] = fetch;
+  p += 4;
+  for (unsigned s = stage::decode; s < stage::store; ++s, p += 2) {
+    const auto d = tkt::get<std::uint16_t>(p);
+    batch_.ticks[s][i] = d == tkt::not_reached ? 0 : fetch + d * unit;
+  }
+  const auto stored = tkt::get<std::uint32_t>(has_store ? p : p - 4);
+  batch_.ticks[stage::store][i] = has_store ? fetch + stored : 0;
+}
+
+// What all rows have.
+inline void TktReader::write_head(const char* p, std::uint8_t flags, std::uint32_t sid,
+                                  std::size_t i, std::uint64_t addr) {
+  if (operands_ == Operands::trace)
+    if (const auto size = tkt::get<std::uint16_t>(p + 2))
+      if (StaticInst& inst = table_.at(ids_[sid]); inst.access_size == 0) inst.access_size = size;
+  batch_.sid[i] = ids_[sid];
+  batch_.addr[i] = addr;
+  batch_.bits[i] = bits_[flags];
+}
+
+void TktReader::read_row(const char* p, std::uint8_t flags, std::uint32_t sid, std::size_t i) {
+  const bool has_addr = (flags & tkt::row_flag::has_addr) != 0;
+  write_head(p, flags, sid, i, has_addr ? tkt::get<std::uint64_t>(p + tkt::row_head) : 0);
+  if (!timed_) return;  // ticks without a retire tick are no timing
+  p += tkt::row_head + (has_addr ? 8 : 0);
+
+  std::uint64_t t[stage::count] = {};
+  const std::uint16_t stages = header_.stages;
+  if (flags & tkt::row_flag::untimed) {
+    // No tick is known.
+  } else if (flags & tkt::row_flag::wide) {
+    for (unsigned s = stage::fetch; s < stage::store; ++s)
+      if (stages & (1u << s)) {
+        t[s] = tkt::get<std::uint64_t>(p);
+        p += 8;
+      }
+    if (flags & tkt::row_flag::has_store) t[stage::store] = tkt::get<std::uint64_t>(p);
+    last_fetch_ = t[stage::fetch];
+  } else {
+    const std::uint64_t unit = header_.tick_unit;
+    if (stages & (1u << stage::fetch)) {
+      const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
+      last_fetch_ += static_cast<std::uint64_t>(std::int64_t{step}) * unit;
+      p += 4;
+    }
+    t[stage::fetch] = last_fetch_;
+    for (unsigned s = stage::decode; s < stage::store; ++s)
+      if (stages & (1u << s)) {
+        const auto d = tkt::get<std::uint16_t>(p);
+        if (d != tkt::not_reached) t[s] = last_fetch_ + d * unit;
+        p += 2;
+      }
+    if (flags & tkt::row_flag::has_store)
+      t[stage::store] = last_fetch_ + tkt::get<std::uint32_t>(p);
+  }
+  for (unsigned s = 0; s < stage::count; ++s) batch_.ticks[s][i] = t[s];
 }
 
 }  // namespace tracekit

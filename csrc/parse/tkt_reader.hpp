@@ -1,6 +1,7 @@
 // Reads .tkt streams (docs/tkt-format.md) into rows in commit order and their static instructions.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,7 +48,11 @@ class TktReader {
   std::size_t read_records(const char* p, std::size_t n);
   void read_static(const char* p, std::size_t n);
   void read_end(const char* p, std::size_t n);
-  void read_row(const char* p, std::uint8_t flags);
+  std::size_t read_rows(const char* p, std::size_t n);
+  void read_full_row(const char* p, std::uint8_t flags, std::uint32_t sid, std::size_t i);
+  void read_row(const char* p, std::uint8_t flags, std::uint32_t sid, std::size_t i);
+  void write_head(const char* p, std::uint8_t flags, std::uint32_t sid, std::size_t i,
+                  std::uint64_t addr);
   void stop(const char* why) {
     counters_.add(why, offset_);
     dead_ = true;
@@ -59,13 +64,14 @@ class TktReader {
   Arch arch_{Arch::unknown};
   std::vector<OpClass> ops_;
   std::vector<Flags> flags_;
+  std::vector<RegClass> reg_classes_;
+  std::array<std::uint8_t, 256> row_size_{}, bits_{};  // by a row's flags
   std::vector<std::uint32_t> ids_;  // the stream's numbers to the table's
   StaticTable table_;
   RowBatch batch_;
   Counters counters_;
   std::uint64_t offset_{};  // of the record being read
   std::uint64_t last_fetch_{}, rows_{};
-  std::uint8_t known_bits_{};
   bool has_header_{}, timed_{}, complete_{}, ended_{}, dead_{};
 };
 
