@@ -1,0 +1,145 @@
+"""The gem5 plug-in's binary stream: to rows, to features and to a file.
+
+The stream is the rows of a shipped real run again and again (ticks are differences, so they go on).
+Floors: the same bytes copied, and decompressed. The peer is the tests' oracle, Python's struct over
+each record. `--benchmark-timer=time.process_time` where the machine is shared.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from oracles.tkt import rows as peer_rows
+
+import tracekit
+from tracekit import _core
+
+ROWS = 1_000_000
+PIECE = 1 << 20
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "tkt"
+
+
+@dataclass(frozen=True)
+class Stream:
+    data: bytes
+    rows: int
+    sample: bytes  # the run itself
+
+
+def repeated(sample: bytes, least: int) -> Stream:
+    """The sample's rows as often as needed, behind all of its static instructions."""
+    at = 16 + struct.unpack_from("<I", sample, 12)[0]
+    head, stages = bytearray(sample[:at]), struct.unpack_from("<H", sample, 32)[0]
+    assert stages == 0xFF
+    body, rows, statics = bytearray(), 0, 0
+    while sample[at] & 15 != 15:
+        if sample[at] & 15 == 2:
+            flags = sample[at + 1]
+            assert not flags & (32 | 128)  # wide ticks would not go on
+            size = 24 + 8 * (flags & 1) + 4 * (flags >> 6 & 1)
+            body += sample[at : at + size]
+            rows += 1
+        else:
+            size = 4 + struct.unpack_from("<H", sample, at + 2)[0]
+            if sample[at] == 1:
+                head += sample[at : at + size]
+                statics += 1
+        at += size
+    times = -(-least // rows)
+    end = struct.pack("<BBHQQQ", 15, 0, 24, rows * times, statics, 0)
+    return Stream(bytes(head + body * times + end), rows * times, sample)
+
+
+@pytest.fixture(scope="module", params=["arm", "x86"])
+def stream(request: pytest.FixtureRequest) -> Stream:
+    compressed = (GOLDEN / f"kern.{request.param}.tkt.zst").read_bytes()
+    with zstandard.ZstdDecompressor().stream_reader(compressed) as reader:
+        return repeated(reader.read(), ROWS)
+
+
+def pieces(data: bytes) -> Iterator[memoryview]:
+    view = memoryview(data)
+    return (view[at : at + PIECE] for at in range(0, len(view), PIECE))
+
+
+def rate(benchmark: Any, rows: int, size: int) -> None:
+    if benchmark.stats:
+        best = benchmark.stats.stats.min
+        benchmark.extra_info["M rows/s"] = round(rows / best / 1e6, 2)
+        benchmark.extra_info["MB/s"] = round(size / best / 1e6)
+
+
+@pytest.mark.benchmark(group="tkt")
+def test_floor_copy(benchmark: Any, stream: Stream) -> None:
+    assert len(benchmark(bytearray, stream.data)) == len(stream.data)
+    rate(benchmark, stream.rows, len(stream.data))
+
+
+@pytest.mark.benchmark(group="tkt")
+def test_decompressor(benchmark: Any, stream: Stream) -> None:
+    """Decompression alone, at the level that the plug-in writes."""
+    packed = zstandard.ZstdCompressor(level=1).compress(stream.data)
+    assert len(benchmark(zstandard.ZstdDecompressor().decompress, packed)) == len(stream.data)
+    rate(benchmark, stream.rows, len(stream.data))
+
+
+@pytest.mark.benchmark(group="tkt")
+def test_rows(benchmark: Any, stream: Stream) -> None:
+    """What extraction reads: rows in batches, a batch for each piece of the stream."""
+
+    def run() -> tuple[int, bool]:
+        reader, n = _core.Tkt(), 0
+        for piece in pieces(stream.data):
+            reader.feed(piece)
+            n += len(reader.take(0))
+        reader.finish()
+        return n, reader.complete()
+
+    assert benchmark(run) == (stream.rows, True)
+    rate(benchmark, stream.rows, len(stream.data))
+
+
+@pytest.mark.benchmark(group="tkt")
+def test_features(benchmark: Any, stream: Stream) -> None:
+    """Rows, every feature, and the encoded chunks; nothing is written."""
+
+    def run() -> int:
+        reader, stage, n = _core.Tkt(), _core.FeatureStage(8, 6, False), 0
+        for piece in pieces(stream.data):
+            reader.feed(piece)
+            stage.add(reader.take(0))
+            while stage.ready() >= 1 << 16:
+                n += stage.encode(1 << 16)["rows"]
+        stage.finish()
+        while stage.ready():
+            n += stage.encode(1 << 16)["rows"]
+        return n
+
+    assert benchmark.pedantic(run, rounds=3) == stream.rows
+    rate(benchmark, stream.rows, len(stream.data))
+
+
+@pytest.mark.benchmark(group="tkt")
+def test_extract(benchmark: Any, stream: Stream, tmp_path: Path) -> None:
+    """The whole command, from a file in the page cache to a file."""
+    path = tmp_path / "trace.tkt"
+    path.write_bytes(stream.data)
+
+    def run() -> int:
+        return tracekit.extract(path, tmp_path / "feats.zst", force=True, strict=True).rows
+
+    assert benchmark.pedantic(run, rounds=3) == stream.rows
+    rate(benchmark, stream.rows, len(stream.data))
+
+
+@pytest.mark.benchmark(group="tkt")
+def test_peer_struct(benchmark: Any, stream: Stream) -> None:
+    rows = benchmark.pedantic(peer_rows, (stream.sample,), rounds=3)
+    assert rows
+    rate(benchmark, len(rows), len(stream.sample))
