@@ -6,10 +6,12 @@ import ctypes
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,9 +22,10 @@ import numpy as np
 import pytest
 
 from tracekit.errors import RecordError, TracekitError, UsageError
-from tracekit.record import RecordOptions, available, record_command, record_pid
+from tracekit.record import Recording, RecordOptions, available, record_command, record_pid
 from tracekit.streams.tks import Epoch, TksReader, format_summary, summary
 
+TIMEOUT = 300  # seconds, for what would be a hang: no test passes or fails by speed
 NEEDS_GCC = shutil.which("gcc") is None
 
 
@@ -45,20 +48,36 @@ def _why_not() -> str | None:
 
 pytestmark = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 
+# No test depends on how fast anything runs: a program says "ready" when it is where it is to be
+# recorded, and stays there until its standard input ends.
+TOLD_TO_STOP = """
+#include <poll.h>
+static int told_to_stop(void) {
+  struct pollfd p = {0, POLLIN, 0};
+  return poll(&p, 1, 0) != 0;
+}
+"""
 PROGRAMS = {
-    # A fixed amount of work whose result tells whether anything went wrong.
+    # A fixed amount of work whose result tells whether anything went wrong; busy to the end.
     "work": """
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 static uint32_t table[4096];
-int main(int argc, char **argv) {
+static uint32_t work(long n) {
   uint32_t x = 1;
-  for (long i = 0; i < atol(argv[1]); i++) {
+  for (long i = 0; i < n; i++) {
     x = x * 1664525 + 1013904223;
     table[x >> 20] += x;
     if (x & 0x10000) x ^= table[i & 4095];
   }
+  return x;
+}
+int main(int argc, char **argv) {
+  puts("ready");
+  fflush(stdout);
+  uint32_t x = work(1000000);
+  while (!told_to_stop()) work(1000000);
   printf("%u\\n", x);
   return 42;
 }
@@ -91,6 +110,7 @@ int main(int argc, char **argv) {
   pthread_t t[4];
   char c;
   for (long i = 0; i < 4; i++) pthread_create(&t[i], 0, run, (void *)(i + 1));
+  if (write(1, "ready\\n", 6) != 6) return 2;
   if (read(0, &c, 1)) return 1;  /* one EOF, never EINTR */
   stop = 1;
   for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
@@ -100,9 +120,7 @@ int main(int argc, char **argv) {
 """,
     # Waits in system calls of different kinds; notices every EINTR and lost byte.
     "waits": """
-#define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -114,10 +132,6 @@ static int fd[2];
 static volatile sig_atomic_t children;
 static void on_child(int s) { (void)s; children++; }
 static int sent;
-static int told_to_stop(void) {
-  struct pollfd p = {0, POLLIN, 0};
-  return poll(&p, 1, 0) != 0;
-}
 static void *feed(void *arg) {
   while (!told_to_stop()) {
     usleep(2000);
@@ -133,12 +147,13 @@ int main(int argc, char **argv) {
   if (pipe(fd)) return 1;
   pthread_t t;
   pthread_create(&t, 0, feed, 0);
+  if (write(1, "ready\\n", 6) != 6) return 2;
   int got, expected = 0;
   for (;;) {
     struct pollfd p = {fd[0], POLLIN, 0};
     struct timespec tenth = {0, 1000000}, left;
     if (nanosleep(&tenth, &left) != 0) return 10;
-    if (poll(&p, 1, 5000) != 1) return 11;
+    if (poll(&p, 1, -1) != 1) return 11;
     ssize_t r = read(fd[0], &got, sizeof got);
     if (r == 0) break;
     if (r != sizeof got || got != expected++) return 12;
@@ -149,25 +164,29 @@ int main(int argc, char **argv) {
   return expected == sent ? 7 : 15;
 }
 """,
-    # Forks children all the time, reaps each, and counts its SIGCHLDs.
+    # Forks children all the time, reaps each, and counts its SIGCHLDs; one child lives throughout.
     "forks": """
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 static volatile sig_atomic_t signals;
 static void on_child(int s) { (void)s; signals++; }
-static int told_to_stop(void) {
-  struct pollfd p = {0, POLLIN, 0};
-  return poll(&p, 1, 0) != 0;
-}
 int main(int argc, char **argv) {
   struct sigaction on = {.sa_handler = on_child, .sa_flags = SA_RESTART};
   sigaction(SIGCHLD, &on, 0);
   int n = 0;
+  pid_t busy = fork();
+  if (busy < 0) return 18;
+  if (busy == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (volatile long x = 0;; x++) {}
+  }
+  printf("%d\\nready\\n", (int)busy);
+  fflush(stdout);
   while (!told_to_stop()) {
     pid_t p = fork();
     if (p == 0) { volatile long x = 0; while (x < 200000) x++; _exit(n & 63); }
@@ -176,8 +195,11 @@ int main(int argc, char **argv) {
     if (waitpid(p, &status, 0) != p || status != (n & 63) << 8) return 21;
     n++;
   }
+  int status;
+  kill(busy, SIGTERM);
+  if (waitpid(busy, &status, 0) != busy || status != SIGTERM) return 19;
   if (waitpid(-1, 0, 0) != -1 || errno != ECHILD) return 22;
-  return signals == n ? 9 : 23;
+  return signals == n + 1 ? 9 : 23;
 }
 """,
     # Known accesses, marked by the byte that each stores.
@@ -231,46 +253,56 @@ int main(void) {
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec + t.tv_nsec / 1e9;
-}
 int main(int argc, char **argv) {
   volatile long *p = mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   long n = 0;
-  double end = now() + atof(argv[1]);
-  while (now() < end)
-    for (int i = 0; i < 1000; i++) { ++n; ++*p; }
+  puts("ready");
+  fflush(stdout);
+  while (!told_to_stop())
+    for (int i = 0; i < 1000000; i++) { ++n; ++*p; }
   return n == *p ? 5 : 6;  /* an increment by a copy would show */
 }
 """,
+    # Ends when the pipe of the name that it is given has been written to.
     "seccomp": """
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <time.h>
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec + t.tv_nsec / 1e9;
-}
-int main(void) {
+int main(int argc, char **argv) {
   struct sock_filter f[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   struct sock_fprog p = {1, f};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 98;
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p)) return 99;
-  double end = now() + 1;
-  while (now() < end) {}
-  return 4;
+  char c;
+  return read(open(argv[1], O_RDONLY), &c, 1) == 1 ? 4 : 5;
+}
+""",
+    # Answers each signal, all of which queue.
+    "signals": """
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+static void on_signal(int s) { if (write(1, "!", 1) != 1) _exit((s & 0) + 9); }
+int main(void) {
+  struct sigaction on = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  sigaction(SIGRTMIN, &on, 0);
+  puts("ready");
+  fflush(stdout);
+  while (!told_to_stop())
+    for (volatile int i = 0; i < 100000; i++) {}
+  return 6;
 }
 """,
     # No libc, because a 32-bit one may be missing.
     "small": """
 void _start(void) {
-  for (volatile long i = 0; i < 200000000; i++) {}
+  char c;
+  long r;
+  __asm__ volatile("int $0x80" : "=a"(r) : "0"(4), "b"(1), "c"("ready\\n"), "d"(6) : "memory");
+  __asm__ volatile("int $0x80" : "=a"(r) : "0"(3), "b"(0), "c"(&c), "d"(1) : "memory");
   __asm__ volatile("int $0x80" ::"a"(1), "b"(5));
 }
 """,
@@ -289,7 +321,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     out = {}
     for name, source in PROGRAMS.items():
         file = folder / f"{name}.c"
-        file.write_text(source)
+        file.write_text(
+            source if name == "small" else f"#define _GNU_SOURCE\n{TOLD_TO_STOP}{source}"
+        )
         flags = (
             ["-m32", "-nostdlib", "-static"] if name == "small" else ["-O1", *FLAGS.get(name, [])]
         )
@@ -326,6 +360,11 @@ def relatives(pid: int) -> list[str]:
     return found
 
 
+def runs_alone(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return "TracerPid:\t0" in status and not re.search("State:\t[Tt]", status)
+
+
 def int_or(p: Path) -> int:
     try:
         return int((p / "stat").read_text().rpartition(")")[2].split()[1])
@@ -333,7 +372,19 @@ def int_or(p: Path) -> int:
         return -1
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def started(command: list[str]) -> subprocess.Popen[bytes]:
+    """The program, once it has said that it is ready, and what it said before as `.said`."""
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    said: list[bytes] = []
+    while (line := child.stdout.readline()) != b"ready\n":
+        assert line, "ended before it was ready"
+        said.append(line)
+    child.said = said  # type: ignore[attr-defined]
+    return child
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -378,8 +429,7 @@ def elsewhere(pid: int, out: Path, given: RecordOptions) -> list[str]:
 
 @pytest.mark.parametrize(("name", "code"), [("threads", 3), ("waits", 7), ("forks", 9)])
 def test_hundred_snapshots(programs: dict[str, str], tmp_path: Path, name: str, code: int) -> None:
-    child = subprocess.Popen([programs[name]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    time.sleep(0.05)
+    child = started([programs[name]])
     out = tmp_path / "x.tks"
     given = options(count=100, wait=0.5, follow_forks=name == "forks")
     recorder = subprocess.run(elsewhere(child.pid, out, given), capture_output=True, text=True)
@@ -388,8 +438,8 @@ def test_hundred_snapshots(programs: dict[str, str], tmp_path: Path, name: str, 
     assert totals["epochs"] == 100, totals
     assert child.poll() is None
     if name != "forks":
-        assert not relatives(child.pid)
-    output, _ = child.communicate(timeout=30)
+        assert wait_for(lambda: not relatives(child.pid)), relatives(child.pid)
+    output, _ = child.communicate(timeout=TIMEOUT)
     assert (child.returncode, output) == (code, b"ok\n" if name == "threads" else b"")
     assert list(tmp_path.iterdir()) == [out]
     reader, epochs = read(out)
@@ -401,24 +451,22 @@ def test_hundred_snapshots(programs: dict[str, str], tmp_path: Path, name: str, 
         assert len({e.info["tid"] for e in epochs}) >= 4
         assert reasons["length"] > 50, reasons
     if name == "forks":
-        assert len({e.info["pid"] for e in epochs}) > 1
+        pids = {e.info["pid"] for e in epochs}
+        assert int(child.said[0]) in pids and len(pids) > 1  # type: ignore[attr-defined]
 
 
 @pytest.fixture
 def running(programs: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    child = subprocess.Popen(
-        [programs["threads"]], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-    )
-    time.sleep(0.05)
+    child = started([programs["threads"]])
     yield child
-    child.communicate(timeout=30)
+    child.communicate(timeout=TIMEOUT)
     assert child.returncode == 3
 
 
 def test_started_program_keeps_its_exit_code_and_output(
     programs: dict[str, str], tmp_path: Path
 ) -> None:
-    plain = subprocess.run([programs["work"], "30000000"], capture_output=True)
+    plain = subprocess.run([programs["work"]], stdin=subprocess.DEVNULL, capture_output=True)
     out = tmp_path / "x.tks"
     command = [
         sys.executable,
@@ -430,10 +478,14 @@ def test_started_program_keeps_its_exit_code_and_output(
         "--period",
         "0.05",
     ]
-    command += ["--epoch", "300", "-q", "--json", "--", programs["work"], "30000000"]
-    done = subprocess.run(command, capture_output=True)
-    assert (done.returncode, done.stdout) == (42, plain.stdout)
-    totals = json.loads(done.stderr)
+    command += ["--epoch", "300", "--json", "--", programs["work"]]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as recorder:
+        assert recorder.stderr is not None and b" epoch 0: " in recorder.stderr.readline()
+        output, told = recorder.communicate(timeout=TIMEOUT)
+    assert (recorder.returncode, output) == (42, plain.stdout)
+    totals = json.loads(told.splitlines()[-1])
     assert totals["epochs"] >= 1 and os.waitstatus_to_exitcode(totals["exit_status"]) == 42
     s = summary(out)
     assert (
@@ -454,14 +506,13 @@ def test_killed_recorder_leaves_the_program_and_no_copy(
         out = tmp_path / "x.tks"
         recorder = subprocess.Popen(elsewhere(running.pid, out, options(epoch=400)))
         part = tmp_path / f"x.tks.{recorder.pid}.part"
-        assert wait_for(part.exists, 20)
+        assert wait_for(part.exists)
         time.sleep(0.05 + rng.random() * 0.4)
         recorder.kill()
         recorder.wait()
         assert running.poll() is None
         assert wait_for(lambda: not relatives(running.pid)), relatives(running.pid)
-        status = Path(f"/proc/{running.pid}/status").read_text()
-        assert "TracerPid:\t0" in status and "\nState:\tT" not in status
+        assert wait_for(lambda: runs_alone(running.pid))
     # Every thread still makes progress.
     for task in Path(f"/proc/{running.pid}/task").iterdir():
         if int(task.name) != running.pid:
@@ -471,8 +522,10 @@ def test_killed_recorder_leaves_the_program_and_no_copy(
 
 def test_shared_memory_is_not_written_by_copies(programs: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "x.tks"
-    totals = record_command([programs["shared"], "1.5"], out, options(epoch=3000, count=20))
-    assert os.waitstatus_to_exitcode(totals.exit_status or 0) == 5
+    child = started([programs["shared"]])
+    record_pid(child.pid, out, options(epoch=3000, count=20))
+    child.communicate(timeout=TIMEOUT)
+    assert child.returncode == 5
     _, epochs = read(out)
     assert "shared_memory" in {e.reason for e in epochs}
 
@@ -565,16 +618,14 @@ def test_same_instructions_in_place_and_by_snapshot(
     seen = []
     for in_place in (False, True):
         out = tmp_path / f"{in_place}.tks"
-        child = subprocess.Popen([programs["work"], "100000000000"], stdout=subprocess.DEVNULL)
+        child = started([programs["work"]])
         try:
-            time.sleep(0.1)
             record_pid(child.pid, out, options(epoch=1000, count=2, in_place=in_place))
             assert child.poll() is None
-            status = Path(f"/proc/{child.pid}/status").read_text()
-            assert "TracerPid:\t0" in status and "State:\tR" in status
+            assert wait_for(lambda: runs_alone(child.pid))  # noqa: B023
         finally:
-            child.kill()
-            child.wait()
+            child.communicate(timeout=TIMEOUT)
+        assert child.returncode == 42
         reader, epochs = read(out)
         assert [e.info["in_place"] for e in epochs] == [int(in_place)] * 2
         assert not any(broken_flow(e, codes_of(reader)) for e in epochs)
@@ -584,14 +635,33 @@ def test_same_instructions_in_place_and_by_snapshot(
 
 
 def test_clear_messages(
-    programs: dict[str, str], tmp_path: Path, running: subprocess.Popen[bytes]
+    programs: dict[str, str],
+    tmp_path: Path,
+    running: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "x.tks"
-    with pytest.raises(RecordError, match="seccomp filter"):
-        record_command([programs["seccomp"]], out, options(period=0.3))
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    wait_for_child = Recording._wait_for_child
+    ended = []
+
+    def told(recording: Recording) -> None:
+        fifo.write_bytes(b"x")  # the program ends once the recording has failed, not before
+        wait_for_child(recording)
+        ended.append(os.waitstatus_to_exitcode(recording.totals.exit_status or 0))
+
+    with monkeypatch.context() as patch, pytest.raises(RecordError, match="seccomp filter"):
+        patch.setattr(Recording, "_wait_for_child", told)
+        record_command([programs["seccomp"], str(fifo)], out, options())
+    fifo.unlink()
+    assert ended == [4]
     if "small" in programs:
+        small = started([programs["small"]])
         with pytest.raises(RecordError, match="32-bit"):
-            record_command([programs["small"]], out, options(period=0.05, count=1))
+            record_pid(small.pid, out, options(count=1))
+        small.communicate(timeout=TIMEOUT)
+        assert small.returncode == 5
     with pytest.raises(TracekitError, match="no process"):
         record_pid(2**22 - 1, out, options())
     with pytest.raises(TracekitError, match="cannot start"):
@@ -604,11 +674,12 @@ def test_clear_messages(
         [
             sys.executable,
             "-c",
-            "import ctypes, sys, time\nseize = ctypes.CDLL(None).ptrace\n"
+            "import ctypes, sys\nseize = ctypes.CDLL(None).ptrace\n"
             "for t in sys.argv[1:]: seize(0x4206, int(t), None, None)\n"
-            "print('held', flush=True)\ntime.sleep(60)",
+            "print('held', flush=True)\nsys.stdin.read()",
             *[t.name for t in Path(f"/proc/{running.pid}/task").iterdir()],
         ],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     with holder:
@@ -621,33 +692,38 @@ def test_clear_messages(
     assert not list(tmp_path.iterdir())
 
 
-def test_signals_reach_the_program(tmp_path: Path) -> None:
-    """A program that lives by its timer signals gets every one of them."""
-    source = (
-        "import signal, time\n"
-        "n = 0\n"
-        "def tick(*_):\n    global n; n += 1\n"
-        "signal.signal(signal.SIGALRM, tick)\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)\n"
-        "end = time.monotonic() + 2\n"
-        "x = 0\n"
-        "while time.monotonic() < end: x += 1\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0)\n"
-        "raise SystemExit(0 if n > 50 else 1)\n"
-    )
-    child = subprocess.Popen([sys.executable, "-c", source])
-    time.sleep(0.2)
-    totals = record_pid(child.pid, tmp_path / "x.tks", options(count=60))
-    assert totals.epochs > 10
-    assert child.wait(30) == 0
+def test_signals_reach_the_program(programs: dict[str, str], tmp_path: Path) -> None:
+    """A program that is sent one signal after another while it is recorded gets each, once."""
+    child = started([programs["signals"]])
+    assert child.stdout is not None
+    answers, done = child.stdout, threading.Event()
+    sent = 0
+
+    def send() -> None:
+        nonlocal sent
+        while not done.is_set() or sent < 60:
+            os.kill(child.pid, signal.SIGRTMIN)
+            sent += 1
+            assert answers.read(1) == b"!"
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        totals = record_pid(child.pid, tmp_path / "x.tks", options(count=60))
+    finally:
+        done.set()
+        sender.join()
+    assert totals.epochs == 60
+    output, _ = child.communicate(timeout=TIMEOUT)
+    assert (child.returncode, output) == (6, b"") and sent >= 60
 
 
 def test_overhead_limit_chooses_the_period(
     running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "x.tks"
-    totals = record_pid(running.pid, out, options(max_overhead=0.2, duration=3, epoch=20))
-    assert totals.period is not None and totals.epochs >= 1
+    totals = record_pid(running.pid, out, options(max_overhead=0.2, count=3, epoch=20))
+    assert totals.period is not None and totals.epochs == 3
     with TksReader(out) as reader:
         list(reader.epochs())
         assert reader.totals is not None and reader.totals["period"] == totals.period
@@ -664,18 +740,20 @@ def test_interrupted_recording_is_complete(
         "record",
         "-o",
         str(out),
-        "-q",
         "--period",
         "0",
+        "--epoch",
+        "100",
+        "--normal-priority",
     ]
     recorder = subprocess.Popen([*command, "--pid", str(running.pid)], stderr=subprocess.PIPE)
-    part = tmp_path / f"x.tks.{recorder.pid}.part"
-    assert wait_for(part.exists, 20)
-    time.sleep(0.3)
+    assert recorder.stderr is not None
+    while b" epoch 2: " not in (line := recorder.stderr.readline()):
+        assert line
     recorder.send_signal(signal.SIGINT)
-    _, errors = recorder.communicate(timeout=30)
+    _, errors = recorder.communicate(timeout=TIMEOUT)
     assert recorder.returncode == 0, errors
-    assert running.poll() is None and not relatives(running.pid)
+    assert running.poll() is None and wait_for(lambda: not relatives(running.pid))
     s = summary(out)
     assert s["complete"] and s["totals"]["end"] == "user"
 

@@ -112,7 +112,9 @@ void Snapshotter::forget_place() {
 const StubPlace& Snapshotter::place(pid_t tgid) {
   if (place_of_ != tgid || !stub_place_is_ours(tgid, place_)) {
     forget_place();
-    const std::optional<StubPlace> found = find_stub_place(tgid);
+    std::optional<StubPlace> found = find_stub_place(tgid);
+    // It may have ended, or become another program, between two looks: the next one throws Gone.
+    for (int attempt = 0; !found && attempt < 2; ++attempt) found = find_stub_place(tgid);
     if (!found)
       throw Error("system", "process " + std::to_string(tgid) +
                                 " has no unused bytes in an executable page to copy itself from");
