@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "record/attached.hpp"
 
@@ -21,6 +22,13 @@ namespace {
 constexpr std::uint64_t ms = 1'000'000;
 constexpr std::uint16_t user_code_64 = 0x33;  // the code segment of 64-bit programs
 constexpr long restart_no_intr = -513;
+
+// False within exec, before the kernel has mapped all of the new program, and once it has ended.
+bool has_begun(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/auxv", std::ios::binary);
+  char entry[16] = {};
+  return in.read(entry, sizeof entry) && (entry[0] | entry[1]) != 0;
+}
 
 }  // namespace
 
@@ -113,8 +121,8 @@ const StubPlace& Snapshotter::place(pid_t tgid) {
   if (place_of_ != tgid || !stub_place_is_ours(tgid, place_)) {
     forget_place();
     std::optional<StubPlace> found = find_stub_place(tgid);
-    // It may have ended, or become another program, between two looks: the next one throws Gone.
-    for (int attempt = 0; !found && attempt < 2; ++attempt) found = find_stub_place(tgid);
+    if (!found && !has_begun(tgid)) throw Gone{};
+    if (!found) found = find_stub_place(tgid);  // between two looks it became another program
     if (!found)
       throw Error("system", "process " + std::to_string(tgid) +
                                 " has no unused bytes in an executable page to copy itself from");
