@@ -257,7 +257,7 @@ def test_any_stream_bytes(made, data, rows):
         hot = f._hot
         n = len(f.statics)
         c = f.chunk(0)
-        streams = {name: f._stream(p) for name, p in f.index["chunks"][0]["streams"].items()}
+        streams = {name: f.stream(p) for name, p in f.index["chunks"][0]["streams"].items()}
     core = tracekit._core
     try:
         wild = core.Chunk(hot, rows, data[: len(data) // 2], data[len(data) // 2 :])

@@ -14,7 +14,8 @@ from test_reference import MACHINE
 
 import tracekit
 from tracekit.cli.main import main
-from tracekit.dataset import load_manifest, open_targets
+from tracekit.dataset import load_manifest
+from tracekit.dataset.join import join
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.perfvec import load_model
 from tracekit.perfvec.dse import Space, explore, pareto
@@ -42,19 +43,22 @@ def data(tmp_path_factory):
         with tracekit.open(str(folder / f"p{k}.zst")) as t:
             cycles = np.concatenate([w.cycles for w in walk(t, [A, B])])
         np.save(folder / f"p{k}.npy", (cycles * [1.1, 0.9]).T.astype(np.float32))
+        join(
+            str(folder / f"p{k}.zst"),
+            [f"a,b={folder / f'p{k}.npy'}"],
+            str(folder / f"p{k}.data.zst"),
+        )
         programs.append(
             {
                 "name": f"p{k}",
                 "family": f"f{k // 2}",
-                "features": f"p{k}.zst",
-                "targets": f"p{k}.npy",
+                "data": f"p{k}.data.zst",
             }
         )
     for m in (A, B):
         (folder / f"{m['name']}.json").write_text(json.dumps(m))
     manifest = {
         "machines": {"a": "a.json", "b": "b.json"},
-        "order": ["a", "b"],
         "programs": programs,
     }
     (folder / "m.json").write_text(json.dumps(manifest))
@@ -186,21 +190,6 @@ def test_exploring_ranks_by_the_objective(data):
     assert pareto(np.array([1.0, 2, 3]), np.array([3.0, 3, 1])).tolist() == [True, False, True]
 
 
-def test_join(data, tmp_path, capsys):
-    text = synthetic.text(3, 300)
-    for name, source in (("x", text), ("y", synthetic.text(3, 200))):
-        (tmp_path / f"{name}.txt").write_text(source)
-        tracekit.extract(str(tmp_path / f"{name}.txt"), str(tmp_path / f"{name}.zst"))
-    x, y, out = (str(tmp_path / n) for n in ("x.zst", "y.zst", "j.npz"))
-    assert main(["join", x, "--target", f"u={x}", "-o", out]) == 0
-    with tracekit.open(x) as t:
-        assert open_targets(out).cycles[0] == pytest.approx(t.targets("cycles"))
-    assert main(["join", x, "--target", f"u={x}", "--target", f"v={y}", "-o", out, "--json"]) == 0
-    said = capsys.readouterr()
-    assert "part from the features' at row" in said.err
-    assert main(["join", x, "--target", f"v={y}", "-o", out, "--strict"]) == 1
-
-
 def test_evaluation_runs(data, tmp_path, capsys):
     args = ["evaluate", str(data / "m.json"), "--work", str(tmp_path), "--folds", "3", "--json"]
     assert main(args) == 0
@@ -228,27 +217,13 @@ def test_bad_manifests_say_what_is_wrong(data, tmp_path):
     refuse("unknown surprise", surprise=1)
     refuse("at least one program", programs=[])
     refuse("there twice", programs=[good["programs"][0]] * 2)
-    refuse("not in machines", order=["a", "zzz"])
+    refuse("unknown targets", programs=[{**good["programs"][0], "targets": "p0.npy"}])
+    refuse("data is missing", programs=[{"name": "p0"}])
     refuse("no program is of family nope", test=["nope"])
     refuse("in validation and in test", test=["f0"], validation=["f0"])
     path.write_text("[" * 100_000)
     with pytest.raises(FormatError):
         load_manifest(path)
-
-
-def test_bad_targets_are_found_before_training(data, tmp_path):
-    bad = np.load(data / "p0.npy")
-    bad[1, 700] = np.nan
-    np.save(tmp_path / "t.npy", bad)
-    with pytest.raises(FormatError, match="b, row 700: target nan"):
-        open_targets(tmp_path / "t.npy", ("a", "b"))
-    with pytest.raises(FormatError, match="rows; the features have"):
-        open_targets(data / "p0.npy", ("a", "b"), 5)
-    with pytest.raises(FormatError, match="2 machines, 1 names"):
-        open_targets(data / "p0.npy", ("a",))
-    np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
-    with pytest.raises(FormatError):
-        open_targets(tmp_path / "o.npy", ("a",))
 
 
 def test_one_family_is_too_few(data, tmp_path):
@@ -351,25 +326,3 @@ def test_what_is_no_expression_is_refused():
     ):
         with pytest.raises(UsageError):
             Expression(text)({"x": 1.0})
-
-
-def test_paper_preset(data, tmp_path):
-    torch = pytest.importorskip("torch")
-    from tracekit import infer
-    from tracekit.train.paper import train_paper
-
-    manifest = load_manifest(data / "m.json")
-    small = {"hidden": 8, "streams": 4, "step": 32, "seed": 1, "threads": 1}
-    train_paper(manifest, tmp_path / "whole", epochs=3, **small)
-    train_paper(manifest, tmp_path / "parts", epochs=1, **small)
-    events: list[dict] = []
-    train_paper(manifest, tmp_path / "parts", epochs=3, report=events.append, **small)
-    assert [e["event"] for e in events] == ["resumed", "epoch", "epoch"]
-    whole, parts = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "parts"))
-    assert whole == parts
-    engine = infer.load(tmp_path / "whole", dtype="f32", verify=True)
-    with tracekit.open(str(data / "p0.zst")) as t:
-        assert engine.predict(t.features("perfvec")).shape == (len(t), 2)
-    with pytest.raises(UsageError, match="another run"):
-        train_paper(manifest, tmp_path / "parts", epochs=3, **{**small, "seed": 2})
-    assert torch.load(tmp_path / "parts" / "checkpoint.pt", weights_only=True)["epoch"] == 3

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     manifest = load_manifest(args.manifest)
     work = Path(args.work)
-    names = list(manifest.programs[0].order or manifest.machines)
+    names = list(manifest.common_machines())
     cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines.get(m)]
 
     def report(e: dict[str, Any]) -> None:
@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
     tables = {}
     for p in manifest.programs:
         place = work / "sums" / f"{p.name.replace('/', '_')}-aggregates.npy"
-        if not place.exists() or place.stat().st_mtime < p.features.stat().st_mtime:
-            np.save(place, aggregates(p.features, args.threads))
+        if not place.exists() or place.stat().st_mtime < p.data.stat().st_mtime:
+            np.save(place, aggregates(p.data, args.threads))
         tables[p.name] = np.load(place, allow_pickle=False)
     periods = np.array([period(manifest.machines.get(m, {})) for m in names])
     periods = np.where(np.isfinite(periods), periods, 1.0)

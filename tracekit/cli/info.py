@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         print("time       none: the trace has no O3PipeView lines")
+    if t := s.get("targets"):
+        print(f"targets    {t['rows']:,} rows on {len(t['machines'])} machines")
     for name in ("squashed", "trapped", "untimed", "taken", "memory_accesses"):
         print(f"{name.replace('_', ' '):<11}{s[name]:,}")
     if s["trapped_unknown"]:

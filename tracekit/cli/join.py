@@ -1,5 +1,5 @@
-"""``tracekit join FEATS --target NAME=FILE… -o TARGETS.npz``: targets on many machines for one copy
-of the features.
+"""``tracekit join FEATS --target NAME=FILE… -o DATA``: targets on many machines beside one copy of
+the features, in one file.
 
 A file is a timed feats.zst of the same program, whose instructions are compared pc by pc, or an
 array of cycles (.npy, .npy.zst) with as many rows, whose machines NAME names, separated by commas.
@@ -17,8 +17,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("join", help=help_text, description=__doc__)
     p.add_argument("features")
     p.add_argument("--target", action="append", required=True, metavar="NAME[,NAME…]=FILE")
-    p.add_argument("-o", "--output", required=True, help="targets for a manifest (.npz)")
+    p.add_argument("-o", "--output", required=True, help="the file of both, for a manifest")
     p.add_argument("--strict", action="store_true", help="streams that part are an error")
+    p.add_argument("--force", action="store_true", help="replace the output")
     p.add_argument("--json", action="store_true")
     p.set_defaults(func=run)
 
@@ -26,11 +27,16 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     from tracekit.dataset.join import join
 
-    report = join(args.features, args.target, args.output, strict=args.strict)
+    report = join(
+        args.features, args.target, args.output, strict=args.strict, force=args.force
+    )
     for note in report["notes"]:
         print(f"tracekit: {note}", file=sys.stderr)
     if args.json:
         print(json.dumps(report, indent=1))
     else:
-        print(f"{args.output}: {report['rows']:,} rows, {len(report['machines'])} machines")
+        print(
+            f"{args.output}: {report['rows']:,} of {report['feature_rows']:,} rows with "
+            f"targets, {len(report['machines'])} machines"
+        )
     return 0

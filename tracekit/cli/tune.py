@@ -15,14 +15,14 @@ def add_parser(sub: Any, help_text: str) -> None:
         "traces",
         nargs="+",
         metavar="FEATS[=CYCLES]",
-        help="a timed feats.zst, or features and an array of cycles (.npy, .npy.zst, joined .npz)",
+        help="a timed feats.zst, a file that tracekit join wrote, or features and an array of "
+        "cycles (.npy, .npy.zst)",
     )
     p.add_argument(
         "-o", "--output", required=True, help="the machine's file, for predict --machine"
     )
     p.add_argument("--name", required=True)
-    p.add_argument("--column", help="which machine of the arrays it is; --order names them")
-    p.add_argument("--order", help="JSON list of the arrays' machines, in a file")
+    p.add_argument("--column", help="which machine of the joined files it is (--name unless given)")
     p.add_argument("--parameters", help="the machine's JSON, where its parameters are known")
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     p.add_argument("--threads", type=int)
@@ -31,29 +31,25 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
     import tracekit
-    from tracekit.dataset import open_targets
-    from tracekit.errors import UsageError
+    from tracekit.dataset import Dataset, read_cycles
     from tracekit.perfvec import load_model
     from tracekit.perfvec.tune import tune, write_machine
     from tracekit.reference import load_machine
 
     model = load_model(args.model)
-    order = tuple(json.loads(Path(args.order).read_text("utf-8"))) if args.order else ()
     traces = []
     for entry in args.traces:
-        features, _, cycles = entry.partition("=")
-        trace = tracekit.open(features)
-        if not cycles:
-            traces.append((trace, trace.targets("cycles")))
-            continue
-        targets = open_targets(cycles, order or ((args.column or args.name,)), len(trace))
-        wanted = args.column or args.name
-        if wanted not in targets.machines:
-            raise UsageError(f"no machine {wanted}", path=cycles, hint="--column names it")
-        traces.append((trace, targets.cycles[targets.machines.index(wanted)].astype(float)))
+        path, _, array = entry.partition("=")
+        trace = tracekit.open(path)
+        if array:
+            cycles = read_cycles(array, (args.name,), len(trace))[0]
+        elif "targets" in trace.index:
+            with Dataset(path) as data:
+                cycles = data.cycles()[:, data.column_of(args.column or args.name)]
+        else:
+            cycles = trace.targets("cycles")
+        traces.append((trace, cycles.astype(float)))
     parameters = load_machine(args.parameters) if args.parameters else None
 
     def report(name: str, misfit: float) -> None:

@@ -1,7 +1,9 @@
-"""Datasets: one manifest names the programs, their features and targets, the machines and the
-splits."""
+"""Datasets: one manifest names the programs' files, the machines and the splits; a file has a
+program's features and its targets on every machine."""
 
+from tracekit.dataset.arrays import read_cycles
+from tracekit.dataset.batches import batches
+from tracekit.dataset.file import Dataset
 from tracekit.dataset.manifest import Manifest, Program, load_manifest
-from tracekit.dataset.targets import Targets, open_targets
 
-__all__ = ["Manifest", "Program", "Targets", "load_manifest", "open_targets"]
+__all__ = ["Dataset", "Manifest", "Program", "batches", "load_manifest", "read_cycles"]

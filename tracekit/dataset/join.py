@@ -1,20 +1,26 @@
-"""Targets of one program on many machines, beside one copy of its features."""
+"""Targets of one program on many machines, beside one copy of its features, in one file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.dataset.targets import Targets, open_targets, write_targets
+from tracekit.dataset.arrays import check_cycles, read_cycles
 from tracekit.errors import TracekitError, UsageError
 from tracekit.store.reader import TraceFile
+from tracekit.store.targets import add_targets
+from tracekit.store.writer import check_output
 
 __all__ = ["first_difference", "join"]
 
 BLOCK = 1 << 16
+#: Arrays of cycles; everything else is taken for an extracted trace.
+_ARRAYS = (".npy", ".npy.zst")
 
 
 def first_difference(a: TraceFile, b: TraceFile) -> int:
@@ -30,65 +36,93 @@ def first_difference(a: TraceFile, b: TraceFile) -> int:
     return n
 
 
+class _Source:
+    """The cycles of one ``--target``."""
+
+    def __init__(self, entry: str) -> None:
+        label, sign, self.path = entry.partition("=")
+        self.machines = tuple(x for x in label.split(",") if x)
+        if not sign or not self.path or not self.machines:
+            raise UsageError(f"--target {entry}: NAME=FILE")
+        self.is_array = self.path.endswith(_ARRAYS)
+        if not self.is_array and len(self.machines) != 1:
+            raise UsageError(f"--target {entry}: a trace is of one machine")
+        self._cycles: npt.NDArray[Any] | None = None
+        self._trace: TraceFile | None = None
+
+    def open(self, features: TraceFile, stack: ExitStack) -> int:
+        """Reads and checks; how many rows are the features'."""
+        if self.is_array:
+            self._cycles = read_cycles(self.path, self.machines, len(features))
+            return len(features)
+        self._trace = stack.enter_context(TraceFile(self.path))
+        upto = first_difference(features, self._trace)
+        if upto:
+            check_cycles(self._trace.targets("cycles", (0, upto)), self.machines[0], self.path)
+        return upto
+
+    @property
+    def rows(self) -> int:
+        """Its own number of rows."""
+        return self._cycles.shape[1] if self._trace is None else len(self._trace)  # type: ignore[union-attr]
+
+    def block(self, begin: int, end: int) -> npt.NDArray[Any]:
+        """[rows, machines]."""
+        if self._trace is not None:
+            return self._trace.targets("cycles", (begin, end)).reshape(-1, 1)
+        assert self._cycles is not None
+        return np.transpose(self._cycles[:, begin:end])
+
+
 def join(
-    features: str, targets: Sequence[str], output: str, *, strict: bool = False
+    features: str,
+    targets: Sequence[str],
+    output: str,
+    *,
+    strict: bool = False,
+    force: bool = False,
 ) -> dict[str, Any]:
-    """Write the targets named ``NAME[,NAME…]=FILE`` for ``features``; returns rows, machines and
-    notes.
+    """Write ``output``: the features, and the targets named ``NAME[,NAME…]=FILE`` beside them.
 
     Where a trace's instructions part from the features', the row is named and only the rows before
-    it get targets; the later ones are 0 in the file (``strict``: an error).
+    it have targets (``strict``: an error).  Returns ``rows`` (with targets), ``feature_rows``,
+    ``machines`` and ``notes``.
     """
-    if not output.endswith(".npz"):
-        raise UsageError("the joined targets are an .npz file", path=output)
-    names: list[str] = []
-    columns: list[npt.NDArray[np.float32]] = []
+    sources = [_Source(entry) for entry in targets]
+    names = tuple(m for s in sources for m in s.machines)
+    if not names:
+        raise UsageError("no targets to join")
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise UsageError(f"machine {', '.join(twice)} is named twice")
     notes: list[str] = []
-    common = -1
-    with TraceFile(features) as trace:
-        rows = len(trace)
-        for entry in targets:
-            label, sign, path = entry.partition("=")
-            machines = tuple(x for x in label.split(",") if x)
-            if not sign or not path or not machines:
-                raise UsageError(f"--target {entry}: NAME=FILE")
-            if path.endswith((".npy", ".npy.zst", ".npz")):
-                found = open_targets(path, machines, rows)
-                names += found.machines
-                columns += [c.astype(np.float32) for c in found.cycles]
-                continue
-            if len(machines) != 1:
-                raise UsageError(f"--target {entry}: a trace is of one machine")
-            with TraceFile(path) as other:
-                upto = first_difference(trace, other)
-                if upto < max(rows, len(other)):
-                    note = (
-                        f"{path}: the instructions part from the features' at row {upto} "
-                        f"of {rows} (its own: {len(other)})"
-                    )
-                    if strict:
-                        raise TracekitError(
-                            note, hint="without --strict the rows before it are kept"
-                        )
-                    notes.append(note)
-                common = upto if common < 0 else min(common, upto)
-                values = np.zeros(rows, np.float32)
-                values[:upto] = other.targets("cycles", (0, upto))
-                names.append(machines[0])
-                columns.append(values)
-    if len(set(names)) != len(names):
-        raise UsageError("a machine is named twice")
-    if 0 <= common < rows:
-        for c in columns:
-            c[common:] = 0
-        notes.append(f"targets after row {common} are 0: not every machine has them")
-    cycles = np.stack(columns)
-    if np.array_equal(cycles, cycles.astype(np.uint16)):
-        cycles = cycles.astype(np.uint16)
-    write_targets(output, Targets(tuple(names), cycles))
-    return {
-        "rows": rows,
-        "common": rows if common < 0 else common,
-        "machines": names,
-        "notes": notes,
-    }
+    with ExitStack() as stack:
+        trace = stack.enter_context(TraceFile(features))
+        check_output(Path(output), force, features)
+        if "targets" in trace.index:
+            raise UsageError("has targets already", path=features, hint="join the features alone")
+        total = len(trace)
+        common = total
+        for s in sources:
+            upto = s.open(trace, stack)
+            if upto < max(total, s.rows):
+                note = (
+                    f"{s.path}: the instructions part from the features' at row {upto} "
+                    f"of {total} (its own: {s.rows})"
+                )
+                if strict:
+                    raise TracekitError(note, hint="without --strict the rows before it are kept")
+                notes.append(note)
+            common = min(common, upto)
+        if common == 0:
+            raise TracekitError(
+                "; ".join(notes) or "no rows", hint="are these traces of the same program?"
+            )
+        if common < total:
+            notes.append(f"rows from {common} on have no targets: not every machine has them")
+
+        def block(begin: int, end: int) -> npt.NDArray[Any]:
+            return np.hstack([s.block(begin, end) for s in sources])
+
+        kept = {"sources": [{"machines": list(s.machines), "path": s.path} for s in sources]}
+        add_targets(trace, output, names, common, block, {**kept, "notes": notes}, force=force)
+    return {"rows": common, "feature_rows": total, "machines": list(names), "notes": notes}

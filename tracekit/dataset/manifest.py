@@ -1,13 +1,10 @@
 """The manifest of a dataset: JSON or TOML.
 
     {"machines": {"u000": "machines/u000.json"},          name -> its parameters, or null
-     "programs": [{"name": "lua_mix", "family": "lua", "features": "lua_mix.zst",
-                   "targets": "lua_mix.npy.zst", "order": ["u000"]}],
+     "programs": [{"name": "lua_mix", "family": "lua", "data": "lua_mix.data.zst"}],
      "validation": ["lua"], "test": ["sqlite"]}            families that training does not see
 
-Paths are relative to the manifest.  ``targets`` is a file that ``tracekit join`` wrote, or an array
-of cycles between retirements, machines x rows (.npy or .npy.zst), whose machines ``order`` names;
-``order`` may stand once at the top for all programs.
+Paths are relative to the manifest; ``data`` is a file that ``tracekit join`` wrote.
 """
 
 from __future__ import annotations
@@ -18,26 +15,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tracekit.dataset.file import Dataset
 from tracekit.errors import FormatError, UsageError
 from tracekit.reference.machine import load_machine
 
 __all__ = ["Manifest", "Program", "load_manifest"]
 
 MAX_FILE = 64 << 20
-_TOP = {"machines", "programs", "validation", "test", "order"}
-_PROGRAM = {"name", "family", "features", "targets", "order"}
+_TOP = {"machines", "programs", "validation", "test"}
+_PROGRAM = {"name", "family", "data"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program: its features (a feats.zst) and its targets, with the names of the targets'
-    machines."""
+    """One program: its features and targets are one file."""
 
     name: str
     family: str
-    features: Path
-    targets: Path
-    order: tuple[str, ...] = ()
+    data: Path
+
+    def open(self) -> Dataset:
+        """Its file."""
+        return Dataset(self.data)
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,36 @@ class Manifest:
             )
         return tuple(known[n] for n in wanted)
 
+    def common_machines(self) -> tuple[str, ...]:
+        """The machines that every program has targets on, each file opened and checked: one level
+        and one instruction set for all, and every machine known to the manifest."""
+        first: tuple[str, ...] = ()
+        kind: tuple[str, str] | None = None
+        for p in self.programs:
+            with p.open() as data:
+                found, index = data.machines, data.trace.index
+            kind = kind or (index["level"], index["arch"])
+            if kind != (index["level"], index["arch"]):
+                raise UsageError(
+                    f"{p.name} is of {index['level']} level and {index['arch']}, "
+                    f"{self.programs[0].name} of {kind[0]} level and {kind[1]}",
+                    path=str(p.data),
+                )
+            first = first or found
+            if missing := sorted(set(first) ^ set(found)):
+                raise UsageError(
+                    f"{p.name} and {self.programs[0].name} do not have the same machines: "
+                    f"{', '.join(missing)}",
+                    path=str(p.data),
+                )
+        if unknown := [m for m in first if self.machines and m not in self.machines]:
+            raise UsageError(
+                f"machine {', '.join(unknown)} is not in machines",
+                path=str(self.path),
+                hint="name its parameters' file, or null",
+            )
+        return first
+
 
 def load_manifest(path: str | Path) -> Manifest:
     """Read and check a manifest; FormatError says which entry is wrong."""
@@ -90,14 +119,10 @@ def load_manifest(path: str | Path) -> Manifest:
     listed = data.get("programs")
     if not isinstance(listed, list) or not listed:
         raise bad("programs: a list of at least one program")
-    default = _names(data.get("order", []), "order", bad)
-    programs = [_program(e, i, path, default, bad) for i, e in enumerate(listed)]
+    programs = [_program(e, i, path, bad) for i, e in enumerate(listed)]
     names = [p.name for p in programs]
     if twice := {n for n in names if names.count(n) > 1}:
         raise bad(f"program {', '.join(sorted(twice))} is there twice")
-    for p in programs:
-        if machines and (missing := [m for m in p.order if m not in machines]):
-            raise bad(f"{p.name}: machine {', '.join(missing)} is not in machines")
     families = {p.family for p in programs}
     held = {}
     for key in ("validation", "test"):
@@ -143,18 +168,17 @@ def _names(value: Any, where: str, bad: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _program(entry: Any, i: int, path: Path, default: tuple[str, ...], bad: Any) -> Program:
+def _program(entry: Any, i: int, path: Path, bad: Any) -> Program:
     where = f"programs[{i}]"
     if not isinstance(entry, Mapping):
         raise bad(f"{where} is no object")
     if unknown := entry.keys() - _PROGRAM:
-        raise bad(f"{where}: unknown {', '.join(sorted(unknown))}")
-    for key in ("name", "features", "targets"):
+        hint = "tracekit join makes one file of features and targets: data"
+        raise bad(f"{where}: unknown {', '.join(sorted(unknown))}", hint)
+    for key in ("name", "data"):
         if not isinstance(entry.get(key), str) or not entry[key]:
             raise bad(f"{where}: {key} is missing")
     family = entry.get("family", entry["name"])
     if not isinstance(family, str):
         raise bad(f"{where}: family is a name")
-    order = _names(entry["order"], f"{where}.order", bad) if "order" in entry else default
-    base = path.parent
-    return Program(entry["name"], family, base / entry["features"], base / entry["targets"], order)
+    return Program(entry["name"], family, path.parent / entry["data"])

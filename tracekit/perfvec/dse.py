@@ -135,11 +135,11 @@ def _correction(
     )
     a, b = x[at] - x[at].mean(axis=0), np.array(ratios)
     w = np.linalg.solve(a.T @ a + 0.3 * len(at) / 10 * np.eye(x.shape[1]), a.T @ b)
-    return np.exp((x - x.mean(axis=0)) @ w)
+    return np.asarray(np.exp((x - x.mean(axis=0)) @ w))
 
 
 def pareto(cost: F64, time: F64) -> npt.NDArray[np.bool_]:
     """Designs that no other one beats in both."""
     better = (cost[None] <= cost[:, None]) & (time[None] <= time[:, None])
     strictly = (cost[None] < cost[:, None]) | (time[None] < time[:, None])
-    return ~(better & strictly).any(axis=1)
+    return np.asarray(~(better & strictly).any(axis=1))

@@ -88,11 +88,12 @@ class PerfVec:
     def cycles(self, representation: F64) -> F64:
         """Predicted cycles, [ranges, machines]: one product, since everything is linear in the
         sums."""
-        return representation @ self.table.T
+        return np.asarray(representation @ self.table.T)
 
     def seconds(self, representation: F64) -> F64:
         """Predicted seconds, NaN for machines whose clock is not known."""
-        return self.cycles(representation) * np.array([period(m) for m in self.machines])
+        periods = np.array([period(m) for m in self.machines])
+        return np.asarray(self.cycles(representation) * periods)
 
     def card(self, name: str, preset: str = "default") -> Card:
         """What is written beside the table; the engine of tracekit.infer runs it too."""

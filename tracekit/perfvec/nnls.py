@@ -42,6 +42,6 @@ def nnls(a: F64, b: F64) -> F64:
 
 def _solve(gram: F64, target: F64) -> F64:
     try:
-        return np.linalg.solve(gram, target)
+        return np.asarray(np.linalg.solve(gram, target), np.float64)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.lstsq(gram, target, rcond=None)[0])

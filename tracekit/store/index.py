@@ -17,6 +17,8 @@ MAX_CHUNK_ROWS = 1 << 20
 MAX_STATICS = 1 << 24
 #: A block of 128 KiB of one byte takes 4 bytes: no zstd frame holds more for its size.
 MAX_RATIO = 1 << 15
+MAX_MACHINES = 1 << 16
+TARGET_TYPES = ("u2", "u4", "f4")
 _TICKS = (1 << 63) - 1
 
 
@@ -52,6 +54,8 @@ def check(index: Any, end: int) -> None:
     if _int(index, "rows", 0, _TICKS) != first:
         raise Invalid("rows is not the sum of the chunks'")
     _statics(_is(index, "statics", dict), end)
+    if "targets" in index:
+        _targets(_dict(index["targets"], "targets"), [c["rows"] for c in index["chunks"]], end)
 
 
 def _options(options: dict[str, Any]) -> None:
@@ -92,6 +96,31 @@ def _statics(s: dict[str, Any], end: int) -> None:
         elif name == "bytes_length":
             least = most = forms
         _place(name, place, end, least, most)
+
+
+def _targets(t: dict[str, Any], chunk_rows: list[int], end: int) -> None:
+    machines = _is(t, "machines", list)
+    if not 0 < len(machines) <= MAX_MACHINES or not all(type(m) is str for m in machines):
+        raise Invalid("targets.machines")
+    if len(set(machines)) != len(machines):
+        raise Invalid("targets.machines has a name twice")
+    if t.get("dtype") not in TARGET_TYPES:
+        raise Invalid("targets.dtype")
+    left = _int(t, "rows", 1, sum(chunk_rows))
+    blocks = _is(t, "blocks", list)
+    for b, rows in zip(blocks, chunk_rows, strict=False):
+        n = min(left, rows) * len(machines)
+        if n == 0:
+            raise Invalid("targets: a block too many")
+        width = 4 if _is(_dict(b, "targets.blocks"), "kind", str) == "f4" else 1
+        if b["kind"] not in ("u1", "f4") or (width == 4) != ("far" not in b):
+            raise Invalid("targets: kind of a block")
+        _place("cycles", b.get("cycles"), end, n * width, n * width)
+        if width == 1:
+            _place("far", b["far"], end, 0, 4 * n)
+        left -= n // len(machines)
+    if left or len(blocks) > len(chunk_rows):
+        raise Invalid("targets: blocks")
 
 
 def _place(name: str, place: Any, end: int, least: int, most: int) -> None:

@@ -52,7 +52,7 @@ class TraceFile:
         if not stat.S_ISREG(status.st_mode):
             raise TracekitError("is no file that can be read at random", path=self.path)
         self.size = status.st_size
-        self.head: dict[str, Any] = frames.read_head(self._pread, self.size, self.path)
+        self.head: dict[str, Any] = frames.read_head(self.read_bytes, self.size, self.path)
         if self.head["format"] not in SUPPORTED:
             raise FormatError(
                 f"format {self.head['format']} is not one that this tracekit reads "
@@ -64,7 +64,8 @@ class TraceFile:
         if at < 0:
             raise FormatError("file is cut short", path=self.path, hint="extract it again")
         try:
-            offset, size = frames.parse_trailer(self._pread(at, frames.TRAILER_SIZE), self.path, at)
+            trailer = self.read_bytes(at, frames.TRAILER_SIZE)
+            offset, size = frames.parse_trailer(trailer, self.path, at)
         except FormatError:
             raise FormatError(
                 "file is cut short: no trailer at its end", path=self.path, hint="extract it again"
@@ -72,7 +73,7 @@ class TraceFile:
         if offset + size != at or size > frames.MAX_JSON:
             raise FormatError("trailer does not point at the index", path=self.path, offset=at)
         self.index: dict[str, Any] = frames.parse_json(
-            self._pread(offset, size), frames.INDEX, self.path, offset
+            self.read_bytes(offset, size), frames.INDEX, self.path, offset
         )
         try:
             index.check(self.index, offset)
@@ -83,6 +84,7 @@ class TraceFile:
                 offset=offset,
                 hint="extract it again",
             ) from None
+        self.index_offset = offset
         self._line_bits: int = self.index["options"]["line_bits"]
         self._chunks: list[dict[str, Any]] = self.index["chunks"]
         self._starts = np.array([c["first"] for c in self._chunks] + [self.index["rows"]], np.int64)
@@ -90,7 +92,8 @@ class TraceFile:
 
     # ---- raw access
 
-    def _pread(self, offset: int, size: int) -> bytes:
+    def read_bytes(self, offset: int, size: int) -> bytes:
+        """Raw bytes of the file."""
         parts = []
         while size > 0:
             try:
@@ -106,9 +109,10 @@ class TraceFile:
             offset, size = offset + len(part), size - len(part)
         return b"".join(parts)
 
-    def _stream(self, place: list[int]) -> bytes:
+    def stream(self, place: list[int]) -> bytes:
+        """The content of a frame, its checksum checked."""
         offset, size, raw = place
-        return frames.decompress(self._pread(offset, size), raw, self.path, offset)
+        return frames.decompress(self.read_bytes(offset, size), raw, self.path, offset)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -142,7 +146,7 @@ class TraceFile:
             def read(name: str) -> bytes:
                 if name not in s["streams"]:
                     raise FormatError(f"static column {name} is missing", path=self.path)
-                return self._stream(s["streams"][name])
+                return self.stream(s["streams"][name])
 
             n, forms = int(s["count"]), int(s["forms"])
             self._statics = statics.decode(read, n, forms, s["op_names"], self.path)
@@ -163,7 +167,7 @@ class TraceFile:
         meta = self._chunks[number]
         streams = meta["streams"]
         c = Chunk(
-            meta, lambda name: self._stream(streams[name]), self._hot, self._line_bits, self.path
+            meta, lambda name: self.stream(streams[name]), self._hot, self._line_bits, self.path
         )
         self._cache[number] = c
         while len(self._cache) > 1 and sum(k.rows for k in self._cache.values()) > _KEPT_ROWS:

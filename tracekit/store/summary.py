@@ -52,6 +52,11 @@ def summary(path: str | os.PathLike[str]) -> dict[str, Any]:
             "options": index["options"],
             "binary": index.get("binary"),
         }
+        if targets := index.get("targets"):
+            column_bytes["targets"] = sum(
+                place[1] for b in targets["blocks"] for k, place in b.items() if k != "kind"
+            )
+            out["targets"] = {k: targets[k] for k in ("machines", "rows", "dtype")}
         if f.timed:
             ticks = int(f.targets("ticks").sum())
             cycles = ticks / f.clock_ps

@@ -11,6 +11,7 @@ from tracekit import schema
 from tracekit.errors import TracekitError
 from tracekit.store.chunk import Chunk
 from tracekit.store.reader import TraceFile
+from tracekit.store.targets import decode
 
 
 def verify(path: str | os.PathLike[str]) -> list[str]:
@@ -38,10 +39,27 @@ def _problems(f: TraceFile) -> Iterator[str]:
                 yield f"{f.path}: rows {c.first} to {c.first + c.rows - 1}: {problem}"
         except TracekitError as e:
             yield str(e)
+    if "targets" in f.index:
+        yield from _target_problems(f)
     if not np.array_equal(counts, t.count.astype(np.int64)):
         yield f"{f.path}: executions of the static instructions do not add up"
     if bits.tolist() != list(f.index["bits"]):
         yield f"{f.path}: counts of faults, branches or accesses do not add up"
+
+
+def _target_problems(f: TraceFile) -> Iterator[str]:
+    t, left = f.index["targets"], int(f.index["targets"]["rows"])
+    for meta, b in zip(f.index["chunks"], t["blocks"], strict=False):
+        values = np.empty(min(left, meta["rows"]) * len(t["machines"]), t["dtype"])
+        left -= min(left, meta["rows"])
+        try:
+            streams = {k: f.stream(place) for k, place in b.items() if k != "kind"}
+            decode(b["kind"], streams, values, f.path)
+        except TracekitError as e:
+            yield str(e)
+            continue
+        if not np.isfinite(values).all() or (values < 0).any():
+            yield f"{f.path}: targets of the chunk at row {meta['first']}: no number of cycles"
 
 
 def _chunk_problems(

@@ -39,36 +39,23 @@ def check_output(path: Path, force: bool, source: str = "-") -> None:
             )
 
 
-class Writer:
-    """``discard`` removes what was written, unless ``finish`` has given it its name."""
+class Output:
+    """A file that is written under a temporary name; ``publish`` gives it its own, ``discard``
+    removes it."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        head: dict[str, Any],
-        *,
-        force: bool = False,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         self.path = Path(path)
         self._force = force
         check_output(self.path, force)
         # Random: after a crash in a container the next process may well have the same number.
         self._tmp = self.path.with_name(f".{self.path.name[:200]}.{secrets.token_hex(6)}.tmp")
-        self._compress = frames.Compressor(LEVEL)
         self._offset = 0
-        self._chunks: list[dict[str, Any]] = []
-        self.rows = 0
         try:
             self._f = self._tmp.open("xb")
         except OSError as e:
             raise TracekitError(f"cannot write: {e.strerror}", path=str(self.path)) from None
-        try:
-            self._write(frames.json_frame(frames.HEAD, {"format": FORMAT, **head}))
-        except BaseException:
-            self.discard()
-            raise
 
-    def _write(self, data: bytes) -> int:
+    def write(self, data: bytes) -> int:
         """Appends; returns where it stands."""
         try:
             self._f.write(data)
@@ -77,13 +64,64 @@ class Writer:
         at, self._offset = self._offset, self._offset + len(data)
         return at
 
-    def _stream(self, data: bytes, compress: frames.Compressor) -> list[int]:
+    def stream(self, data: bytes, compress: frames.Compressor) -> list[int]:
+        """Appends a compressed frame; returns its place."""
         frame = compress(data)
-        return [self._write(frame), len(frame), len(data)]
+        return [self.write(frame), len(frame), len(data)]
+
+    def end(self, index: dict[str, Any]) -> None:
+        """Appends the index and the trailer, and publishes."""
+        frame = frames.json_frame(frames.INDEX, index)
+        at = self.write(frame)
+        self.write(frames.trailer_frame(at, len(frame)))
+        self.publish()
+
+    def publish(self) -> None:
+        """Syncs, and gives the file its name."""
+        try:
+            self._f.flush()
+            os.fsync(self._f.fileno())
+            self._f.close()
+            check_output(self.path, self._force)
+            self._tmp.replace(self.path)
+            directory = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as e:
+            raise TracekitError(f"cannot write: {e.strerror}", path=str(self.path)) from None
+
+    def discard(self) -> None:
+        """Removes the temporary file; nothing after ``publish``."""
+        with contextlib.suppress(OSError):
+            self._f.close()
+        self._tmp.unlink(missing_ok=True)
+
+
+class Writer(Output):
+    """A feats.zst, chunk by chunk."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        head: dict[str, Any],
+        *,
+        force: bool = False,
+    ) -> None:
+        super().__init__(path, force=force)
+        self._compress = frames.Compressor(LEVEL)
+        self._chunks: list[dict[str, Any]] = []
+        self.rows = 0
+        try:
+            self.write(frames.json_frame(frames.HEAD, {"format": FORMAT, **head}))
+        except BaseException:
+            self.discard()
+            raise
 
     def chunk(self, encoded: Mapping[str, Any]) -> None:
         """One chunk as FeatureStage.encode gives it."""
-        streams = {k: self._stream(v, self._compress) for k, v in encoded["streams"].items()}
+        streams = {k: self.stream(v, self._compress) for k, v in encoded["streams"].items()}
         meta = {k: v for k, v in encoded.items() if k != "streams"}
         self._chunks.append({**meta, "first": self.rows, "streams": streams})
         self.rows += encoded["rows"]
@@ -100,7 +138,7 @@ class Writer:
         self.path = path or self.path
         compress = frames.Compressor(STATIC_LEVEL)
         encoded = statics.encode(table)
-        streams = {k: self._stream(v, compress) for k, v in encoded.items()}
+        streams = {k: self.stream(v, compress) for k, v in encoded.items()}
         body = {
             **index,
             "rows": self.rows,
@@ -112,25 +150,4 @@ class Writer:
                 "streams": streams,
             },
         }
-        frame = frames.json_frame(frames.INDEX, body)
-        at = self._write(frame)
-        self._write(frames.trailer_frame(at, len(frame)))
-        try:
-            self._f.flush()
-            os.fsync(self._f.fileno())
-            self._f.close()
-            check_output(self.path, self._force)
-            self._tmp.replace(self.path)
-            directory = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
-        except OSError as e:
-            raise TracekitError(f"cannot write: {e.strerror}", path=str(self.path)) from None
-
-    def discard(self) -> None:
-        """Removes the temporary file; nothing after ``finish``."""
-        with contextlib.suppress(OSError):
-            self._f.close()
-        self._tmp.unlink(missing_ok=True)
+        self.end(body)

@@ -261,7 +261,7 @@ class Pulled(ABC):
             "xxh3_128": h.hexdigest(),
         }
 
-    def close(self) -> None:  # noqa: B027 (most hold nothing open between batches)
+    def close(self) -> None:
         """Closes what is open."""
 
     def stop(self) -> None:

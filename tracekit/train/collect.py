@@ -7,22 +7,19 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tracekit.dataset import Program, open_targets
+from tracekit.dataset import Program
 from tracekit.errors import UsageError
 from tracekit.perfvec.fit import SEGMENTS, Sums, segment_breaks
 from tracekit.reference import totals
-from tracekit.store.reader import TraceFile
+from tracekit.train.metrics import Report
 
 __all__ = ["collect"]
-
-Report = Callable[[dict[str, Any]], None]
-
 
 def collect(
     programs: Sequence[Program],
@@ -37,10 +34,6 @@ def collect(
         cache.mkdir(parents=True, exist_ok=True)
     out = []
     for p in programs:
-        if missing := [m for m in machines if p.order and m not in p.order]:
-            raise UsageError(
-                f"{p.name}: no targets of machine {', '.join(missing)}", path=str(p.targets)
-            )
         place = cache / f"{_key(p, cores, machines)}.npz" if cache else None
         sums = _read(place, p) if place else None
         if sums is None:
@@ -66,30 +59,28 @@ def collect(
 def _walk(
     p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str], threads: int | None
 ) -> Sums:
-    with TraceFile(p.features) as trace:
-        rows = len(trace)
+    with p.open() as data:
+        rows = len(data)
         if rows < SEGMENTS:
             raise UsageError(
-                f"{p.name}: {rows} rows; at least {SEGMENTS} are needed", path=trace.path
+                f"{p.name}: {rows} rows; at least {SEGMENTS} are needed", path=data.path
             )
+        at = [data.column_of(m) for m in machines]
         breaks = segment_breaks(rows)
-        targets = open_targets(p.targets, p.order, rows)
-        at = [targets.machines.index(m) for m in machines]
-        y = targets.sums(breaks)[:, at]
-        x = totals(trace, cores, breaks, threads)
+        y = data.sums(breaks)[:, at]
+        if empty := [m for m, total in zip(machines, y.sum(axis=0), strict=True) if total <= 0]:
+            raise UsageError(f"{p.name}: no time on machine {', '.join(empty)}", path=data.path)
+        # Rows without targets come last and are walked for nothing; there are none, or few.
+        x = totals(data.trace, cores, np.append(breaks, len(data.trace)), threads)[:-1]
     return Sums(p.name, p.family, rows, x, y)
 
 
 def _key(p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str]) -> str:
     """Changes with everything that the sums depend on; a file by its size and time of change."""
-    stamp = [
-        [str(f), f.stat().st_size, f.stat().st_mtime_ns]
-        for f in (p.features, p.targets)
-        if f.exists()
-    ]
-    text = json.dumps(
-        [stamp, list(cores), list(machines), list(p.order), SEGMENTS, os.name], sort_keys=True
-    )
+    with p.open() as data:  # whatever is wrong with the file is said before anything is computed
+        status = Path(data.path).stat()
+    stamp = [str(p.data), status.st_size, status.st_mtime_ns]
+    text = json.dumps([stamp, list(cores), list(machines), SEGMENTS, os.name], sort_keys=True)
     return f"{p.name.replace('/', '_')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

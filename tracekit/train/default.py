@@ -4,9 +4,8 @@ table that is fitted in closed form; one pass over the data, no torch."""
 from __future__ import annotations
 
 import hashlib
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,11 @@ from tracekit.perfvec.fit import Sums, fit_table
 from tracekit.perfvec.folds import folds
 from tracekit.perfvec.model import PerfVec
 from tracekit.train.collect import collect
+from tracekit.train.metrics import Report
 
 __all__ = ["STRENGTHS", "choose_strength", "priors_of", "train_default"]
 
 F64 = npt.NDArray[np.float64]
-Report = Callable[[dict[str, Any]], None]
-
 #: What the validation chooses from: how firmly a row is held near its prior.
 STRENGTHS = (0.03, 0.1, 0.3, 1.0)
 
@@ -86,14 +84,8 @@ def train_default(
     programs = [p for p in manifest.programs if p.family not in manifest.test]
     if len({p.family for p in programs}) < 2:
         raise UsageError("a model needs programs of at least two families", path=str(manifest.path))
-    names = list(machines or programs[0].order or manifest.machines)
-    if not names:
-        raise UsageError("no machines: neither the manifest nor its targets name any")
-    if unknown := [m for m in names if m not in manifest.machines]:
-        raise UsageError(
-            f"machine {', '.join(unknown)} is not in the manifest", path=str(manifest.path)
-        )
-    cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines[m]]
+    names = list(machines or manifest.common_machines())
+    cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines.get(m)]
     if not cores:
         raise UsageError("no machine's parameters are known", hint="name their files in machines")
     sums = collect(programs, cores, names, out / "sums", report, threads)
@@ -105,7 +97,8 @@ def train_default(
     rows = sum(s.rows for s in sums)
     seconds = time.monotonic() - begin
     report({"event": "fitted", "train_error": error, "rows": rows, "seconds": round(seconds, 1)})
-    with_arch = _arch(programs[0].features)
+    with programs[0].open() as data:
+        arch = str(data.trace.index.get("arch", ""))
     training = {
         "tracekit": __version__,
         "preset": "default",
@@ -115,23 +108,16 @@ def train_default(
         "train_mean_error": error,
         "rows": rows,
         "programs": [
-            {"name": p.name, "family": p.family, "targets_sha256": _hash(p.targets)}
+            {"name": p.name, "family": p.family, "data_sha256": _hash(p.data)}
             for p in programs
         ],
         "held_out_families": sorted(manifest.test),
     }
-    known = [{**manifest.machines[m], "name": m} for m in names]
-    model = PerfVec(cores, known, table, training, with_arch)
+    known = [{**manifest.machines.get(m, {}), "name": m} for m in names]
+    model = PerfVec(cores, known, table, training, arch)
     golden = np.stack([s.x.sum(axis=0) / s.rows for s in sums[:16]])
     model.save(out, out.name, golden)
     return model
-
-
-def _arch(features: Path) -> str:
-    from tracekit.store.reader import TraceFile
-
-    with TraceFile(features) as trace:
-        return str(trace.index.get("arch", ""))
 
 
 def _hash(path: Path) -> str:
@@ -140,17 +126,3 @@ def _hash(path: Path) -> str:
         while block := f.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def json_lines(path: Path, echo: Callable[[str], None] | None = None) -> Report:
-    """A report that appends JSON lines to a file, with the time, and echoes them."""
-
-    def report(event: dict[str, Any]) -> None:
-        line = json.dumps({"time": round(time.time(), 3), **event})
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as f:
-            f.write(line + "\n")
-        if echo:
-            echo(line)
-
-    return report

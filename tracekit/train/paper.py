@@ -1,13 +1,14 @@
 """The preset ``paper``: PerfVec's own model.  51 features, an LSTM of 2 x 256 and ReLU, a table
-without bias, MSE on all machines of a row at once, Adam with its rate divided by ten every ten
-passes; trained over streams with carried state, with the loss at every position (the same function
-as windows of 256 for every row, for 1/256 of the work)."""
+without bias, MSE on all machines of a row at once in units of 0.1 ns, Adam with its rate divided by
+ten every ten passes; trained over streams with carried state, with the loss at every position (the
+same function as windows of 256 for every row, for 1/256 of the work)."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,271 +17,366 @@ import numpy.typing as npt
 
 from tracekit import features
 from tracekit._version import __version__
-from tracekit.dataset import Manifest, Program, open_targets
+from tracekit.dataset import Manifest, Program
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.model import Card, ModelSpec, save_model
 from tracekit.perfvec.model import period
-from tracekit.store.reader import TraceFile
+from tracekit.train.metrics import Report
+from tracekit.train.streams import Streams, statistics
+from tracekit.train.workers import Workers
 
-__all__ = ["train_paper"]
+__all__ = ["PaperOptions", "train_paper"]
 
-FEATURES, HIDDEN, LAYERS = "perfvec", 256, 2
-STREAMS, STEP = 64, 256
+FEATURES, LAYERS = "perfvec", 2
 CHECKPOINT = "checkpoint.pt"
 F32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class PaperOptions:
+    """``rows``: only the first of each program.  ``minutes``: stop then, with a checkpoint; the
+    same command goes on.  ``patience``: passes without a better validation error after which it
+    ends.  ``bf16``: the LSTM in bfloat16 (weights, state and loss stay float32)."""
+
+    epochs: int = 50
+    rows: int | None = None
+    minutes: float | None = None
+    patience: int = 10
+    seed: int = 0
+    hidden: int = 256
+    streams: int = 64
+    step: int = 256
+    bf16: bool = False
+    device: str = "auto"
+    threads: int | None = None
+    checkpoint_s: float = 60.0
+
+    def setup(self) -> dict[str, Any]:
+        """What two runs must share for one to go on where the other ended."""
+        free = ("epochs", "minutes", "patience", "device", "threads", "checkpoint_s")
+        return {k: v for k, v in asdict(self).items() if k not in free}
+
+
+@dataclass
+class _Progress:
+    """Where a training is; ``carried`` is the state of all streams before block ``block``."""
+
+    epoch: int = 0
+    block: int = 0
+    lost: float = 0.0
+    best: float = math.inf
+    since_best: int = 0
+    carried: Any = None
 
 
 def train_paper(
     manifest: Manifest,
     out: Path,
-    *,
-    epochs: int = 50,
-    rows: int | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    hidden: int = HIDDEN,
-    streams: int = STREAMS,
-    step: int = STEP,
-    device: str = "cpu",
-    report: Callable[[dict[str, Any]], None] = lambda _: None,
+    options: PaperOptions | None = None,
+    report: Report = lambda _: None,
 ) -> Path:
-    """Train, with a checkpoint after each pass, and write the model folder of the best pass on the
-    validation families (of the last one where there are none).  ``rows``: only the first of each
-    program."""
+    """Train and write the model folder of the best pass on the validation families (of the last
+    one where there are none).  A run that was killed goes on from its last checkpoint, to the same
+    result."""
+    options = options or PaperOptions()
     try:
         import torch
     except ModuleNotFoundError:
         raise UsageError(
             "the preset paper needs torch", hint="pip install tracekit[train]"
         ) from None
-    if threads:
-        torch.set_num_threads(threads)
-    torch.manual_seed(seed)
     held = manifest.validation | manifest.test
     train = [p for p in manifest.programs if p.family not in held]
     check = [p for p in manifest.programs if p.family in manifest.validation]
     if not train:
         raise UsageError("no programs to train on", path=str(manifest.path))
-    machines = list(train[0].order or manifest.machines)
+    machines = manifest.common_machines()
     units = np.array([period(manifest.machines.get(m, {})) for m in machines]) * 1e10
     if not np.isfinite(units).all():
         raise UsageError("the preset paper counts in 0.1 ns: every machine needs clock_ghz")
-    columns = tuple(f.name for f in features.get(FEATURES).features)
-    mean, std = _statistics(train, rows)
-
-    net = torch.nn.LSTM(len(columns), hidden, LAYERS, batch_first=True).to(device)
-    table = torch.nn.Linear(hidden, len(machines), bias=False).to(device)
-    parameters = [*net.parameters(), *table.parameters()]
-    optimizer = torch.optim.Adam(parameters, 1e-3)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.1)
-    out.mkdir(parents=True, exist_ok=True)
-    state: dict[str, Any] = {"epoch": 0, "best": math.inf}
-    setup = (
-        f"{len(machines)} {hidden} {streams} {step} {rows} {seed} {sorted(p.name for p in train)}"
-    )
-    place = out / CHECKPOINT
-    if place.exists():
-        state = _restore(torch, place, setup, net, table, optimizer, schedule)
-        report({"event": "resumed", "epoch": state["epoch"]})
-
-    def batches(programs: list[Program]) -> Iterator[tuple[Any, Any]]:
-        for x, y in _batches(programs, rows, streams, step):
-            x = (x - mean) / std
-            yield (
-                torch.from_numpy(x).to(device),
-                torch.from_numpy((y * units).astype(np.float32)).to(device),
-            )
-
-    for epoch in range(state["epoch"], epochs):
-        begin, done, lost, carried = time.monotonic(), 0, 0.0, None
-        for x, y in batches(train):
-            r, carried = net(x, carried)
-            carried = tuple(h.detach() for h in carried)
-            loss = torch.nn.functional.mse_loss(table(torch.relu(r)), y)
-            if not torch.isfinite(loss):
-                raise TracekitError(f"pass {epoch + 1}: the loss is {loss.item()}")
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            n = x.shape[0] * x.shape[1]
-            done, lost = done + n, lost + loss.item() * n
-        schedule.step()
-        seconds = time.monotonic() - begin
-        event = {
-            "event": "epoch",
-            "epoch": epoch + 1,
-            "loss": lost / max(1, done),
-            "rows_per_s": round(done / seconds),
-            "seconds_left": round(seconds * (epochs - epoch - 1)),
-        }
-        if check:
-            event["validation_mean_error"] = _error(torch, net, table, batches, check)
-        report(event)
-        score = event.get("validation_mean_error", -float(epoch))
-        if score < state["best"]:
-            state["best"] = score
-            sample = next(iter(_batches(train, rows, 1, step)))[0][0]
-            training = {
-                "tracekit": __version__,
-                "preset": "paper",
-                "seed": seed,
-                "epochs": epoch + 1,
-                "programs": [p.name for p in train],
-                **event,
-            }
-            _save(torch, out, net, table, columns, mean, std, machines, manifest, sample, training)
-        state["epoch"] = epoch + 1
-        part = place.with_suffix(".part")
-        torch.save(
-            {
-                "setup": setup,
-                **state,
-                "net": net.state_dict(),
-                "table": table.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "schedule": schedule.state_dict(),
-            },
-            part,
-        )
-        part.replace(place)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
+    workers = Workers(torch, options.device)
+    if options.streams % workers.world:
+        raise UsageError(f"{options.streams} streams on {workers.world} processes: not a multiple")
+    run = _Run(torch, workers, options, manifest, out, train, check, machines, units)
+    try:
+        run.train(report if workers.leads else lambda _: None)
+    except torch.OutOfMemoryError as e:
+        raise TracekitError(
+            f"out of memory on {workers.device}: {e}".splitlines()[0],
+            hint="fewer --streams, or a shorter --step",
+        ) from None
+    finally:
+        run.streams.close()
+        workers.close()
     return out
 
 
-def _restore(
-    torch: Any, place: Path, setup: str, net: Any, table: Any, optimizer: Any, schedule: Any
-) -> dict[str, Any]:
-    try:
-        saved = torch.load(place, weights_only=True)
-        if saved["setup"] != setup:
-            raise UsageError(
-                "the checkpoint is of another run", path=str(place), hint="use another folder"
-            )
-        net.load_state_dict(saved["net"])
-        table.load_state_dict(saved["table"])
-        optimizer.load_state_dict(saved["optimizer"])
-        schedule.load_state_dict(saved["schedule"])
-    except (KeyError, RuntimeError, ValueError, EOFError) as e:
-        raise FormatError(f"not a checkpoint of this version: {e}", path=str(place)) from None
-    return {"epoch": int(saved["epoch"]), "best": float(saved["best"])}
+class _Run:
+    def __init__(
+        self,
+        torch: Any,
+        workers: Workers,
+        options: PaperOptions,
+        manifest: Manifest,
+        out: Path,
+        train: Sequence[Program],
+        check: Sequence[Program],
+        machines: Sequence[str],
+        units: npt.NDArray[np.float64],
+    ) -> None:
+        self.torch, self.workers, self.options = torch, workers, options
+        self.manifest, self.out = manifest, out
+        self.programs, self.check, self.machines = train, check, machines
+        self.units = torch.tensor(units, dtype=torch.float32, device=workers.device)
+        self.columns = tuple(f.name for f in features.get(FEATURES).features)
+        self.mean, self.std = statistics(train, FEATURES, options.rows)
+        self.streams = Streams(train, FEATURES, options.streams, options.step, options.rows)
+        share = options.streams // workers.world
+        self.mine = range(workers.rank * share, (workers.rank + 1) * share)
+        self.network = _network(torch, len(self.columns), options.hidden, len(machines))
+        self.network.to(workers.device)
+        self.parallel = workers.wrap(self.network)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), 1e-3)
+        self.schedule = torch.optim.lr_scheduler.StepLR(self.optimizer, 10, 0.1)
+        self.at = _Progress()
+
+    @property
+    def place(self) -> Path:
+        return self.out / CHECKPOINT
+
+    def train(self, report: Report) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        if self.place.exists():
+            self.restore()
+            report({"event": "resumed", "epoch": self.at.epoch, "block": self.at.block})
+        begin = time.monotonic()
+        while self.at.epoch < self.options.epochs:
+            if self.at.since_best >= self.options.patience:
+                report({"event": "stopped early", "epoch": self.at.epoch})
+                return
+            if not self.one_pass(begin, report):
+                report({"event": "out of time", "epoch": self.at.epoch, "block": self.at.block})
+                if not self.check or math.isinf(self.at.best):
+                    self.save({"unfinished_pass": self.at.epoch + 1, "block": self.at.block})
+                return
+
+    def one_pass(self, begin: float, report: Report) -> bool:
+        """The rest of the pass; False where the time was over before its end."""
+        torch, at, o = self.torch, self.at, self.options
+        started = saved = said = time.monotonic()
+        first, blocks, size = at.block, self.streams.blocks, o.streams * o.step
+        carried = self.share_of(at.carried)
+        while at.block < blocks:
+            x, y = self.block(self.streams, at.block, self.mine)
+            found, carried = self.forward(x, carried)
+            loss = torch.nn.functional.mse_loss(found, y)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            lost = float(self.workers.total(loss.detach().clone()).item()) / self.workers.world
+            if not math.isfinite(lost):
+                raise TracekitError(f"pass {at.epoch + 1}, block {at.block}: the loss is {lost}")
+            self.optimizer.step()
+            carried = tuple(h.detach() for h in carried)
+            at.block, at.lost = at.block + 1, at.lost + lost
+            now = time.monotonic()
+            over = o.minutes is not None and now - begin > 60 * o.minutes
+            what = 2 if over else 1 if now - saved > o.checkpoint_s else 0
+            what = self.workers.decide(what if at.block < blocks else 0)
+            if now - said > 10:
+                said, rate = now, (at.block - first) * size / (now - started)
+                report(self.progress(rate, lost))
+            if what:
+                at.carried = tuple(self.workers.gather(h, 1) for h in carried)
+                self.checkpoint()
+                saved = now
+                if what == 2:
+                    return False
+        self.schedule.step()
+        rate = (blocks - first) * size / (time.monotonic() - started)
+        self.end_of_pass(rate, report)
+        return True
+
+    def progress(self, rate: float, lost: float) -> dict[str, Any]:
+        at, blocks = self.at, self.streams.blocks
+        size = self.options.streams * self.options.step
+        left = (self.options.epochs - at.epoch) * blocks - at.block
+        return {
+            "event": "progress",
+            "step": at.epoch * blocks + at.block,
+            "epoch": at.epoch + 1,
+            "share_of_pass": round(at.block / blocks, 4),
+            "loss": lost,
+            "rows_per_s": round(rate),
+            "seconds_left": round(left * size / rate),
+        }
+
+    def end_of_pass(self, rate: float, report: Report) -> None:
+        at, blocks = self.at, self.streams.blocks
+        event: dict[str, Any] = {**self.progress(rate, at.lost / blocks), "event": "epoch"}
+        score = -float(at.epoch + 1)
+        if self.check:
+            score = event["validation_mean_error"] = self.validation_error()
+        at.since_best = 0 if score < at.best else at.since_best + 1
+        if score < at.best:
+            at.best = score
+            self.save(event)
+        at.epoch, at.block, at.lost, at.carried = at.epoch + 1, 0, 0.0, None
+        self.checkpoint()
+        report(event)
+
+    # ---- one block
+
+    def block(self, streams: Streams, k: int, mine: Sequence[int]) -> tuple[Any, Any]:
+        x, y = streams.block(k, mine)
+        x = (x - self.mean) / self.std
+        device = self.workers.device
+        return (
+            self.torch.from_numpy(x).to(device),
+            self.torch.from_numpy(y).to(device) * self.units,
+        )
+
+    def forward(self, x: Any, carried: Any, network: Any = None) -> tuple[Any, Any]:
+        kind = self.workers.device.split(":")[0]
+        with self.torch.autocast(kind, self.torch.bfloat16, enabled=self.options.bf16):
+            found, carried = (network or self.parallel)(x, carried)
+        return found, carried
+
+    def share_of(self, carried: Any) -> Any:
+        if carried is None:
+            return None
+        mine = slice(self.mine.start, self.mine.stop)
+        return tuple(h[:, mine].contiguous().to(self.workers.device) for h in carried)
+
+    def validation_error(self) -> float:
+        """Mean absolute relative error of total time, over programs that were not trained on."""
+        torch, w = self.torch, self.workers
+        errors = torch.zeros(len(self.check), dtype=torch.float64, device=w.device)
+        with torch.no_grad():
+            for i, p in enumerate(self.check):
+                if i % w.world != w.rank:
+                    continue
+                found: Any = 0.0
+                true: Any = 0.0
+                carried = None
+                count = min(self.options.streams, 16)
+                with Streams([p], FEATURES, count, self.options.step, self.options.rows) as s:
+                    for k in range(s.blocks):
+                        x, y = self.block(s, k, range(count))
+                        z, carried = self.forward(x, carried, self.network)
+                        found, true = found + z.double().sum((0, 1)), true + y.double().sum((0, 1))
+                errors[i] = (found / true - 1).abs().mean()
+        return float(w.total(errors).mean())
+
+    # ---- files
+
+    def checkpoint(self) -> None:
+        if not self.workers.leads:
+            return
+        part = self.place.with_suffix(".part")
+        state = {
+            "setup": self.setup(),
+            "progress": vars(self.at),
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+        }
+        self.torch.save(state, part)
+        part.replace(self.place)
+
+    def setup(self) -> dict[str, Any]:
+        named = {"programs": [p.name for p in self.programs], "machines": list(self.machines)}
+        return {**self.options.setup(), **named}
+
+    def restore(self) -> None:
+        try:
+            saved = self.torch.load(self.place, weights_only=True, map_location="cpu")
+            if saved["setup"] != self.setup():
+                raise UsageError(
+                    "the checkpoint is of another run",
+                    path=str(self.place),
+                    hint="use another folder",
+                )
+            self.network.load_state_dict(saved["network"])
+            self.optimizer.load_state_dict(saved["optimizer"])
+            self.schedule.load_state_dict(saved["schedule"])
+            self.at = _Progress(**saved["progress"])
+        except (KeyError, TypeError, RuntimeError, ValueError, EOFError) as e:
+            raise FormatError(
+                f"not a checkpoint of this version: {e}", path=str(self.place)
+            ) from None
+
+    def save(self, event: dict[str, Any]) -> None:
+        """The model folder; every process may call it, the leading one writes."""
+        if not self.workers.leads:
+            return
+        with self.programs[0].open() as data:
+            sample = data.features(FEATURES, (0, min(len(data), 256)))
+        _write(self, sample, event)
 
 
-def _statistics(programs: list[Program], rows: int | None) -> tuple[F32, F32]:
-    """Mean and deviation of the columns, over the programs' first rows."""
-    total, squares, n = 0.0, 0.0, 0
-    for p in programs:
-        with TraceFile(p.features) as trace:
-            x = trace.features(FEATURES, (0, min(len(trace), rows or 1 << 17, 1 << 17))).astype(
-                np.float64
-            )
-        total, squares, n = total + x.sum(axis=0), squares + (x * x).sum(axis=0), n + len(x)
-    mean = np.asarray(total) / n
-    std = np.sqrt(np.maximum(np.asarray(squares) / n - mean**2, 0))
-    return mean.astype(np.float32), np.where(std > 1e-6, std, 1).astype(np.float32)
+def _network(torch: Any, columns: int, hidden: int, machines: int) -> Any:
+    class Network(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = torch.nn.LSTM(columns, hidden, LAYERS, batch_first=True)
+            self.table = torch.nn.Linear(hidden, machines, bias=False)
+
+        def forward(self, x: Any, carried: Any) -> tuple[Any, Any]:
+            r, carried = self.rnn(x, carried)
+            with torch.autocast(x.device.type, enabled=False):
+                return self.table(torch.relu(r.float())), carried
+
+    return Network()
 
 
-def _batches(
-    programs: list[Program], rows: int | None, streams: int, step: int
-) -> Iterator[tuple[F32, npt.NDArray[Any]]]:
-    """Blocks of ``step`` rows of ``streams`` streams: the programs end to end, cut into equal
-    streams, so that the state of one block is that of the next.  Rows that do not fill a block are
-    left out."""
-    parts, lengths = [], []
-    for p in programs:
-        trace = TraceFile(p.features)
-        n = min(len(trace), rows or len(trace))
-        parts.append((trace, open_targets(p.targets, p.order, len(trace)).cycles))
-        lengths.append(n)
-    ends = np.cumsum(lengths)
-    each = int(ends[-1]) // streams // step * step
-    if each == 0:
-        raise UsageError(f"{int(ends[-1])} rows are too few for {streams} streams of {step}")
-
-    def rows_of(begin: int, end: int) -> tuple[F32, npt.NDArray[Any]]:
-        xs, ys = [], []
-        while begin < end:
-            k = int(np.searchsorted(ends, begin, "right"))
-            first = int(ends[k]) - lengths[k]
-            upto = min(end, int(ends[k]))
-            a, b = begin - first, upto - first
-            xs.append(parts[k][0].features(FEATURES, (a, b)))
-            ys.append(parts[k][1][:, a:b].T)
-            begin = upto
-        return np.concatenate(xs), np.concatenate(ys)
-
-    for at in range(0, each, step):
-        found = [rows_of(s * each + at, s * each + at + step) for s in range(streams)]
-        yield np.stack([x for x, _ in found]), np.stack([y for _, y in found])
-
-
-def _error(torch: Any, net: Any, table: Any, batches: Any, programs: list[Program]) -> float:
-    """Mean absolute relative error of total time of programs that were not trained on."""
-    errors = []
-    with torch.no_grad():
-        for p in programs:
-            found, true, carried = 0.0, 0.0, None
-            for x, y in batches([p]):
-                r, carried = net(x, carried)
-                found = found + torch.relu(r).sum((0, 1)).double() @ table.weight.T.double()
-                true = true + y.double().sum((0, 1))
-            errors.append(float((found / true - 1).abs().mean()))
-    return float(np.mean(errors))
-
-
-def _save(
-    torch: Any,
-    out: Path,
-    net: Any,
-    table: Any,
-    columns: tuple[str, ...],
-    mean: F32,
-    std: F32,
-    machines: list[str],
-    manifest: Manifest,
-    sample: F32,
-    training: dict[str, Any],
-) -> None:
+def _write(run: _Run, sample: F32, event: dict[str, Any]) -> None:
+    torch, network = run.torch, run.network
+    inputs = [
+        {"column": c, "transform": "value", "mean": float(m), "std": float(s)}
+        for c, m, s in zip(run.columns, run.mean, run.std, strict=True)
+    ]
+    table = {"type": "linear", "name": "table", "out": len(run.machines), "bias": False}
     spec = ModelSpec.parse(
         {
-            "inputs": [
-                {"column": c, "transform": "value", "mean": float(m), "std": float(s)}
-                for c, m, s in zip(columns, mean, std, strict=True)
-            ],
+            "inputs": inputs,
             "layers": [
-                {"type": "lstm", "name": "rnn", "hidden": net.hidden_size, "layers": LAYERS},
+                {"type": "lstm", "name": "rnn", "hidden": run.options.hidden, "layers": LAYERS},
                 {"type": "relu"},
             ],
-            "heads": [
-                {
-                    "name": "time",
-                    "targets": True,
-                    "layers": [
-                        {"type": "linear", "name": "table", "out": len(machines), "bias": False}
-                    ],
-                }
-            ],
+            "heads": [{"name": "time", "targets": True, "layers": [table]}],
         }
     )
-    tensors = {f"rnn.{k}": v.detach().cpu().numpy() for k, v in net.state_dict().items()}
-    tensors["table.weight"] = table.weight.detach().cpu().numpy()
     with torch.no_grad():
-        x = torch.from_numpy((sample - mean) / std).to(table.weight.device)[None]
-        r = torch.relu(net(x)[0])
+        x = torch.from_numpy((sample - run.mean) / run.std).to(run.workers.device)[None]
+        r = torch.relu(network.rnn(x)[0])
         golden = {
             "input": sample,
             "representation": r[0].cpu().numpy(),
-            "head.time": table(r)[0].cpu().numpy(),
+            "head.time": network.table(r)[0].cpu().numpy(),
         }
+    training = {
+        "tracekit": __version__,
+        "preset": "paper",
+        **run.options.setup(),
+        "programs": [p.name for p in run.programs],
+        "held_out_families": sorted(run.manifest.test),
+        **{k: v for k, v in event.items() if k not in ("event", "seconds_left")},
+    }
     card = Card(
-        name=out.name,
+        name=run.out.name,
         spec=spec,
-        columns=columns,
+        columns=run.columns,
         feature_set=FEATURES,
         level="micro",
         preset="paper",
         unit="0.1ns",
         microarchitectures=[
-            {"name": m, "parameters": manifest.machines.get(m, {})} for m in machines
+            {"name": m, "parameters": run.manifest.machines.get(m, {})} for m in run.machines
         ],
         training=training,
     )
-    save_model(out, card, tensors, golden)
+    tensors = {k: v.detach().cpu().numpy() for k, v in network.state_dict().items()}
+    save_model(run.out, card, tensors, golden)

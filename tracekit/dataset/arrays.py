@@ -1,0 +1,74 @@
+"""Arrays of commit cycles (.npy, .npy.zst): read, and checked before anything is computed."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from tracekit.errors import FormatError
+
+__all__ = ["check_cycles", "read_cycles"]
+
+BLOCK = 1 << 16
+Array = npt.NDArray[Any]
+
+
+def read_cycles(path: str | Path, machines: tuple[str, ...], rows: int) -> Array:
+    """Cycles between retirements, [machines, rows] (one machine: [rows] will do, too), checked:
+    numbers of rows and machines, nothing negative, NaN or infinite, no machine without time."""
+    path = Path(path)
+    try:
+        if path.name.endswith(".zst"):
+            with path.open("rb") as f, zstandard.ZstdDecompressor().stream_reader(f) as reader:
+                # One byte more than any array of that size, so that a bomb is noticed.
+                limit = rows * max(1, len(machines)) * 8 + 4096
+                data = reader.read(limit + 1)
+            if len(data) > limit:
+                raise FormatError(
+                    f"more than {limit} bytes: not {len(machines)} machines x {rows} rows",
+                    path=str(path),
+                )
+            cycles = np.load(io.BytesIO(data), allow_pickle=False)
+        else:
+            cycles = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as e:
+        raise FormatError(f"cannot be read: {e.strerror or e}", path=str(path)) from None
+    except (ValueError, KeyError, EOFError, zstandard.ZstdError) as e:
+        raise FormatError(f"no array of cycles: {e}", path=str(path)) from None
+    if not isinstance(cycles, np.ndarray) or cycles.dtype.kind not in "uif":
+        raise FormatError("cycles are an array of numbers, machines x rows", path=str(path))
+    if cycles.ndim == 1 and len(machines) == 1:
+        cycles = cycles.reshape(1, -1)
+    if cycles.ndim != 2:
+        raise FormatError("cycles are an array of numbers, machines x rows", path=str(path))
+    if len(machines) != cycles.shape[0]:
+        raise FormatError(f"{cycles.shape[0]} machines, {len(machines)} names", path=str(path))
+    if cycles.shape[1] != rows:
+        raise FormatError(f"{cycles.shape[1]} rows; the features have {rows}", path=str(path))
+    for name, column in zip(machines, cycles, strict=True):
+        check_cycles(column, name, str(path))
+    return np.asarray(cycles)
+
+
+def check_cycles(column: Array, machine: str, path: str) -> None:
+    """FormatError names the first row whose cycles are no number of cycles."""
+    total = 0.0
+    for a in range(0, len(column), BLOCK):
+        part = column[a : a + BLOCK]
+        if part.dtype.kind != "u":
+            bad = ~np.isfinite(part) | (part < 0) | (part > 0xFFFFFFFF)
+            if bad.any():
+                r = int(bad.argmax())
+                raise FormatError(
+                    f"{machine}, row {a + r}: target {part[r]} is not a number of cycles", path=path
+                )
+        elif part.dtype.itemsize > 4 and part.max(initial=0) > 0xFFFFFFFF:
+            raise FormatError(f"{machine}: a target is beyond 32 bits", path=path)
+        total += float(part.sum(dtype=np.float64))
+    if total <= 0:
+        raise FormatError(f"{machine}: every target is 0", path=path)

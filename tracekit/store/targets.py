@@ -1,0 +1,105 @@
+"""Targets on many machines in the file of the features: a block for each chunk, all machines of a
+row side by side.
+
+Most increments are below 255 cycles: a block is a byte for each, 255 where the number stands in
+``far`` (u32, in the same order).  Where cycles are no whole numbers it is float32 instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import FormatError
+from tracekit.store.frames import Compressor
+from tracekit.store.reader import TraceFile
+from tracekit.store.writer import Output
+
+__all__ = ["add_targets", "decode", "encode"]
+
+LEVEL = 3
+FAR = 255
+_SLICE = 1 << 17
+Array = npt.NDArray[Any]
+
+
+def encode(cycles: Array) -> tuple[str, dict[str, bytes]]:
+    """The kind of a block and its streams; ``cycles`` [rows, machines], finite and >= 0."""
+    whole = cycles
+    if cycles.dtype.kind == "f":
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = np.minimum(cycles, 0xFFFFFFFF).astype(np.uint32)
+        if not np.array_equal(whole, cycles):
+            return "f4", {"cycles": np.ascontiguousarray(cycles, "<f4").tobytes()}
+    plane = np.minimum(whole, FAR).astype(np.uint8)
+    far = whole[plane == FAR].astype("<u4")
+    return "u1", {"cycles": plane.tobytes(), "far": far.tobytes()}
+
+
+def decode(kind: str, streams: Mapping[str, bytes], out: Array, path: str) -> None:
+    """The numbers of a block into ``out``, one after the other."""
+    if kind == "f4":
+        out[:] = np.frombuffer(streams["cycles"], "<f4")
+        return
+    plane = np.frombuffer(streams["cycles"], np.uint8)
+    where = []
+    for a in range(0, len(plane), _SLICE):  # what the cache holds
+        part = plane[a : a + _SLICE]
+        out[a : a + _SLICE] = part
+        where.append(np.flatnonzero(part == FAR) + a)
+    at = np.concatenate(where)
+    if len(streams["far"]) != 4 * len(at):
+        raise FormatError("targets: a block's far numbers are not as many", path=path)
+    out[at] = np.frombuffer(streams["far"], "<u4")
+
+
+def add_targets(
+    trace: TraceFile,
+    output: str,
+    machines: tuple[str, ...],
+    rows: int,
+    block: Callable[[int, int], Array],
+    notes: Mapping[str, Any],
+    *,
+    force: bool = False,
+) -> None:
+    """Write ``output``: all of ``trace`` as it is, and targets of its first ``rows`` rows.
+
+    ``block(begin, end)`` gives cycles [rows, machines].  ``notes`` are kept in the index.
+    """
+    out = Output(output, force=force)
+    compress = Compressor(LEVEL)
+    blocks: list[dict[str, Any]] = []
+    largest, fractions = 0, False
+    try:
+        for data in _pieces(trace):
+            out.write(data)
+        for meta in trace.index["chunks"]:
+            begin, end = meta["first"], min(meta["first"] + meta["rows"], rows)
+            if begin >= end:
+                break
+            kind, streams = encode(block(begin, end))
+            fractions |= kind == "f4"
+            if kind == "u1" and streams["far"]:
+                largest = max(largest, int(np.frombuffer(streams["far"], "<u4").max()))
+            places = {k: out.stream(v, compress) for k, v in streams.items()}
+            blocks.append({"kind": kind, **places})
+        targets = {
+            **notes,
+            "machines": list(machines),
+            "rows": rows,
+            "dtype": "f4" if fractions else "u4" if largest > 0xFFFF else "u2",
+            "blocks": blocks,
+        }
+        out.end({**trace.index, "targets": targets})
+    finally:
+        out.discard()
+
+
+def _pieces(trace: TraceFile, size: int = 1 << 20) -> Iterable[bytes]:
+    """Everything before the index: places in it stay what they are."""
+    for at in range(0, trace.index_offset, size):
+        yield trace.read_bytes(at, min(size, trace.index_offset - at))
