@@ -285,8 +285,10 @@ class ReferenceCores:
         op: npt.NDArray[np.uint8],
         branch: npt.NDArray[np.uint8],
         size: npt.NDArray[np.uint16],
+        offset: npt.NDArray[np.uint8],
         src: npt.NDArray[np.uint16],
         dst: npt.NDArray[np.uint16],
+        parts: npt.NDArray[np.uint32],
         cores: npt.NDArray[np.float64],
     ) -> None: ...
     def run(

@@ -19,14 +19,15 @@ constexpr std::size_t most_cores = 1024;
 
 std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std::uint16_t>& flags,
                                  const Array<std::uint8_t>& op, const Array<std::uint8_t>& branch,
-                                 const Array<std::uint16_t>& size, const Array<std::uint16_t>& src,
+                                 const Array<std::uint16_t>& size,
+                                 const Array<std::uint8_t>& offset, const Array<std::uint16_t>& src,
                                  const Array<std::uint16_t>& dst) {
   const py::ssize_t n = pc.size();
   const auto table = [n](const auto& a, std::size_t width) {
     return a.ndim() == 2 && a.shape(0) == n && a.shape(1) == static_cast<py::ssize_t>(width);
   };
   if (flags.size() != n || op.size() != n || branch.size() != n || size.size() != n ||
-      !table(src, CoreInst::sources) || !table(dst, CoreInst::destinations))
+      offset.size() != n || !table(src, CoreInst::sources) || !table(dst, CoreInst::destinations))
     refuse("static arrays of different lengths");
   std::vector<CoreInst> out(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -39,6 +40,7 @@ std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std
     inst.op = static_cast<OpClass>(op.at(k));
     inst.branch = branch.at(k);
     inst.size = size.at(k);
+    inst.offset = offset.at(k);
     std::memcpy(inst.src, src.data(k, 0), sizeof inst.src);
     std::memcpy(inst.dst, dst.data(k, 0), sizeof inst.dst);
     for (const std::uint16_t r : inst.src)
@@ -71,21 +73,31 @@ std::vector<CoreParameters> read_cores(const Array<double>& cores) {
   return out;
 }
 
+std::vector<std::uint32_t> read_parts(const Array<std::uint32_t>& begin, py::ssize_t insts) {
+  std::vector<std::uint32_t> out(begin.data(), begin.data() + begin.size());
+  if (out.empty() || out.front() != 0 || out.back() != insts)
+    refuse("parts: from 0 to all of them");
+  for (std::size_t i = 1; i < out.size(); ++i)
+    if (out[i] <= out[i - 1]) refuse("parts: at least one for each instruction");
+  return out;
+}
+
 class Cores {
  public:
   Cores(const Array<std::uint64_t>& pc, const Array<std::uint16_t>& flags,
         const Array<std::uint8_t>& op, const Array<std::uint8_t>& branch,
-        const Array<std::uint16_t>& size, const Array<std::uint16_t>& src,
-        const Array<std::uint16_t>& dst, const Array<double>& cores)
-      : cores_(read_insts(pc, flags, op, branch, size, src, dst), ReferenceCore::most_registers,
-               read_cores(cores)) {}
+        const Array<std::uint16_t>& size, const Array<std::uint8_t>& offset,
+        const Array<std::uint16_t>& src, const Array<std::uint16_t>& dst,
+        const Array<std::uint32_t>& parts, const Array<double>& cores)
+      : cores_(read_insts(pc, flags, op, branch, size, offset, src, dst),
+               read_parts(parts, pc.size()), ReferenceCore::most_registers, read_cores(cores)) {}
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
                 const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads,
                 bool timed) {
     const py::ssize_t n = sid.size();
     if (addr.size() != n || bits.size() != n) refuse("columns of different lengths");
-    const auto known = static_cast<std::uint32_t>(cores_.insts().size());
+    const auto known = static_cast<std::uint32_t>(cores_.statics());
     for (py::ssize_t i = 0; i < n; ++i)
       if (sid.data()[i] >= known)
         refuse("a row names a static instruction that the table does not have");
@@ -117,10 +129,11 @@ void register_reference(py::module_& m) {
   py::class_<Cores>(m, "ReferenceCores")
       .def(py::init<const Array<std::uint64_t>&, const Array<std::uint16_t>&,
                     const Array<std::uint8_t>&, const Array<std::uint8_t>&,
+                    const Array<std::uint16_t>&, const Array<std::uint8_t>&,
                     const Array<std::uint16_t>&, const Array<std::uint16_t>&,
-                    const Array<std::uint16_t>&, const Array<double>&>(),
+                    const Array<std::uint32_t>&, const Array<double>&>(),
            py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
-           py::arg("src"), py::arg("dst"), py::arg("cores"))
+           py::arg("offset"), py::arg("src"), py::arg("dst"), py::arg("parts"), py::arg("cores"))
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
            py::arg("threads") = 1, py::arg("timed") = false);
 }

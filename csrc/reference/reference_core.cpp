@@ -8,6 +8,7 @@
 
 #include "core/row_batch.hpp"
 #include "core/static_inst.hpp"
+#include "reference/in_order_core.hpp"
 
 namespace tracekit {
 namespace {
@@ -29,12 +30,7 @@ constexpr bool has(std::string_view text, std::string_view part) {
   return text.find(part) != text.npos;
 }
 
-struct OpUse {
-  Unit unit{Unit::any};
-  bool pipelined{true};
-};
-
-constexpr OpUse op_use(std::string_view n) {
+constexpr OpUse named_use(std::string_view n) {
   if (n == "IntAlu") return {Unit::int_alu, true};
   if (n == "IntMult") return {Unit::int_mul, true};
   if (n == "IntDiv") return {Unit::int_mul, false};
@@ -50,7 +46,7 @@ constexpr OpUse op_use(std::string_view n) {
 
 constexpr auto uses = [] {
   std::array<OpUse, op_count> out{};
-  for (std::size_t i = 0; i < op_count; ++i) out[i] = op_use(op_class_names[i]);
+  for (std::size_t i = 0; i < op_count; ++i) out[i] = named_use(op_class_names[i]);
   return out;
 }();
 
@@ -62,7 +58,7 @@ int op_latency(std::string_view n, const CoreParameters& p) {
   if (n == "FloatSqrt") return 2 * p.fp_div_lat();
   if (n == "FloatMultAcc") return p.fp_mul_lat() + 1;
   if (n == "IprAccess" || n == "System") return 3;
-  const OpUse use = op_use(n);
+  const OpUse use = named_use(n);
   if (use.unit == Unit::load || use.unit == Unit::store) return p.agu_lat();
   if (real && has(n, "Mult")) return p.fp_mul_lat();
   if (n.starts_with("Float")) return p.fp_add_lat();
@@ -73,6 +69,18 @@ int op_latency(std::string_view n, const CoreParameters& p) {
 }
 
 }  // namespace
+
+void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle dispatched_before) {
+  const Cycle margin = t.done + 1 - t.retired_before;
+  out[core_timing::cycles] = static_cast<float>(cycles);
+  out[core_timing::margin] =
+      static_cast<float>(std::clamp(margin, -core_timing::most_margin, core_timing::most_margin));
+  out[core_timing::gap] = static_cast<float>(t.dispatched - dispatched_before);
+  out[core_timing::wait] = static_cast<float>(t.issued - t.dispatched);
+  out[core_timing::latency] = static_cast<float>(t.done - t.issued);
+}
+
+OpUse op_use(OpClass op) { return uses[static_cast<std::size_t>(op)]; }
 
 ReferenceCore::ReferenceCore(const CoreParameters& p, std::size_t registers)
     : p_(p),
@@ -214,6 +222,7 @@ Cycle ReferenceCore::complete(const CoreRow& row, Cycle issued, Cycle dispatched
 void ReferenceCore::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
   const CoreInst& inst = *row.inst;
   Cycle at = retire_ + 1;
+  if (p_.tso()) at = std::max(at, drained_ + 1);  // total store order: one on its way at a time
   if (at <= store_port_) {
     at = store_port_;
     if (stores_now_ >= p_.store_ports()) ++at;
@@ -309,12 +318,12 @@ void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
   }
 }
 
-ReferenceCore::Times ReferenceCore::step(const CoreRow& row) {
+Core::Times ReferenceCore::step(const CoreRow& row) {
   const CoreInst& inst = *row.inst;
   const Cycle before = retire_;
   Cycle dispatched = dispatch(row, fetch(row));
   Cycle issued = ready(row, dispatched);
-  const OpUse use = uses[static_cast<std::size_t>(inst.op)];
+  const OpUse use = op_use(inst.op);
   if (!inst.is(CoreInst::no_op))
     issued = calendar_.book(issued, use.unit, latency(inst.op), use.pipelined);
   const Cycle done = complete(row, issued, dispatched);
@@ -327,6 +336,7 @@ ReferenceCore::Times ReferenceCore::step(const CoreRow& row) {
 void ReferenceCore::run(std::span<const CoreRow> rows, float* out, std::size_t stride) {
   for (const CoreRow& row : rows) {
     step(row);
+    if (!row.last) continue;
     *out = static_cast<float>(retire_ - reported_);
     out += stride;
     reported_ = retire_;
@@ -334,50 +344,57 @@ void ReferenceCore::run(std::span<const CoreRow> rows, float* out, std::size_t s
 }
 
 void ReferenceCore::run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) {
+  Cycle dispatched_before = dispatch_;
   for (const CoreRow& row : rows) {
-    const Cycle dispatched_before = dispatch_;
     const Times t = step(row);
-    const Cycle margin = t.done + 1 - t.retired_before;
-    out[core_timing::cycles] = static_cast<float>(retire_ - reported_);
-    out[core_timing::margin] = static_cast<float>(
-        std::clamp(margin, -core_timing::most_margin, core_timing::most_margin));
-    out[core_timing::gap] = static_cast<float>(t.dispatched - dispatched_before);
-    out[core_timing::wait] = static_cast<float>(t.issued - t.dispatched);
-    out[core_timing::latency] = static_cast<float>(t.done - t.issued);
+    if (!row.last) continue;
+    put_times(out, retire_ - reported_, t, dispatched_before);
+    dispatched_before = dispatch_;
     out += stride;
     reported_ = retire_;
   }
 }
 
-ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::size_t registers,
-                               std::span<const CoreParameters> cores)
-    : insts_(std::move(insts)) {
+ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
+                               std::size_t registers, std::span<const CoreParameters> cores)
+    : insts_(std::move(insts)), begin_(std::move(begin)) {
   cores_.reserve(cores.size());
-  for (const CoreParameters& p : cores) cores_.emplace_back(p, registers);
+  for (const CoreParameters& p : cores) {
+    if (p.in_order())
+      cores_.push_back(std::make_unique<InOrderCore>(p, registers));
+    else
+      cores_.push_back(std::make_unique<ReferenceCore>(p, registers));
+  }
 }
 
 void ReferenceCores::run(std::span<const std::uint32_t> sid, std::span<const std::uint64_t> addr,
                          std::span<const std::uint8_t> bits, std::uint32_t next, float* out,
                          unsigned threads, bool timed) {
   const std::size_t n = sid.size();
-  rows_.resize(n);
-  wrong_.resize(n);
+  rows_.clear();
+  wrong_.assign(n, 0);
   for (std::size_t i = 0; i < n; ++i) {
-    const CoreInst& inst = insts_[sid[i]];
-    const std::uint64_t behind = insts_[i + 1 < n ? sid[i + 1] : next].pc;
-    const bool taken = bits[i] & row_bit::taken;
-    wrong_[i] = branches_.wrong({inst.branch, inst.pc, behind, taken});
-    // The calls of the system trap too, but what follows them is told by their flags.
-    const bool fault = (bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
-    rows_[i] = {&inst, addr[i], wrong_[i], taken, fault};
+    const std::uint32_t from = begin_[sid[i]], to = begin_[sid[i] + 1];
+    const std::uint64_t behind = insts_[begin_[i + 1 < n ? sid[i + 1] : next]].pc;
+    for (std::uint32_t k = from; k < to; ++k) {
+      const CoreInst& inst = insts_[k];
+      const auto kind = static_cast<BranchKind>(inst.branch);
+      const bool taken = kind != BranchKind::none && (bits[i] & row_bit::taken);
+      const std::uint8_t wrong = branches_.wrong({inst.branch, inst.pc, behind, taken});
+      wrong_[i] |= wrong;
+      // The calls of the system trap too, but what follows them is told by their flags.
+      const bool fault = (bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
+      rows_.push_back({&inst, addr[i] + inst.offset, wrong, taken, fault, k == from, k + 1 == to});
+    }
   }
   std::atomic<std::size_t> turn{0};
   const auto work = [&] {
     for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();)
       if (timed)
-        cores_[k].run_timed(rows_, out + k * core_timing::count, cores_.size() * core_timing::count);
+        cores_[k]->run_timed(rows_, out + k * core_timing::count,
+                             cores_.size() * core_timing::count);
       else
-        cores_[k].run(rows_, out + k, cores_.size());
+        cores_[k]->run(rows_, out + k, cores_.size());
   };
   std::vector<std::jthread> pool;
   for (unsigned t = 1; t < std::min<std::size_t>(threads, cores_.size()); ++t)

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct CoreInst {
   std::uint16_t flags{};
   OpClass op{};
   std::uint8_t branch{};  // BranchKind
+  std::uint8_t offset{};  // of the access from the row's address
   std::uint16_t size{};
   std::uint16_t src[sources], dst[destinations];
 
@@ -71,24 +73,44 @@ struct CoreRow {
   std::uint64_t addr;
   std::uint8_t wrong;  // by which predictors it was mispredicted
   bool taken, fault;
+  bool first, last;  // of the instruction's parts
 };
 
-class ReferenceCore {
+// A core of either kind.
+class Core {
+ public:
+  virtual ~Core() = default;
+  // The cycles by which each instruction moves the time of the last retirement, at its last part;
+  // then `out` moves on by `stride`.
+  virtual void run(std::span<const CoreRow> rows, float* out, std::size_t stride) = 0;
+  // What made them, too, of the last part: core_timing::count numbers.
+  virtual void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) = 0;
+
+ protected:
+  // Where a row's cycles come from.
+  struct Times {
+    Cycle dispatched, issued, done, retired_before;
+  };
+  static void put_times(float* out, Cycle cycles, const Times& t, Cycle dispatched_before);
+};
+
+// The unit that an operation class runs on, and whether the unit takes another one next cycle.
+struct OpUse {
+  Unit unit{Unit::any};
+  bool pipelined{true};
+};
+OpUse op_use(OpClass op);
+
+class ReferenceCore : public Core {
  public:
   static constexpr std::size_t most_registers = 4096;
 
   ReferenceCore(const CoreParameters& p, std::size_t registers);
 
-  // The cycles by which each row moves the time of the last retirement; out[i * stride].
-  void run(std::span<const CoreRow> rows, float* out, std::size_t stride);
-  // What made them, too: core_timing::count numbers a row at out[i * stride].
-  void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride);
+  void run(std::span<const CoreRow> rows, float* out, std::size_t stride) override;
+  void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) override;
 
  private:
-  // Where a row's cycles come from.
-  struct Times {
-    Cycle dispatched, issued, done, retired_before;
-  };
   Times step(const CoreRow& row);
   Cycle fetch(const CoreRow& row);
   Cycle dispatch(const CoreRow& row, Cycle fetched);
@@ -135,11 +157,13 @@ class ReferenceCore {
 // Many cores beside each other over one trace, block by block.
 class ReferenceCores {
  public:
-  ReferenceCores(std::vector<CoreInst> insts, std::size_t registers,
-                 std::span<const CoreParameters> cores);
+  // The parts of static instruction i, in their order, are insts[begin[i]] to insts[begin[i + 1]];
+  // at least one.
+  ReferenceCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
+                 std::size_t registers, std::span<const CoreParameters> cores);
 
   std::size_t cores() const { return cores_.size(); }
-  const std::vector<CoreInst>& insts() const { return insts_; }
+  std::size_t statics() const { return begin_.size() - 1; }
 
   // rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
   // behind the block, or `sid.size()`'s own if there is none.  out: rows x cores, or, `timed`, rows
@@ -152,7 +176,8 @@ class ReferenceCores {
 
  private:
   std::vector<CoreInst> insts_;
-  std::vector<ReferenceCore> cores_;
+  std::vector<std::uint32_t> begin_;
+  std::vector<std::unique_ptr<Core>> cores_;
   BranchOutcomes branches_;
   std::vector<CoreRow> rows_;
   std::vector<std::uint8_t> wrong_;

@@ -37,6 +37,7 @@ DATAFLOW: dict[str, Any] = {
     "sq": 250,
     "phys_int": 1000,
     "phys_vec": 1000,
+    "phys_float": 1000,
     "fetch_buffer": 64,
     "fetch_queue": 256,
     "front_delay": 1,

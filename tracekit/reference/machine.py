@@ -58,8 +58,9 @@ def load_machine(path: str | Path) -> dict[str, Any]:
     return {"name": path.stem, **data}
 
 
-def core_row(machine: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float64]:
     """The parameters of the reference core that is most like ``machine``: float64[len(PARAMETERS)].
+    ``arch``: "x86" has its vectors in gem5's floating-point registers.
 
     UsageError names a parameter that is missing, unknown or out of range.
     """
@@ -88,10 +89,14 @@ def core_row(machine: Mapping[str, Any]) -> npt.NDArray[np.float64]:
         "memory_row_gain": gain,
         "memory_read": read,
         "memory_write": write,
+        "in_order": float(machine.get("cpu") == "minor"),
+        "tso": float(arch == "x86"),
     }
     row = []
     for parameter, least, most in PARAMETERS:
         key = _SAME_BUT_NAMED.get(parameter, parameter)
+        if parameter == "phys_vec" and arch == "x86":
+            key = "phys_float"
         if parameter in computed:
             value = computed[parameter]
         elif parameter in _SAME_BUT_NAMED:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit import _core
+from tracekit import _core, schema
 from tracekit.errors import UsageError
 from tracekit.reference.machine import core_row
 from tracekit.store.reader import TraceFile
@@ -35,6 +35,7 @@ _BITS: tuple[tuple[int, tuple[str, ...]], ...] = (
 )
 _ZERO_LINE, _WRITES_INT, _WRITES_VEC = 512, 1024, 2048
 _INT, _VECTORS = 0, (1, 2)
+_FAULT = np.uint8(schema.BITS["fault"][0])
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,29 @@ def _flags(statics: Any) -> npt.NDArray[np.uint16]:
     return out
 
 
+def _micro_arrays(s: Any) -> tuple[Any, ...]:
+    """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
+    src, dst = _registers(s)
+    return (
+        np.ascontiguousarray(s.pc, np.uint64),
+        _flags(s),
+        np.ascontiguousarray(s.op, np.uint8),
+        np.ascontiguousarray(s.branch, np.uint8),
+        np.ascontiguousarray(s.access_size, np.uint16),
+        np.zeros(len(s), np.uint8),
+        src,
+        dst,
+        np.arange(len(s) + 1, dtype=np.uint32),
+    )
+
+
+def _part_arrays(s: Any) -> tuple[Any, ...]:
+    from tracekit.reference.x86_parts import table
+
+    t = table(s)
+    return t.pc, t.flags, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
+
+
 def walk(
     trace: TraceFile,
     machines: Sequence[Mapping[str, Any]],
@@ -85,20 +109,18 @@ def walk(
     *,
     timed: bool = False,
 ) -> Iterator[Walk]:
-    """Each block of the trace through cores with the parameters of ``machines``, from cold."""
+    """Each block of the trace through cores with the parameters of ``machines``, from cold.
+
+    X86 instructions (the macro level) go through the cores in parts, which follow from their names
+    and operands alone.
+    """
     if not machines:
         raise UsageError("no reference cores")
-    s = trace.statics
-    src, dst = _registers(s)
+    arch = str(trace.index.get("arch", ""))
+    whole = arch == "x86" and trace.index.get("level") == "macro"
     cores = _core.ReferenceCores(
-        np.ascontiguousarray(s.pc, np.uint64),
-        _flags(s),
-        np.ascontiguousarray(s.op, np.uint8),
-        np.ascontiguousarray(s.branch, np.uint8),
-        np.ascontiguousarray(s.access_size, np.uint16),
-        src,
-        dst,
-        np.stack([core_row(m) for m in machines]),
+        *(_part_arrays if whole else _micro_arrays)(trace.statics),
+        np.stack([core_row(m, arch) for m in machines]),
     )
     threads = threads or len(os.sched_getaffinity(0))
     n = len(trace)
@@ -107,6 +129,8 @@ def walk(
         ids = trace.column("static_id", (begin, min(end + 1, n)))
         addr = trace.column("addr", (begin, end))
         bits = trace.column("bits", (begin, end))
+        if whole:  # a page's first touch traps in gem5's system calls, unseen in a recording
+            bits = bits & ~_FAULT
         cycles, wrong = cores.run(ids[: end - begin], addr, bits, int(ids[-1]), threads, timed)
         yield Walk(begin, cycles, wrong)
 

@@ -1,0 +1,85 @@
+// A reference core that issues and retires in order, after gem5's Minor CPU (src/cpu/minor): a
+// short pipeline of fetch, decode and execute, a scoreboard, units that forward early, two accesses
+// on their way, a store buffer of five.  Widths, the branch delay, the predictor, caches and memory
+// are parameters; the units are Minor's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "reference/reference_core.hpp"
+
+namespace tracekit {
+
+class InOrderCore : public Core {
+ public:
+  InOrderCore(const CoreParameters& p, std::size_t registers);
+  void run(std::span<const CoreRow> rows, float* out, std::size_t stride) override;
+  void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) override;
+
+ private:
+  Times step(const CoreRow& row);
+  // Instructions that a unit holds until they retire, and how often it takes one.
+  enum class Lane : std::uint8_t { integer, multiply, divide, real, memory, other, count };
+  struct Pipe {
+    int depth, latency, each_cycle;
+    int early;  // cycles before a result is there that its reader may already issue
+  };
+  static Lane lane(OpClass op);
+  static constexpr std::array<Pipe, 6> pipes{{
+      {6, 3, 2, 2},  // two integer units
+      {3, 3, 1, 0},
+      {1, 9, 1, 0},
+      {6, 6, 1, 2},  // floating point and vectors
+      {3, 1, 1, 1},  // the memory unit, and the queue behind it
+      {2, 1, 1, 0},
+  }};
+
+  // Up to n a cycle, in order.
+  struct Limit {
+    int n;
+    Cycle at{};
+    int now{};
+    Cycle take(Cycle ready) {
+      if (ready > at) {
+        at = ready;
+        now = 0;
+      } else if (now >= n) {
+        ++at;
+        now = 0;
+      }
+      ++now;
+      return at;
+    }
+  };
+  struct Result {
+    Cycle ready{}, retired{};
+  };
+
+  Cycle arrive(const CoreRow& row);
+  Cycle issue(const CoreRow& row, Lane where, Cycle arrived);
+  Cycle access(const CoreRow& row, Cycle issued);
+  void control(const CoreRow& row, Cycle retired);
+
+  static constexpr std::size_t ring = 64;
+  const CoreParameters p_;
+  CacheHierarchy caches_;
+  StoreBuffer stores_;
+  std::vector<Result> register_;
+  std::vector<std::uint64_t> btb_;
+  Limit fetch_, decode_, issue_, memory_, retire_;
+  std::array<Limit, 6> lanes_;
+  std::array<std::array<Cycle, ring>, 6> lane_retired_{};
+  std::array<std::uint64_t, 6> lane_count_{};
+  std::array<Cycle, ring> issued_{}, decoded_{};
+  std::array<Cycle, 8> drained_{};
+  std::uint64_t part_{}, stores_seen_{};
+  std::uint64_t line_{no_line};
+  Cycle line_at_{}, drain_{}, request_{}, barrier_{};
+  Cycle redirect_{-1};
+  bool taken_{};
+  Cycle reported_{};
+};
+
+}  // namespace tracekit
