@@ -82,6 +82,7 @@ class EpochResult(TypedDict):
     reap_ns: int
     instructions: int
     accesses: int
+    maps: bytes  # the text of /proc/PID/maps
     clone_errno: int
     exit_status: int | None  # as waitpid gives it
 

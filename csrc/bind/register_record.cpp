@@ -115,6 +115,7 @@ py::dict result_dict(const record::EpochResult& r) {
   d["reap_ns"] = r.reap_ns;
   d["instructions"] = r.size;
   d["accesses"] = r.accesses;
+  d["maps"] = py::bytes(r.maps);
   d["clone_errno"] = r.clone_errno;
   d["exit_status"] = r.exit_status ? py::object(py::int_(*r.exit_status)) : py::object(py::none());
   return d;

@@ -191,6 +191,11 @@ std::vector<Mapping> read_maps(pid_t pid) {
   return out;
 }
 
+std::string maps_text(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/maps");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 ThreadStatus thread_status(pid_t tid) {
   std::ifstream in("/proc/" + std::to_string(tid) + "/status");
   if (!in) throw Gone{};

@@ -72,6 +72,7 @@ struct Mapping {
   std::string name;
 };
 std::vector<Mapping> read_maps(pid_t pid);  // throws Gone
+std::string maps_text(pid_t pid);           // /proc/PID/maps; empty when it has ended
 
 // What /proc/PID/status and /proc/PID/stat say of one thread.
 struct ThreadStatus {

@@ -65,6 +65,7 @@ void Recorder::fill(EpochResult& out, const EpochRequest& request, const StepRes
   i.detail = steps.detail;
   out.size = batch_.size();
   out.accesses = batch_.accesses();
+  out.maps = steps.maps;
   info_ = i;
 }
 

@@ -27,6 +27,7 @@ struct EpochResult {
   std::uint64_t waited_ns{};
   std::uint64_t reap_ns{};  // a second, shorter pause, where the program had to reap its copy
   std::uint64_t size{}, accesses{};
+  std::string maps;  // what was stepped: its /proc/PID/maps, empty where the outcome is not `taken`
   int clone_errno{};
   std::optional<int> exit_status;  // the program has ended and we were told: its wait status
 };

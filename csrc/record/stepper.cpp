@@ -56,6 +56,10 @@ bool is_fault(const siginfo_t& info) {
 
 bool catches(pid_t pid, int signal) { return (thread_status(pid).caught >> (signal - 1) & 1) != 0; }
 
+bool ends_program(std::uint64_t call) {
+  return call == SYS_exit_group || call == SYS_exit || call == SYS_execve || call == SYS_execveat;
+}
+
 bool set_debug_register(pid_t tid, unsigned i, std::uint64_t value) {
   return ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, u_debugreg) + i * sizeof(long),
                 value) == 0;
@@ -118,6 +122,8 @@ StepResult Stepper::run(Mode mode, pid_t tid, const StepLimits& limits, const Id
   const auto end = [&](EndReason why, std::uint64_t detail = 0) {
     result.reason = why;
     result.detail = static_cast<std::uint32_t>(detail);
+    if (std::string now = why == EndReason::exec ? std::string() : maps_text(tid); !now.empty())
+      result.maps = std::move(now);
     return result;
   };
   const bool in_copy = mode == Mode::copy;
@@ -128,7 +134,10 @@ StepResult Stepper::run(Mode mode, pid_t tid, const StepLimits& limits, const Id
   bool repeating =
       false;  // inside a string instruction: what comes belongs to the last instruction
   try {
-    if (in_copy) look_at_maps(tid);
+    if (in_copy)
+      look_at_maps(tid);
+    else
+      result.maps = maps_text(tid);
     Regs regs = get_regs(tid);
     for (std::uint64_t round = 0;; ++round) {
       if (!repeating && out.size() >= limits.instructions) return end(EndReason::length);
@@ -149,6 +158,7 @@ StepResult Stepper::run(Mode mode, pid_t tid, const StepLimits& limits, const Id
       if (recipe.special == Special::system_call) {
         rule = policy(regs, [&](std::uint64_t a) { return a != 0 && shared(a, 256); });
         if (in_copy && rule == Policy::end) return end(EndReason::system_call, regs.rax);
+        if (ends_program(regs.rax)) result.maps = maps_text(tid);
       }
       if (recipe.special == Special::interrupt && in_copy) return end(EndReason::interrupt);
 

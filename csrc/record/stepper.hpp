@@ -30,6 +30,7 @@ struct StepResult {
   std::optional<int> status;   // the thread has ended: its wait status
   std::uint64_t steps{};       // single steps made; more than instructions where strings repeat
   std::uint64_t unrecorded{};  // accesses left out: a repeat that ran on over the limit
+  std::string maps;            // /proc/PID/maps, as late as it could be read
 };
 
 class Stepper {

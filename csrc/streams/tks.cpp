@@ -152,6 +152,7 @@ BlockKind Decoder::block(std::string_view payload) {
   switch (kind) {
     case BlockKind::meta:
     case BlockKind::end:
+    case BlockKind::maps:
       text_ = payload.substr(1);
       return kind;
     case BlockKind::code: {

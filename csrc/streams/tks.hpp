@@ -12,7 +12,7 @@
 
 namespace tracekit::tks {
 
-enum class BlockKind : std::uint8_t { meta = 1, code = 2, epoch = 3, end = 4 };
+enum class BlockKind : std::uint8_t { meta = 1, code = 2, epoch = 3, end = 4, maps = 5 };
 
 // Why an epoch ended.  The numbers are the file's: append only.
 #define TRACEKIT_END_REASONS(X)                                                       \

@@ -123,8 +123,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         totals = record_pid(args.pid, args.output, options, progress=tell)
     if args.json:
-        told = {k: v for k, v in totals.as_dict().items() if k != "maps"}
-        sys.stderr.write(json.dumps(told) + "\n")
+        sys.stderr.write(json.dumps(totals.as_dict()) + "\n")
     else:
         skipped = "".join(f", {n} skipped ({why})" for why, n in totals.skipped.items())
         tell(

@@ -30,6 +30,8 @@ _SYM64 = np.dtype(
         ("size", "<u8"),
     ]
 )
+_UNREAD: Final = object()
+_MAX_BUILD_ID = 128  # digits
 _MAX_SEGMENTS = 4096  # no linker writes more; a corrupt header claims up to 65,535
 _MAX_SECTIONS = 1 << 16  # section 0 may claim 2**64
 _MAX_SYMBOL_NAME = 4096  # bytes; longer names (C++ templates) are cut
@@ -63,6 +65,8 @@ class ElfImage:
         self.bias = bias
         self._symbols: tuple[list[int], list[Symbol]] | None = None
         self._map: mmap.mmap | None = None
+        self._build_id: Any = _UNREAD
+        self._pieces: list[int] | None = None
         try:
             with Path(path).open("rb") as f:
                 self._map = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
@@ -141,6 +145,88 @@ class ElfImage:
         at = s.offset + pc - s.start
         return self._data()[at : min(at + size, s.offset + s.end - s.start)]
 
+    def loaded(self) -> list[tuple[int, int, int]]:
+        """(begin, end, offset in the file) of what is loaded from the file, by address."""
+        return [(s.start, s.end, s.offset) for s in self._segments]
+
+    def address(self, offset: int) -> int | None:
+        """Where the byte at ``offset`` of the file is loaded, or None."""
+        for s in self._segments:
+            if s.offset <= offset < s.offset + s.end - s.start:
+                return s.start + offset - s.offset
+        return None
+
+    @property
+    def build_id(self) -> str | None:
+        """In hexadecimal, where the linker wrote one."""
+        if self._build_id is _UNREAD:
+            self._build_id = self._guarded("notes", self._read_build_id)
+        found: str | None = self._build_id
+        return found
+
+    def _read_build_id(self) -> str | None:
+        for segment in self._open().iter_segments("PT_NOTE"):
+            for note in segment.iter_notes():
+                if note["n_type"] == "NT_GNU_BUILD_ID" and note["n_name"] == "GNU":
+                    return str(note["n_desc"])[:_MAX_BUILD_ID]
+        return None
+
+    def has_section(self, name: str) -> bool:
+        """Whether there is one of that name that holds something."""
+
+        def look() -> bool:
+            section = self._open().get_section_by_name(name)
+            return section is not None and section["sh_type"] != "SHT_NOBITS"
+
+        return bool(self._guarded("section table", look))
+
+    def dwarf(self) -> Any:
+        """pyelftools' DWARFInfo, None where the file has none."""
+
+        def read() -> Any:
+            elf = self._open()
+            return elf.get_dwarf_info() if elf.has_dwarf_info(strict=True) else None
+
+        return self._guarded("debug information", read)
+
+    def piece(self, pc: int) -> tuple[int, int]:
+        """The range of the function that holds ``pc`` by the unwind table, which stripped files
+        have, too; the whole segment where there is none, and (pc, pc) outside the file's code.
+
+        A function reaches to the next one that the table knows.
+        """
+        i = bisect.bisect_right(self._starts, pc) - 1
+        if i < 0 or pc >= self._segments[i].end:
+            return pc, pc
+        if self._pieces is None:
+            self._pieces = self._guarded("unwind table", self._read_pieces)
+        k = bisect.bisect_right(self._pieces, pc)
+        begin = max(self._pieces[k - 1], self._segments[i].start) if k else self._segments[i].start
+        end = self._segments[i].end
+        return begin, min(self._pieces[k], end) if k < len(self._pieces) else end
+
+    def _read_pieces(self) -> list[int]:
+        """The starts in .eh_frame_hdr's search table, in the one form that linkers write: pairs of
+        signed words relative to the table's own address (LSB Core, "Exception Frame Header")."""
+        for s in self._open().iter_segments():
+            if s["p_type"] != "PT_GNU_EH_FRAME":
+                continue
+            raw = self.code(int(s["p_vaddr"]) + self.bias, int(s["p_filesz"]))
+            if len(raw) < 12 or raw[:4] != b"\x01\x1b\x03\x3b":
+                return []
+            count = min(int.from_bytes(raw[8:12], "little"), (len(raw) - 12) // 8)
+            table = np.frombuffer(raw, "<i4", 2 * count, 12).reshape(-1, 2)[:, 0]
+            return sorted(set((table.astype(np.int64) + int(s["p_vaddr"]) + self.bias).tolist()))
+        return []
+
+    def _guarded(self, what: str, read: Any) -> Any:
+        try:
+            return read()
+        except TracekitError:
+            raise
+        except Exception as e:
+            raise self._bad(f"corrupt {what}: {_one_line(e)}") from None
+
     def symbol(self, pc: int) -> Symbol | None:
         """The function that holds ``pc``, or None.  One without a size reaches to the next one."""
         addresses, symbols = self._table()
@@ -157,12 +243,7 @@ class ElfImage:
 
     def _table(self) -> tuple[list[int], list[Symbol]]:
         if self._symbols is None:
-            try:
-                self._symbols = self._read_symbols()
-            except TracekitError:
-                raise
-            except Exception as e:
-                raise self._bad(f"corrupt symbol table: {_one_line(e)}") from None
+            self._symbols = self._guarded("symbol table", self._read_symbols)
         return self._symbols
 
     def _read_symbols(self) -> tuple[list[int], list[Symbol]]:

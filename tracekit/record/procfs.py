@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from tracekit.errors import TracekitError
+from tracekit.symbols import Mapped
 
 
 def _fields(path: Path) -> list[str]:
@@ -65,18 +66,15 @@ def program(pid: int) -> tuple[str, str]:
     return exe, fields[25] if len(fields) > 25 else ""  # the stack's start, which is random
 
 
-def code_maps(pid: int) -> list[tuple[int, int, int, str]]:
-    """Executable files in memory: (begin, end, offset in the file, path); [] when it is gone."""
+def code_maps(text: bytes) -> list[Mapped]:
+    """The executable memory in the text of a /proc/PID/maps, without build-ids."""
     out = []
-    try:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    except OSError:
-        return []
-    for line in lines:
+    for line in text.decode(errors="surrogateescape").splitlines():
         fields = line.split(None, 5)
-        if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/"):
+        if len(fields) >= 5 and "x" in fields[1]:
             begin, _, end = fields[0].partition("-")
-            out.append((int(begin, 16), int(end, 16), int(fields[2], 16), fields[5]))
+            path = fields[5] if len(fields) == 6 else ""
+            out.append(Mapped(int(begin, 16), int(end, 16), int(fields[2], 16), path, None))
     return out
 
 

@@ -20,7 +20,8 @@ from tracekit import _core
 from tracekit.errors import RecordError, TracekitError
 from tracekit.record import procfs
 from tracekit.record.options import RecordOptions
-from tracekit.streams.tks import TksWriter
+from tracekit.streams.tks import MAPS, TksWriter
+from tracekit.symbols import build_id
 
 _SHORTEST_PERIOD: Final = 0.05
 _SMOOTHING: Final = 0.3
@@ -42,8 +43,6 @@ class Totals:
     processor: float = 0.0
     period: float | None = None
     end: str = "program_ended"
-    maps: dict[int, dict[int, tuple[int, int, int, str]]] = field(default_factory=dict)
-    """Of each process the executable files: begin -> (begin, end, offset in the file, path)."""
     exit_status: int | None = None
     """The program's, as waitpid gives it; None where it is not our child or still runs."""
 
@@ -62,7 +61,6 @@ class Totals:
             },
             "skipped": dict(self.skipped),
             "period": self.period,
-            "maps": {str(pid): list(maps.values()) for pid, maps in self.maps.items()},
         }
 
 
@@ -152,6 +150,8 @@ class Recording:
         self._pidfd = -1
         self._last: dict[int, int] = {}  # thread -> its last epoch
         self._programs: dict[int, tuple[str, str]] = {}
+        self._maps: dict[int, bytes] = {}  # of each process, as last written
+        self._build_ids: dict[str, str | None] = {}
         self._cost: float | None = None  # of an epoch, to the program
         self._page_copy = 0.0
         self._faults = (0.0, 0)  # time, count of the program's page faults when last looked at
@@ -237,8 +237,6 @@ class Recording:
         continues = False
         while True:
             done = self.options.count is not None and self.totals.epochs + 1 >= self.options.count
-            known = self.totals.maps.setdefault(self.pid, {})
-            known.update((m[0], m) for m in procfs.code_maps(self.pid))
             result = self._native.full(self._request(self.pid, self.pid, continues), done)
             self._keep(result)
             continues = True
@@ -385,12 +383,11 @@ class Recording:
         )
 
     def _keep(self, result: _core.EpochResult) -> None:
+        self._keep_maps(result)
         for block in self._native.encode():
             self._writer.block(block)
         self._writer.flush()
         info = result["info"]
-        known = self.totals.maps.setdefault(info["pid"], {})
-        known.update((m[0], m) for m in procfs.code_maps(info["pid"]))
         self.totals.epochs += 1
         self.totals.instructions += result["instructions"]
         self.totals.processor += info["cpu_ns"] / 1e9
@@ -399,6 +396,24 @@ class Recording:
             f"ended by {_core.END_REASONS[info['reason']]}; pause {info['pause_ns'] / 1e6:.2f} ms, "
             f"{info['step_ns'] / 1e9:.2f} s"
         )
+
+    def _keep_maps(self, result: _core.EpochResult) -> None:
+        """A block of what is executable in the process, where that has changed."""
+        pid = result["info"]["pid"]
+        if self._maps.get(pid, b"") == result["maps"]:
+            return
+        self._maps[pid] = result["maps"]
+        maps = [
+            m._replace(build_id=self._build_id(pid, m.path))
+            for m in procfs.code_maps(result["maps"])
+        ]
+        self._writer.text(MAPS, {"pid": pid, "maps": [list(m) for m in maps]})
+
+    def _build_id(self, pid: int, path: str) -> str | None:
+        if path.startswith("/") and path not in self._build_ids:
+            seen = Path(f"/proc/{pid}/root")  # the program may live in a container
+            self._build_ids[path] = build_id(f"{seen}{path}") or build_id(path)
+        return self._build_ids.get(path)
 
 
 def _explained(e: OSError) -> RecordError:

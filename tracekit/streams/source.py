@@ -23,6 +23,7 @@ from tracekit.streams.chunks import chunks
 from tracekit.streams.drmemtrace import ARCH_BITS, REGDEPS, Drmemtrace, is_drmemtrace
 from tracekit.streams.native import NativeConverter
 from tracekit.streams.tks import TksReader, is_tks
+from tracekit.symbols import maps_as_lists
 
 Threads = Literal["separate", "interleaved"]
 
@@ -367,6 +368,7 @@ class TksFile(Pulled):
             "format": "tks",
             **super().stats(),
             "epoch_lengths": dict(zip(self._names, self._epochs, strict=True)),
+            "maps": maps_as_lists(self._reader.maps),
         }
 
     def arch(self) -> str:

@@ -22,9 +22,10 @@ import zstandard
 
 from tracekit._core import END_REASONS, EncodingTable, NativeBatch, TksDecoder, tks_text_block
 from tracekit.errors import FormatError, TracekitError
+from tracekit.symbols import Mapped, parse_maps
 
 VERSION: Final = 1
-META, CODE, EPOCH, END = 1, 2, 3, 4
+META, CODE, EPOCH, END, MAPS = 1, 2, 3, 4, 5
 MAX_BLOCK: Final = 1 << 30
 """Bytes of one block's payload."""
 MAX_COMPRESSED: Final = MAX_BLOCK + (MAX_BLOCK >> 7) + 512
@@ -135,14 +136,16 @@ class TksReader:
 
     ``table`` has the machine code met so far (an epoch's comes before it), ``meta`` how it was
     made,
-    ``totals`` what its end says (None: not reached, or cut short).  Raises `FormatError` for
-    damage.
+    ``totals`` what its end says (None: not reached, or cut short), ``maps`` the executable memory
+    of each process met so far, the newest last.  Raises `FormatError` for damage.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         self.table = EncodingTable()
         self.totals: Mapping[str, Any] | None = None
+        self.maps: dict[int, list[Mapped]] = {}
+        self.map_versions: dict[int, int] = {}  # how often a process's maps have changed
         self._decoder = TksDecoder(self.table)
         self._zstd = zstandard.ZstdDecompressor(max_window_size=MAX_BLOCK)
         try:
@@ -190,8 +193,19 @@ class TksReader:
         while (kind := self._next()) is not None:
             if kind == EPOCH:
                 yield Epoch(self._decoder.info, self._decoder.take())
+            elif kind == MAPS:
+                self._keep_maps(self._json())
             elif kind == END:
                 self.totals = self._json()
+
+    def _keep_maps(self, block: Mapping[str, Any]) -> None:
+        pid = block.get("pid")
+        if not isinstance(pid, int):
+            raise FormatError("a list of mapped files of no process", path=self.path)
+        newest = parse_maps(block.get("maps"), self.path)
+        before = set(newest)
+        self.map_versions[pid] = self.map_versions.get(pid, 0) + 1
+        self.maps[pid] = [m for m in self.maps.get(pid, []) if m not in before] + newest
 
     def _json(self) -> Mapping[str, Any]:
         text = self._decoder.text
@@ -293,7 +307,7 @@ def summary(path: str | Path) -> dict[str, Any]:
         "us_a_step": round(sum(alive) * 1e6 / steps, 2) if steps else None,
         "cpu_s": round(cpu_ns / 1e9, 3),
         "complete": totals is not None,
-        "totals": {k: v for k, v in totals.items() if k != "maps"} if totals else None,
+        "totals": totals,
     }
 
 
