@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 from tracekit.errors import RecordError, TracekitError, UsageError
+from tracekit.hot import hot
 from tracekit.record import Recording, RecordOptions, available, record_command, record_pid
 from tracekit.streams.tks import Epoch, TksReader, format_summary, summary
 
@@ -536,6 +537,7 @@ def test_full_recording_has_every_access(
     out = tmp_path / "x.tks"
     record_command([programs["accesses"]], out, options(full=True, epoch=1 << 24))
     reader, epochs = read(out)
+    assert {"accesses:main", "accesses:_start"} <= set(hot(out).parts)
     data = int(capfd.readouterr().out, 16)
     codes = codes_of(reader)
     assert not any(broken_flow(e, codes) for e in epochs)
@@ -630,6 +632,8 @@ def test_same_instructions_in_place_and_by_snapshot(
         assert [e.info["in_place"] for e in epochs] == [int(in_place)] * 2
         assert not any(broken_flow(e, codes_of(reader)) for e in epochs)
         seen.append({c[0] & 0xFFF for c in codes_of(reader)})
+        parts = hot(out).parts
+        assert parts["work:work"] > 1000 and parts.total() == 2000, parts
         assert all(len(e.rows) == 1000 for e in epochs)
     assert len(seen[0] & seen[1]) >= 5
 
