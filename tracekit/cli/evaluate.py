@@ -23,10 +23,24 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--plot", help="a picture of each program's error (.png, .svg; needs matplotlib)"
     )
+    n = p.add_argument_group("models of single instructions (train neuroscalar)")
+    n.add_argument("--model", help="a model's folder; else PerfVec's recipe is cross-validated")
+    n.add_argument(
+        "--split",
+        choices=("blocks", "families"),
+        default="blocks",
+        help="held-out blocks of seen programs, or the test's families",
+    )
+    n.add_argument("--sample", type=int, default=1, help="families: every Nth block of 5000 rows")
+    n.add_argument("--no-history", action="store_true", help="leave the training programs' tables")
+    n.add_argument("--dtype", default="auto", help="of the engine")
+    n.add_argument("--device", default="auto", help="auto, cpu, cuda or torch (torch on the CPU)")
     p.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.model:
+        return _instructions(args)
     from tracekit.dataset import load_manifest
     from tracekit.perfvec.baselines import aggregates
     from tracekit.perfvec.evaluate import cross_validate, learning_curve, unseen_machines
@@ -64,6 +78,40 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(result, indent=1))
         return 0
     _table(result)
+    return 0
+
+
+def _instructions(args: argparse.Namespace) -> int:
+    from tracekit.dataset import load_manifest
+    from tracekit.neuroscalar.evaluate import evaluate
+    from tracekit.neuroscalar.metrics import finite
+    from tracekit.neuroscalar.model import CycleModel
+
+    model = CycleModel(
+        args.model,
+        device=args.device,
+        dtype=args.dtype,
+        threads=args.threads,
+        use_history=not args.no_history,
+    )
+    result = evaluate(
+        [model], load_manifest(args.manifest), args.split, Path(args.work), sample=args.sample
+    )
+    if args.json:
+        print(json.dumps(finite(result), indent=1))
+        return 0
+    print("seen programs, held-out blocks" if result["seen"] else "unseen families")
+    columns = ("acc_round", "within_1", "within_2", "rel5", "mae", "rmse", "rae", "total_error")
+    titles = ("Acc", "+-1", "+-2", "rel5", "MAE", "RMSE", "RAE", "total")
+    for m, answers in result["machines"].items():
+        print(f"{m:<24}" + "".join(f"{t:>8}" for t in titles))
+        for name, s in answers.items():
+            own = s["mean_of_programs"]
+            print(f"  {name:<22}" + "".join(f"{own[c]:8.3f}" for c in columns))
+    for name, e in result["programs"].items():
+        for m, answers in e["machines"].items():
+            s = {**answers["model"], "total_error": answers["model"]["total"]}
+            print(f"{name:<16}{m:<8}"[:24].ljust(24) + "".join(f"{s[c]:8.3f}" for c in columns))
     return 0
 
 

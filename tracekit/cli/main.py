@@ -32,6 +32,7 @@ COMMANDS = {
     "train": "a model folder from a dataset",
     "evaluate": "errors on unseen programs and machines, beside the baselines",
     "predict": "time of a program on every known machine",
+    "compare": "designs against one another, instruction by instruction",
     "tune": "a new machine's row from short traces",
     "dse": "rank a grid of designs by an objective",
     "join": "targets on many machines beside one copy of the features",

@@ -19,6 +19,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--top", type=int, default=10, help="parts shown")
     p.add_argument("--save", metavar="FILE", help="the program's representation (.npy)")
     p.add_argument("--threads", type=int)
+    p.add_argument(
+        "--device", default="auto", help="models of instructions: auto, cpu, cuda, torch"
+    )
     p.add_argument("--json", action="store_true")
     p.set_defaults(func=run)
 
@@ -27,10 +30,13 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     import tracekit
+    from tracekit.neuroscalar.model import is_cycle_model
     from tracekit.perfvec import load_model
     from tracekit.perfvec.predict import Symbols, predict
     from tracekit.perfvec.tune import add_machines
 
+    if args.model and is_cycle_model(args.model):
+        return _instructions(args)
     model = load_model(args.model)
     if args.machine:
         model = add_machines(model, args.machine)
@@ -59,4 +65,48 @@ def run(args: argparse.Namespace) -> int:
         for part in result["parts"][: None if args.by == "phase" else args.top]:
             c = part["cycles"][name]
             print(f"  {part['name']:<28}{c / whole:7.1%}{c:>14,.0f} cycles{part['rows']:>12,} rows")
+    return 0
+
+
+def _instructions(args: argparse.Namespace) -> int:
+    """A model of single instructions: totals of its mean, and --save of each instruction's
+    cycles."""
+    import numpy as np
+
+    import tracekit
+    from tracekit.errors import UsageError
+    from tracekit.neuroscalar.model import CYCLES, MEAN, CycleModel
+    from tracekit.perfvec.model import period
+
+    if args.by or args.machine:
+        raise UsageError("--by and --machine are of PerfVec's models", path=args.model)
+    model = CycleModel(args.model, device=args.device, threads=args.threads)
+    chosen = [model.index(m) for m in args.uarch or model.machines]
+    with tracekit.open(args.file) as trace:
+        found = model.predict(trace, [MEAN, CYCLES] if args.save else [MEAN])
+        rows = len(trace)
+    if args.save:
+        np.save(args.save, found[CYCLES][:, chosen])
+    n = len(found[MEAN])
+    totals = found[MEAN].sum(axis=0, dtype=np.float64)
+    machines: list[dict[str, Any]] = []
+    for j in chosen:
+        entry = model.card.microarchitectures[j]
+        seconds = totals[j] * period(entry.get("parameters") or {})
+        machines.append(
+            {
+                "name": model.machines[j],
+                "cycles": float(totals[j]),
+                "seconds": float(seconds) if np.isfinite(seconds) else None,
+                "cpi": float(totals[j]) / max(1, n),
+            }
+        )
+    engine = {"isa": model.engine.isa, "dtype": model.engine.dtype}
+    result = {"path": args.file, "rows": rows, "instructions": n, "machines": machines, **engine}
+    if args.json:
+        print(json.dumps(result, indent=1))
+        return 0
+    print(f"{args.file}: {n:,} instructions ({engine['isa']}, {engine['dtype']})")
+    for m in sorted(machines, key=lambda m: m["cycles"]):
+        print(f"{m['name']:<16}{m['cycles']:>14,.0f} cycles, CPI {m['cpi']:.3f}")
     return 0

@@ -1,4 +1,4 @@
-"""``tracekit train perfvec MANIFEST -o MODEL``: a model folder from a dataset."""
+"""``tracekit train perfvec|neuroscalar MANIFEST -o MODEL``: a model folder from a dataset."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("train", help=help_text, description=__doc__)
     models = p.add_subparsers(dest="model", metavar="MODEL", required=True)
     q = models.add_parser("perfvec", help="program representations and a table of machines")
-    q.add_argument("manifest", help="JSON or TOML (docs/perfvec.md)")
-    q.add_argument("-o", "--output", required=True, help="the model's folder")
-    q.add_argument("--preset", choices=("default", "paper"), default="default")
-    q.add_argument("--seed", type=int, default=0)
-    q.add_argument("--threads", type=int, help="all cores unless given")
+    _common(q, "docs/perfvec.md")
     q.add_argument("--machines", nargs="+", metavar="NAME", help="default: only these")
     paper = q.add_argument_group("preset paper")
     paper.add_argument("--epochs", type=int, default=50, help="passes over the data")
@@ -28,18 +24,49 @@ def add_parser(sub: Any, help_text: str) -> None:
     paper.add_argument("--streams", type=int, default=64, help="rows that are computed at once")
     paper.add_argument("--bf16", action="store_true", help="the LSTM in bfloat16")
     paper.add_argument("--device", default="auto", help="cpu, cuda, cuda:1; a GPU unless given")
-    q.add_argument("--quiet", action="store_true")
     q.set_defaults(func=run)
+    n = models.add_parser("neuroscalar", help="cycles of single instructions")
+    _common(n, "docs/neuroscalar.md")
+    n.add_argument("--machines", nargs="+", metavar="NAME", help="of the manifest (all)")
+    n.add_argument("--steps", type=int, help="batches")
+    n.add_argument("--batch", type=int, help="chunks of a batch")
+    n.add_argument("--window", type=int, metavar="L", help="rows of a chunk")
+    n.add_argument("--target", type=int, metavar="T", help="of these the last, where the loss is")
+    n.add_argument("--rate", type=float, help="of AdamW")
+    n.add_argument("--width", type=int, help="default: of its layers")
+    n.add_argument(
+        "--no-history", action="store_true", help="default: no tables of the training programs"
+    )
+    n.add_argument("--check", type=int, help="steps between validations")
+    n.add_argument("--patience", type=int, help="validations without a better MAE")
+    n.add_argument("--device", help="cpu unless given")
+    n.add_argument("--float32", action="store_true", help="no bfloat16 in training")
+    n.add_argument("--cache", help="folder of the programs' arrays (in the model's unless given)")
+    n.set_defaults(func=run_neuroscalar)
+
+
+def _common(p: argparse.ArgumentParser, guide: str) -> None:
+    p.add_argument("manifest", help=f"JSON or TOML ({guide})")
+    p.add_argument("-o", "--output", required=True, help="the model's folder")
+    p.add_argument("--preset", choices=("default", "paper"), default="default")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--threads", type=int, help="all cores unless given")
+    p.add_argument("--quiet", action="store_true")
+
+
+def _report(args: argparse.Namespace) -> Any:
+    from tracekit.train.metrics import metrics
+
+    echo = None if args.quiet else lambda line: print(line, file=sys.stderr)
+    return metrics(Path(args.output), echo)
 
 
 def run(args: argparse.Namespace) -> int:
     from tracekit.dataset import load_manifest
-    from tracekit.train.metrics import metrics
 
     out = Path(args.output)
     manifest = load_manifest(args.manifest)
-    echo = None if args.quiet else lambda line: print(line, file=sys.stderr)
-    report = metrics(out, echo)
+    report = _report(args)
     if args.preset == "paper":
         from tracekit.train.paper import PaperOptions, train_paper
 
@@ -66,4 +93,26 @@ def run(args: argparse.Namespace) -> int:
             machines=args.machines,
             report=report,
         )
+    return 0
+
+
+def run_neuroscalar(args: argparse.Namespace) -> int:
+    from tracekit.dataset import load_manifest
+    from tracekit.train.neuroscalar import Options, train_neuroscalar
+
+    names = ("steps", "batch", "window", "target", "rate", "width", "check", "patience", "device")
+    given = {k: v for k in names if (v := getattr(args, k)) is not None}
+    options = Options(
+        preset=args.preset,
+        machines=tuple(args.machines or ()),
+        history=not args.no_history,
+        half=not args.float32,
+        seed=args.seed,
+        threads=args.threads,
+        **given,
+    )
+    cache = Path(args.cache) if args.cache else None
+    train_neuroscalar(
+        load_manifest(args.manifest), Path(args.output), options, cache=cache, report=_report(args)
+    )
     return 0

@@ -11,11 +11,11 @@ import math
 import numpy as np
 
 from tracekit.infer.compiled import compiled
-from tracekit.infer.functions import fast_expm1, fast_sigmoid, fast_tanh
+from tracekit.infer.functions import fast_exp, fast_expm1, fast_sigmoid, fast_tanh
 
 __all__ = [
     "add_block", "add_to_sums", "choose_head", "copy_block", "gather_bits", "gather_embedding",
-    "gather_taps", "gather_values", "gru_step", "layer_norm", "mingru_scan", "scatter",
+    "gather_taps", "gather_values", "gru_step", "layer_norm", "mingru_scan", "read_distribution", "scatter",
     "to_bf16", "to_rounded", "to_signed", "to_u8",
 ]  # fmt: skip
 
@@ -149,6 +149,39 @@ def choose_head(  # type: ignore[no-untyped-def]
             at = hidden + (count if logit > ZERO else 0)
             for j in range(count):
                 out[t, r, j] = min(max(fast_expm1(v[at + j]), ZERO), cap)
+
+
+@compiled()
+def read_distribution(  # type: ignore[no-untyped-def]
+    block, steps, rows, exact, scale, cap, kind, out
+):
+    """Cycles from the logits of 0 to exact - 1 cycles and of more, for each target, and behind them
+    the logarithms of what is more.  kind: READOUTS of tracekit.model.spec by number."""
+    count, width = len(scale), exact + 1
+    for t in range(steps):
+        for r in range(rows):
+            v = block[t, r]
+            for m in range(count):
+                at, best = m * width, 0
+                for k in range(1, width):
+                    if v[at + k] > v[at + best]:
+                        best = k
+                top, total, expected, upto = v[at + best], ZERO, ZERO, ZERO
+                for k in range(width):
+                    share = fast_exp(v[at + k] - top)
+                    total += share
+                    expected += F(k) * share if k < exact else ZERO
+                long = min(max(fast_expm1(v[count * width + m]), F(exact)), cap)
+                if kind == 2:
+                    share = fast_exp(v[at + exact] - top)
+                    out[t, r, m] = (expected + share * long * scale[m]) / total
+                    continue
+                if kind == 0:
+                    best = -1
+                    while upto < HALF * total and best < exact:
+                        best += 1
+                        upto += fast_exp(v[at + best] - top)
+                out[t, r, m] = long if best == exact else F(best)
 
 
 @compiled()

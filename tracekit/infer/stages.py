@@ -28,7 +28,7 @@ from tracekit.infer.pack import (
     round_bf16,
     round_up,
 )
-from tracekit.model.spec import ACTIVATIONS, Head, Layer
+from tracekit.model.spec import ACTIVATIONS, READOUTS, Head, Layer
 
 __all__ = ["Block", "Formats", "HeadPlan", "Plan", "Runner", "plan_head", "plan_layers"]
 
@@ -567,6 +567,31 @@ class TwoWayRunner(Stateless):
         loops.choose_head(block, steps, self.rows, p.hidden, p.weight, p.bias, p.cap, p.count, out)
 
 
+class DistributionPlan:
+    """Cycles from a distribution over numbers of cycles."""
+
+    wants = "f32"
+
+    def __init__(self, head: Head) -> None:
+        self.exact, self.kind = head.exact, READOUTS.index(head.readout)
+        self.scale, self.cap = np.array(head.scale, np.float32), np.float32(head.cap)
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return DistributionRunner(self, source, steps, rows)
+
+
+class DistributionRunner(Stateless):
+    def __init__(self, plan: DistributionPlan, source: Block, steps: int, rows: int) -> None:
+        self.plan, self.rows, self.source = plan, rows, source
+        self.output = Block.make(steps, rows, len(plan.scale))
+
+    def run(self, steps: int) -> None:
+        p, out = self.plan, self.output.array
+        loops.read_distribution(
+            self.source.array, steps, self.rows, p.exact, p.scale, p.cap, p.kind, out
+        )
+
+
 HeadPlan = Sequence[Plan]
 
 
@@ -574,7 +599,8 @@ def plan_head(head: Head, tensors: Tensors, formats: Formats) -> HeadPlan:
     """The plans of one head."""
     if head.type == "two_way":
         return [TwoWayPlan(formats, head, tensors)]
-    return plan_layers(head.layers, tensors, formats, {}, half=True)
+    plans = plan_layers(head.layers, tensors, formats, {}, half=True)
+    return [*plans, DistributionPlan(head)] if head.type == "distribution" else plans
 
 
 def plan_layers(

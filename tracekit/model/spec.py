@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit.errors import FormatError
 
-__all__ = ["ACTIVATIONS", "Head", "InputColumn", "Layer", "ModelSpec"]
+__all__ = ["ACTIVATIONS", "READOUTS", "Head", "InputColumn", "Layer", "ModelSpec"]
 
 ACTIVATIONS = ("relu", "softplus", "sigmoid", "tanh", "silu", "expm1", "exp")
+READOUTS = ("median", "mode", "mean")  # of a distribution
 STATEFUL = ("lstm", "gru", "mingru", "conv1d")
 MAX_WIDTH = 8192
 MAX_ENTRIES = 4096
@@ -205,7 +206,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Head:
-    """A readout of the representation: a stateless stack, or NeuroScalar's two-way head."""
+    """A readout of the representation: a stateless stack, NeuroScalar's two-way head, or one of a
+    distribution of cycles."""
 
     name: str
     width_in: int
@@ -219,6 +221,9 @@ class Head:
     classifier: tuple[str, str] = ("", "")
     short: str = ""
     long: str = ""
+    exact: int = 0
+    readout: str = ""
+    scale: tuple[float, ...] = ()
 
     @classmethod
     def parse(cls, entry: Any, width: int, where: str) -> Head:
@@ -229,15 +234,17 @@ class Head:
             raise FormatError(f"{where}: targets is not true or false")
         kind = entry.get("type", "stack")
         common = {"name", "type", "targets"}
-        if kind == "stack":
-            _fields(entry, ({"layers"}, set()), common, where)
+        if kind in ("stack", "distribution"):
+            more = {"exact", "readout", "scale", "cap"} if kind == "distribution" else set()
+            _fields(entry, ({"layers", *more}, set()), common, where)
             layers = parse_stack(entry["layers"], width, f"{where}.layers")
             if any(layer.stateful for layer in layers):
                 raise FormatError(f"{where}: a head has no layers with state")
             out = layers[-1].width_out if layers else width
-            return cls(name, width, out, kind, targets, layers)
+            head = cls(name, width, out, kind, targets, layers)
+            return _distribution(head, entry, where) if more else head
         if kind != "two_way":
-            raise FormatError(f"{where}: type {kind!r}: stack or two_way")
+            raise FormatError(f"{where}: type {kind!r}: stack, two_way or distribution")
         needed = {"hidden", "threshold", "cap", "classifier", "short", "long"}
         _fields(entry, (needed, {"out"}), common, where)
         names = entry["classifier"]
@@ -263,8 +270,12 @@ class Head:
     def to_dict(self) -> dict[str, Any]:
         """The JSON entry that parses to this."""
         out: dict[str, Any] = {"name": self.name, "type": self.type, "targets": self.targets}
-        if self.type == "stack":
-            return {**out, "layers": [layer.to_dict() for layer in self.layers]}
+        if self.type != "two_way":
+            out["layers"] = [layer.to_dict() for layer in self.layers]
+            if self.type == "distribution":
+                out |= {"exact": self.exact, "readout": self.readout, "cap": self.cap}
+                out["scale"] = list(self.scale)
+            return out
         return {
             **out,
             "out": self.width_out,
@@ -279,16 +290,40 @@ class Head:
     @property
     def compositional(self) -> bool:
         """Whether a total is one product with the sum of representations."""
-        return len(self.layers) == 1 and self.layers[0].type == "linear" and not self.layers[0].bias
+        return (
+            self.type == "stack"
+            and len(self.layers) == 1
+            and self.layers[0].type == "linear"
+            and not self.layers[0].bias
+        )
 
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of what it needs."""
-        if self.type == "stack":
+        if self.type != "two_way":
             return _merge([layer.tensors() for layer in self.layers])
         fc1, fc2 = self.classifier
         shapes = [(fc1, self.hidden, self.width_in), (fc2, 2, self.hidden)]
         shapes += [(n, self.width_out, self.width_in) for n in (self.short, self.long)]
         return _merge([{f"{n}.weight": (o, i), f"{n}.bias": (o,)} for n, o, i in shapes])
+
+
+def _distribution(head: Head, entry: Mapping[str, Any], where: str) -> Head:
+    exact = _size(entry, "exact", where, 256)
+    scale = [_finite(v, f"{where}.scale") for v in _list(entry["scale"], f"{where}.scale")]
+    if not scale or len(scale) * (exact + 2) != head.width_out or min(scale) <= 0:
+        raise FormatError(
+            f"{where}: {head.width_out} outputs of its layers are not {exact} + 2 for each of "
+            f"{len(scale)} positive scales"
+        )
+    cap = _finite(entry["cap"], f"{where}.cap")
+    if cap <= 0:
+        raise FormatError(f"{where}: cap is {cap}, not positive")
+    readout = entry["readout"]
+    if not isinstance(readout, str) or readout not in READOUTS:
+        raise FormatError(f"{where}: readout {readout!r}: one of {', '.join(READOUTS)}")
+    return replace(
+        head, width_out=len(scale), exact=exact, readout=readout, scale=tuple(scale), cap=cap
+    )
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from tracekit.errors import UsageError
 __all__ = ["error_plot", "figure", "save"]
 
 
-def figure(width: float, height: float) -> tuple[Any, Any]:
-    """A figure and its axes."""
+def figure(width: float, height: float, rows: int = 1) -> tuple[Any, Any]:
+    """A figure and its axes, ``rows`` of them one below the other."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ def figure(width: float, height: float) -> tuple[Any, Any]:
         raise UsageError("a picture needs matplotlib", hint="pip install tracekit[plot]") from None
     fig = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(fig)
-    return fig, fig.subplots()
+    return fig, fig.subplots(rows)
 
 
 def save(fig: Any, path: str) -> None:

@@ -1,0 +1,2 @@
+"""NeuroScalar: cycles of single instructions, and comparisons of designs by them
+(docs/neuroscalar.md)."""

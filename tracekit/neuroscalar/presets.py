@@ -1,0 +1,150 @@
+"""The architectures that ``tracekit train neuroscalar`` knows, as model specs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tracekit import features
+from tracekit.model import ModelSpec
+from tracekit.neuroscalar import history, instructions
+from tracekit.schema import OP_CLASSES
+
+__all__ = ["CAP", "EXACT", "THRESHOLD", "default_spec", "paper_spec"]
+
+#: Cycles above which nothing is told apart (the trained values are below), and from which on the
+#: paper's classifier calls an instruction long.
+CAP, THRESHOLD = 4096.0, 10.0
+#: Numbers of cycles that the preset ``default`` has a class of its own for: 0 to EXACT - 1.
+EXACT = 16
+Entry = dict[str, Any]
+
+
+def paper_spec(machine_count: int = 1, hidden: int = 256, layers: int = 2) -> ModelSpec:
+    """NeuroScalar's model (section 3, table 1): 1,073,348 parameters with its sizes.
+
+    The 13 numbers are scaled to about 1: the paper does not say how its own are.
+    """
+    names = features.get("neuroscalar").columns
+    scale = {"op": 32.0}
+    inputs = []
+    for name in names:
+        std = float(1 << 21) if name[:2] in ("pc", "ad") else scale.get(name, 8.0)
+        inputs.append({"column": name, "transform": "value", "mean": 0.0, "std": std})
+    return ModelSpec.parse(
+        {
+            "inputs": inputs,
+            "layers": [
+                {"type": "linear", "name": "input_proj", "out": hidden},
+                {"type": "lstm", "name": "rnn", "hidden": hidden, "layers": layers},
+            ],
+            "heads": [
+                {
+                    "name": "cycles",
+                    "type": "two_way",
+                    "targets": True,
+                    "out": machine_count,
+                    "hidden": 64,
+                    "threshold": THRESHOLD,
+                    "cap": CAP,
+                    "classifier": ["cls_fc1", "cls_fc2"],
+                    "short": "output_layer_short",
+                    "long": "output_layer_long",
+                }
+            ],
+        }
+    )
+
+
+def _log(column: str) -> Entry:
+    return {"column": column, "transform": "log1p", "mean": 0.0, "std": 1.0}
+
+
+def _steps(column: str, *at: int) -> list[Entry]:
+    """For each number: -0.5 below it and 0.5 from it on, for whole numbers."""
+    return [
+        {"column": column, "transform": "value", "mean": k - 0.5, "std": 1.0, "clip": 0.5}
+        for k in at
+    ]
+
+
+def _value(column: str, mean: float, std: float, clip: float = 4.0) -> Entry:
+    return {"column": column, "transform": "value", "mean": mean, "std": std, "clip": clip}
+
+
+def default_spec(
+    machines: Sequence[str],
+    width: int = 96,
+    *,
+    with_history: bool = True,
+    readout: str = "median",
+    scale: Sequence[float] | None = None,
+) -> ModelSpec:
+    """One trunk of causal convolutions over what the machines' reference cores do, and for each
+    machine a distribution over numbers of cycles."""
+    inputs: list[Entry] = []
+    for m in machines:
+        inputs += [_log(f"{m}.cycles"), *_steps(f"{m}.cycles", 1, 2, 3, 4, 5, 6, 8, 10, 16)]
+        inputs += [_value(f"{m}.margin", 0, 4), _value(f"{m}.margin", 0, 32)]
+        inputs += _steps(f"{m}.margin", -2, 0, 1)
+        inputs += [_log(f"{m}.gap"), *_steps(f"{m}.gap", 1, 2)]
+        inputs += [_log(f"{m}.wait"), _log(f"{m}.latency")]
+    inputs += _steps("micro_ops", 2, 3)
+    flags = instructions.SHARED[2:11]
+    inputs += [{"column": c, "transform": "value", "mean": 0.0, "std": 1.0} for c in flags]
+    inputs += [_value("mispredicting", 0, 2), *_steps("mispredicting", 1)]
+    inputs += [
+        {"column": c, "transform": "log1p", "mean": 3.0, "std": 4.0}
+        for c in ("fetch_distance", "data_distance")
+    ]
+    inputs += [_value("p_global", 0.5, 0.5)]
+    if with_history:
+        for c in history.columns(machines):
+            std = 4.0 if c.endswith(".rows") else 1.0
+            inputs.append({"column": c, "transform": "value", "mean": 0.0, "std": std})
+    inputs.append(
+        {"column": "op", "transform": "embedding", "size": len(OP_CLASSES), "dim": 8, "name": "op"}
+    )
+
+    def block(name: str, dilation: int) -> Entry:
+        return {
+            "type": "residual",
+            "layers": [
+                {"type": "layernorm", "name": f"{name}.norm"},
+                {
+                    "type": "conv1d",
+                    "name": f"{name}.conv",
+                    "out": width,
+                    "kernel": 4,
+                    "dilation": dilation,
+                },
+                {"type": "silu"},
+                {"type": "linear", "name": f"{name}.out", "out": width},
+            ],
+        }
+
+    count = len(machines)
+
+    def head(name: str, how: str) -> Entry:
+        return {
+            "name": name,
+            "type": "distribution",
+            "targets": True,
+            "exact": EXACT,
+            "readout": how,
+            "cap": CAP,
+            "scale": list(scale or [1.0] * count),
+            "layers": [{"type": "linear", "name": "readout", "out": count * (EXACT + 2)}],
+        }
+
+    return ModelSpec.parse(
+        {
+            "inputs": inputs,
+            "layers": [
+                {"type": "linear", "name": "first", "out": width},
+                block("near", 1),
+                block("far", 4),
+            ],
+            "heads": [head("cycles", readout), head("mean", "mean")],
+        }
+    )

@@ -1,0 +1,139 @@
+"""The streaming engine on torch, for GPUs: what tracekit.infer.Engine does, with thousands of
+chunks in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import UsageError
+from tracekit.model import Card, load_card, load_tensors
+
+__all__ = ["TorchEngine", "load_torch"]
+
+Array = npt.NDArray[Any]
+WARMUP, CHUNK = 256, 2048
+#: Rows of all chunks together that go through the layers at once, and of one chunk.
+SLAB_ROWS, SLAB = 1 << 21, 512
+
+
+class TorchEngine:
+    """Takes the place of an Engine in tracekit.infer.Stream; results differ from it by rounding.
+
+    ``dtype``: f32, bf16 or f16; bf16 unless given on a GPU, f32 on the CPU.
+    """
+
+    def __init__(
+        self,
+        card: Card,
+        tensors: Mapping[str, Array],
+        device: str,
+        dtype: str = "auto",
+        *,
+        chunk: int | None = None,
+        warmup: int = WARMUP,
+        lanes: int = 64,
+    ) -> None:
+        import torch
+
+        from tracekit.train.network import Network
+
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise UsageError("there is no GPU that torch can use", hint="--device cpu")
+        kinds = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+        if dtype == "auto":
+            dtype = "bf16" if device.startswith("cuda") else "f32"
+        if dtype not in kinds:
+            raise UsageError(f"dtype is {dtype!r}; auto or one of {', '.join(kinds)}")
+        self.card, self.spec = card, card.spec
+        self.dtype, self.isa, self.device = dtype, device, device
+        self.warmup, self.threads = warmup, lanes  # Stream fills threads x 48 chunks
+        self._chunk, self._torch = chunk or CHUNK, torch
+        self._net = Network(card.spec, card.columns)
+        self._net.load(tensors)
+        self._net.to(device=device, dtype=kinds[dtype]).eval().requires_grad_(False)
+
+    def check(self, features: Array) -> None:
+        """Raise UsageError unless these are features that the card describes."""
+        count = len(self.card.columns)
+        if features.dtype != np.float32 or features.ndim != 2 or features.shape[1] != count:
+            raise UsageError(f"features: float32 [rows, {count}] is needed")
+
+    def grid(self, rows: int | None) -> int:
+        """The chunk for a trace of so many rows: short ones are cut into more."""
+        if rows is None:
+            return self._chunk
+        return min(self._chunk, max(WARMUP, -(-rows // 1024)))
+
+    def width(self, output: str) -> int:
+        """Width of an output; raises FormatError where there is none of that name."""
+        return self.spec.head(output).width_out
+
+    def run_range(
+        self,
+        features: Array,
+        base: int,
+        low: int,
+        high: int,
+        chunk: int,
+        out: Mapping[str, Array],
+        sums: None,
+    ) -> None:
+        """As Engine.run_range, without sums."""
+        torch = self._torch
+        x = torch.from_numpy(np.ascontiguousarray(features)).to(self.device, non_blocking=True)
+        starts = np.arange(low, high, chunk)
+        # chunks that reach the trace's start have a warm-up of their own length
+        early = starts[starts < self.warmup]
+        for start in early.tolist():
+            self._run(x, base, np.array([start]), start, chunk, low, high, out)
+        rest = starts[len(early) :]
+        each = max(1, SLAB_ROWS // min(SLAB, chunk + self.warmup))
+        for k in range(0, len(rest), each):
+            self._run(x, base, rest[k : k + each], self.warmup, chunk, low, high, out)
+
+    def _run(
+        self,
+        x: Any,
+        base: int,
+        starts: Array,
+        warm: int,
+        chunk: int,
+        low: int,
+        high: int,
+        out: Mapping[str, Array],
+    ) -> None:
+        torch = self._torch
+        first = torch.from_numpy(starts - warm - base).to(self.device)
+        results = {n: torch.empty((len(starts), chunk, v.shape[1])) for n, v in out.items()}
+        state: Any = None
+        with torch.inference_mode():
+            for at in range(0, warm + chunk, SLAB):
+                steps = min(SLAB, warm + chunk - at)
+                index = first[:, None] + torch.arange(at, at + steps, device=self.device)
+                rows = x[index.clamp(max=len(x) - 1)]
+                r, state = self._net(rows, state)
+                skip = max(0, warm - at)
+                if skip >= steps:
+                    continue
+                for name, to in results.items():
+                    begin = at + skip - warm
+                    found = self._net.head(name, r[:, skip:]).float()
+                    to[:, begin : begin + steps - skip] = found.cpu()
+        for name, to in results.items():
+            values = to.numpy()
+            for k, start in enumerate(starts.tolist()):
+                n = min(chunk, high - start)
+                out[name][start - low : start - low + n] = values[k, :n]
+
+
+def load_torch(
+    folder: str | Path, device: str = "cuda", dtype: str = "auto", **options: Any
+) -> TorchEngine:
+    """A model folder for a GPU (or, to compare, torch on the CPU)."""
+    card = load_card(folder)
+    return TorchEngine(card, load_tensors(folder, card), device, dtype, **options)
