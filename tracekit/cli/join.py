@@ -17,6 +17,12 @@ def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("join", help=help_text, description=__doc__)
     p.add_argument("features")
     p.add_argument("--target", action="append", required=True, metavar="NAME[,NAME…]=FILE")
+    p.add_argument(
+        "--micro",
+        metavar="FEATS",
+        help="the trace at the micro level, where the features are of the macro level and an "
+        "array's rows are micro-ops: each instruction gets their sum",
+    )
     p.add_argument("-o", "--output", required=True, help="the file of both, for a manifest")
     p.add_argument("--strict", action="store_true", help="streams that part are an error")
     p.add_argument("--force", action="store_true", help="replace the output")
@@ -28,7 +34,12 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.dataset.join import join
 
     report = join(
-        args.features, args.target, args.output, strict=args.strict, force=args.force
+        args.features,
+        args.target,
+        args.output,
+        strict=args.strict,
+        force=args.force,
+        micro=args.micro,
     )
     for note in report["notes"]:
         print(f"tracekit: {note}", file=sys.stderr)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.dataset.arrays import check_cycles, read_cycles
+from tracekit.dataset.macro import instruction_starts
 from tracekit.errors import TracekitError, UsageError
 from tracekit.store.reader import TraceFile
 from tracekit.store.targets import add_targets
@@ -50,10 +51,17 @@ class _Source:
         self._cycles: npt.NDArray[Any] | None = None
         self._trace: TraceFile | None = None
 
-    def open(self, features: TraceFile, stack: ExitStack) -> int:
-        """Reads and checks; how many rows are the features'."""
+    def open(
+        self, features: TraceFile, stack: ExitStack, starts: npt.NDArray[np.int64] | None, rows: int
+    ) -> int:
+        """Reads and checks; how many rows are the features'.  ``starts``: an array has ``rows``
+        micro-ops, and those of an instruction are added up."""
         if self.is_array:
-            self._cycles = read_cycles(self.path, self.machines, len(features))
+            self._cycles = read_cycles(self.path, self.machines, rows)
+            if starts is not None:
+                cycles = self._cycles[:, : starts[-1]]
+                wide = np.float64 if cycles.dtype.kind == "f" else np.uint32
+                self._cycles = np.add.reduceat(cycles, starts[:-1], axis=1, dtype=wide)
             return len(features)
         self._trace = stack.enter_context(TraceFile(self.path))
         upto = first_difference(features, self._trace)
@@ -81,11 +89,13 @@ def join(
     *,
     strict: bool = False,
     force: bool = False,
+    micro: str | None = None,
 ) -> dict[str, Any]:
     """Write ``output``: the features, and the targets named ``NAME[,NAME…]=FILE`` beside them.
 
     Where a trace's instructions part from the features', the row is named and only the rows before
-    it have targets (``strict``: an error).  Returns ``rows`` (with targets), ``feature_rows``,
+    it have targets (``strict``: an error).  ``micro``: the same trace extracted at the micro level,
+    whose rows the arrays have; the features are at the macro level.  Returns ``rows`` (with targets), ``feature_rows``,
     ``machines`` and ``notes``.
     """
     sources = [_Source(entry) for entry in targets]
@@ -100,10 +110,13 @@ def join(
         check_output(Path(output), force, features)
         if "targets" in trace.index:
             raise UsageError("has targets already", path=features, hint="join the features alone")
-        total = len(trace)
-        common = total
+        total = common = rows = len(trace)
+        starts = None
+        if micro is not None:
+            parts = stack.enter_context(TraceFile(micro))
+            starts, rows = instruction_starts(parts, trace), len(parts)
         for s in sources:
-            upto = s.open(trace, stack)
+            upto = s.open(trace, stack, starts, rows)
             if upto < max(total, s.rows):
                 note = (
                     f"{s.path}: the instructions part from the features' at row {upto} "

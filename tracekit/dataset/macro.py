@@ -1,0 +1,44 @@
+"""Cycles of micro-ops to cycles of instructions: the join of the macro level (csrc/macro), for
+targets that stand by micro-op."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import UsageError
+from tracekit.store.reader import TraceFile
+
+__all__ = ["instruction_starts"]
+
+
+def instruction_starts(micro: TraceFile, macro: TraceFile) -> npt.NDArray[np.int64]:
+    """Where each row of ``macro`` begins among those of ``micro``, two extractions of one trace;
+    int64, with the end of the last one behind them.
+
+    UsageError where the files are not such a pair.
+    """
+    if micro.index.get("level") != "micro" or macro.index.get("level") != "macro":
+        raise UsageError("the features are of the macro level, their micro-ops of the micro level")
+    s = micro.statics
+    ids, fault = micro.column("static_id"), micro.column("fault").astype(bool)
+    pc, upc = s.pc[ids], s.upc[ids]
+    last = (s.has("IsLastMicroop") | ~s.has("IsMicroop"))[ids]
+    closed = np.where(fault, s.has("IsSyscall")[ids], last)
+    begins = np.ones(len(ids), bool)
+    begins[1:] = closed[:-1] | (pc[1:] != pc[:-1]) | ((upc[1:] == 0) & ~fault[:-1])
+    starts = np.flatnonzero(begins)
+    edges = np.append(starts, len(ids)).astype(np.int64)
+    rows = len(macro)
+    # The instruction that the trace ends inside of is no row of the macro level.
+    left = len(starts) - rows
+    unfinished = int(macro.index["source"].get("unfinished", 0))
+    if left not in (0, unfinished) or not np.array_equal(
+        pc[edges[:rows]], macro.column("pc")
+    ):
+        raise UsageError(
+            f"{len(starts)} instructions; the features have {rows} rows, or others",
+            path=micro.path,
+            hint="extract both from the same trace, without --start and --count",
+        )
+    return edges[: rows + 1]
