@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,11 +39,13 @@ PROGRAM = r"""
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-static uint64_t now(void) {
+static uint64_t clock_ns(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
+static uint64_t now(void) { return clock_ns(CLOCK_MONOTONIC); }
+static uint64_t cpu_time(void) { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 static volatile uint64_t sink;
 int main(int argc, char **argv) {
   size_t n = strtoul(argv[1], 0, 10) << 20;
@@ -53,9 +53,10 @@ int main(int argc, char **argv) {
   madvise(p, n, MADV_NOHUGEPAGE);
   memset(p, 1, n);
   if (argc > 2) {  /* a fixed amount of work with a small write set */
-    uint64_t rounds = strtoull(argv[2], 0, 10), x = 1;
+    uint64_t rounds = strtoull(argv[2], 0, 10), x = 1, wall = now(), cpu = cpu_time();
     for (uint64_t i = 0; i < rounds; i++) { x = x * 6364136223846793005ull + p[x % n]; sink = x; }
-    printf("%llu\n", (unsigned long long)x);
+    wall = now() - wall;
+    printf("%llu %llu\n", (unsigned long long)wall, (unsigned long long)(cpu_time() - cpu));
     return 0;
   }
   uint64_t longest = 0, last = now();
@@ -185,43 +186,86 @@ def stepping(binary: str, rounds: int, steps: int = 3000) -> dict[str, float]:
     }
 
 
-def overhead(binary: str, seconds: float, rounds: int, megabytes: int = 200) -> dict[str, float]:
-    """Whole processes with and without one epoch in ten seconds, interleaved: medians."""
-    begin = time.monotonic()
-    subprocess.run([binary, str(megabytes), "100000000"], stdout=subprocess.DEVNULL, check=True)
-    work = int(1e8 * seconds / (time.monotonic() - begin))
-    command = [binary, str(megabytes), str(work)]
-    walls: dict[bool, list[float]] = {False: [], True: []}
-    cpus: dict[bool, list[float]] = {False: [], True: []}
+ARMS: dict[str, dict[str, Any] | None] = {
+    "alone": None,
+    "every 10 s": {"period": 10.0},
+    "at most 0.5 %": {"max_overhead": 0.005},
+}
+
+
+def overhead(
+    binary: str, seconds: float, rounds: int, lowest_priority: bool, megabytes: int = 200
+) -> dict[str, Any]:
+    """Whole processes alone and recorded, interleaved: seconds of the program's own work by its own
+    clocks (its processor time is without its copies'), and what the recorder said of itself."""
+    from dataclasses import asdict
+
+    from tracekit.record import RecordOptions
+
+    wall, _ = _work(binary, megabytes, 10**7, None)
+    work = int(1e7 * seconds / wall)
+    out: dict[str, Any] = {arm: {"wall_s": [], "cpu_s": [], "totals": []} for arm in ARMS}
     for _ in range(rounds):
-        for recorded in (False, True):
-            begin = time.monotonic()
-            child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            if recorded:
-                code = (
-                    "import sys; from tracekit.record import *; "
-                    "record_pid(int(sys.argv[1]), sys.argv[2], RecordOptions(period=10))"
-                )
-                with tempfile.TemporaryDirectory() as folder:
-                    args = [sys.executable, "-c", code, str(child.pid), f"{folder}/x.tks"]
-                    recorder = subprocess.Popen(args)
-                    usage = os.wait4(child.pid, 0)[2]
-                    walls[recorded].append(time.monotonic() - begin)
-                    recorder.wait()
-            else:
-                usage = os.wait4(child.pid, 0)[2]
-                walls[recorded].append(time.monotonic() - begin)
-            child.returncode = 0
-            cpus[recorded].append(usage.ru_utime + usage.ru_stime)
+        for arm, given in ARMS.items():
+            options = given and asdict(RecordOptions(**given, lowest_priority=lowest_priority))
+            (wall, cpu), totals = _work_recorded(binary, megabytes, work, options)
+            out[arm]["wall_s"].append(wall)
+            out[arm]["cpu_s"].append(cpu)
+            if totals:
+                out[arm]["totals"].append(totals)
+    return out
+
+
+_RECORDER = """
+import json, sys
+from tracekit.record import RecordOptions, record_pid
+totals = record_pid(int(sys.argv[1]), sys.argv[2], RecordOptions(**json.loads(sys.argv[3])))
+print(json.dumps(totals.as_dict()))
+"""
+
+
+def _work(binary: str, megabytes: int, work: int, recorder: Any) -> tuple[float, float]:
+    with subprocess.Popen(
+        [binary, str(megabytes), str(work)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        if recorder is not None:
+            recorder(child.pid)
+        assert child.stdout is not None
+        wall, cpu = (int(v) / 1e9 for v in child.stdout.read().split())
+        return wall, cpu
+
+
+def _work_recorded(
+    binary: str, megabytes: int, work: int, options: dict[str, Any] | None
+) -> tuple[tuple[float, float], dict[str, Any] | None]:
+    if options is None:
+        return _work(binary, megabytes, work, None), None
+    with tempfile.TemporaryDirectory() as folder:
+        recorders: list[subprocess.Popen[str]] = []
+
+        def record(pid: int) -> None:
+            args = [sys.executable, "-c", _RECORDER, str(pid), f"{folder}/x", json.dumps(options)]
+            recorders.append(subprocess.Popen(args, stdout=subprocess.PIPE, text=True))
+
+        times = _work(binary, megabytes, work, record)
+        return times, json.loads(recorders[0].communicate()[0])
+
+
+def _overhead_text(o: dict[str, Any]) -> Iterator[str]:
     m = statistics.median
-    return {
-        "wall_s": m(walls[False]),
-        "recorded_wall_s": m(walls[True]),
-        "slower_wall_percent": 100 * (m(walls[True]) / m(walls[False]) - 1),
-        "cpu_s": m(cpus[False]),
-        "recorded_cpu_s": m(cpus[True]),
-        "slower_cpu_percent": 100 * (m(cpus[True]) / m(cpus[False]) - 1),
-    }
+    plain = o["alone"]
+    for arm, found in o.items():
+        line = f"{arm:>14}: wall {m(found['wall_s']):.3f} s, processor {m(found['cpu_s']):.3f} s"
+        for t in found["totals"][:1]:
+            line += "".join(
+                f", {key[:-2]} {100 * (m(found[key]) / m(plain[key]) - 1):+.2f} %"
+                for key in ("wall_s", "cpu_s")
+            )
+            said = m(x["overhead"] for x in found["totals"])
+            epochs, period = m(x["epochs"] for x in found["totals"]), t["period"]
+            line += f"; the recorder says {100 * said:.3f} %, {epochs:g} epochs"
+            line += f", period {period} s" if period is not None else ""
+        yield line
 
 
 pytestmark = pytest.mark.skipif(
@@ -258,32 +302,39 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[10, 200, 2000])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--overhead", type=float, metavar="SECONDS", help="length of one process")
+    parser.add_argument("--overhead-rounds", type=int, default=3)
+    parser.add_argument(
+        "--normal-priority", action="store_true", help="of copies in the A/B, where all is busy"
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         binary = _build(Path(folder))
         out: dict[str, Any] = {
             "pauses": [pauses(binary, size, args.rounds) for size in args.sizes],
-            "stepping": stepping(binary, args.rounds),
+            "stepping": stepping(binary, args.rounds) if args.rounds else None,
         }
         if args.overhead:
-            out["overhead"] = overhead(binary, args.overhead, max(3, args.rounds // 4))
+            out["overhead"] = overhead(
+                binary, args.overhead, args.overhead_rounds, not args.normal_priority
+            )
     if args.json:
         print(json.dumps(out, indent=1))
         return
     for p in out["pauses"]:
         print(
             f"{p['megabytes']:5} MB: bare clone {p['bare_clone_ms']:.3f} ms, "
-            f"pause {p['pause_ms']:.3f} ms ({p['ratio']:.2f} x; best {p['best_ratio']:.2f} x), felt {p['felt_ms']:.3f} ms"
+            f"pause {p['pause_ms']:.3f} ms ({p['ratio']:.2f} x; best {p['best_ratio']:.2f} x), "
+            f"felt {p['felt_ms']:.3f} ms"
         )
-    s = out["stepping"]
-    print(
-        f"stepping: {s['cpu_us']:.1f} µs of processor time a step, bare {s['bare_cpu_us']:.1f}: "
-        f"{100 * s['share_cpu']:.0f} %; wall {s['wall_us']:.1f} and {s['bare_wall_us']:.1f} µs: "
-        f"{100 * s['share_wall']:.0f} %"
-    )
+    if s := out["stepping"]:
+        print(
+            f"stepping: {s['cpu_us']:.1f} µs of processor time a step, bare "
+            f"{s['bare_cpu_us']:.1f}: {100 * s['share_cpu']:.0f} %; wall {s['wall_us']:.1f} and "
+            f"{s['bare_wall_us']:.1f} µs: {100 * s['share_wall']:.0f} %"
+        )
     if args.overhead:
-        print({k: round(v, 3) for k, v in out["overhead"].items()})
+        print("\n".join(_overhead_text(out["overhead"])))
 
 
 if __name__ == "__main__":
