@@ -22,6 +22,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--patience", type=int, default=10, help="passes without gain on the validation families"
     )
     paper.add_argument("--streams", type=int, default=64, help="rows that are computed at once")
+    paper.add_argument("--step", type=int, default=256, help="rows between updates of a stream")
     paper.add_argument("--bf16", action="store_true", help="the LSTM in bfloat16")
     paper.add_argument("--device", default="auto", help="cpu, cuda, cuda:1; a GPU unless given")
     q.set_defaults(func=run)
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
             patience=args.patience,
             seed=args.seed,
             streams=args.streams,
+            step=args.step,
             bf16=args.bf16,
             device=args.device,
             threads=args.threads,
