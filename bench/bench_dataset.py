@@ -34,9 +34,7 @@ def data(tmp_path_factory):
     cycles[far] += r.integers(100, 400, (int(far.sum()), MACHINES), dtype=np.uint16)
     np.save(folder / "cycles.npy", cycles.T)
     names = ",".join(f"u{k:03}" for k in range(MACHINES))
-    join(
-        str(folder / "feats.zst"), [f"{names}={folder / 'cycles.npy'}"], str(folder / "data.zst")
-    )
+    join(str(folder / "feats.zst"), [f"{names}={folder / 'cycles.npy'}"], str(folder / "data.zst"))
     return folder / "data.zst"
 
 

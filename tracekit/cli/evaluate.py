@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--work", default="evaluation", help="folder for what was computed once")
     p.add_argument("--folds", type=int, default=5, help="folds by family")
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--rows", type=int, help="only the first N rows of each program")
     p.add_argument("--threads", type=int)
+    p.add_argument(
+        "--trained",
+        nargs="+",
+        metavar="FOLDER",
+        help="models of train perfvec instead of the recipe: on families that they have not seen",
+    )
+    p.add_argument("--ablate", action="store_true", help="what each part of the recipe is worth")
     p.add_argument("--json", action="store_true")
     p.add_argument(
         "--plot", help="a picture of each program's error (.png, .svg; needs matplotlib)"
@@ -42,42 +51,24 @@ def run(args: argparse.Namespace) -> int:
     if args.model:
         return _instructions(args)
     from tracekit.dataset import load_manifest
-    from tracekit.perfvec.baselines import aggregates
-    from tracekit.perfvec.evaluate import cross_validate, learning_curve, unseen_machines
-    from tracekit.perfvec.model import period
-    from tracekit.train.collect import collect
-    from tracekit.train.default import priors_of
 
     manifest = load_manifest(args.manifest)
-    work = Path(args.work)
-    names = list(manifest.common_machines())
-    cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines.get(m)]
+    if args.trained:
+        from tracekit.perfvec.trained import evaluate_model
 
-    def report(e: dict[str, Any]) -> None:
-        print(f"\r{e['done']} of {e['of']} programs", end="", file=sys.stderr, flush=True)
-
-    sums = collect(manifest.programs, cores, names, work / "sums", report, args.threads)
-    print(file=sys.stderr)
-    tables = {}
-    for p in manifest.programs:
-        place = work / "sums" / f"{p.name.replace('/', '_')}-aggregates.npy"
-        if not place.exists() or place.stat().st_mtime < p.data.stat().st_mtime:
-            np.save(place, aggregates(p.data, args.threads))
-        tables[p.name] = np.load(place, allow_pickle=False)
-    periods = np.array([period(manifest.machines.get(m, {})) for m in names])
-    periods = np.where(np.isfinite(periods), periods, 1.0)
-    priors = priors_of(cores, names)
-    result = cross_validate(sums, names, priors, periods, tables, count=args.folds, seed=args.seed)
-    result["unseen_machines"] = unseen_machines(sums, names, priors, periods, seed=args.seed)
-    result["learning_curve"] = learning_curve(sums, priors, seed=args.seed)
-    if args.plot:
+        result: Any = [evaluate_model(m, manifest, args.rows, args.threads) for m in args.trained]
+        show: Any = _models
+    else:
+        result = _recipe(args, manifest)
+        show = _ablation if args.ablate else _table
+    if args.plot and not args.trained and not args.ablate:
         from tracekit.perfvec.plot import error_plot
 
         error_plot(result, args.plot)
     if args.json:
         print(json.dumps(result, indent=1))
-        return 0
-    _table(result)
+    else:
+        show(result)
     return 0
 
 
@@ -115,38 +106,111 @@ def _instructions(args: argparse.Namespace) -> int:
     return 0
 
 
-def _table(result: dict[str, Any]) -> None:
-    print(
-        f"{'total time':<34}{'mean':>7}{'median':>8}{'bias':>8}{'<25 %':>7}{'worst':>7}"
-        f"{'rho':>7}{'min':>7}"
-    )
+def _recipe(args: argparse.Namespace, manifest: Any) -> dict[str, Any]:
+    from tracekit.perfvec import curves
+    from tracekit.perfvec.ablation import ablate
+    from tracekit.perfvec.baselines import aggregates
+    from tracekit.perfvec.evaluate import cross_validate, unseen_machines
+    from tracekit.perfvec.fit import Sums
+    from tracekit.perfvec.model import period
+    from tracekit.train.collect import collect
+    from tracekit.train.default import priors_of
 
-    def line(label: str, s: dict[str, Any] | None) -> None:
-        if s is None:
-            print(f"{label:<34}  needs scikit-learn")
-            return
-        print(
-            f"{label:<34}{s['mean']:7.1%}{s['median']:8.1%}{s['bias']:+8.1%}{s['programs_below_25']:7.0%}"
-            f"{s['worst_program']:7.1%}{s['spearman_median']:7.3f}{s['spearman_min']:7.3f}"
+    work = Path(args.work)
+    names = list(manifest.common_machines())
+    cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines.get(m)]
+
+    def report(e: dict[str, Any]) -> None:
+        end = "\n" if e["done"] == e["of"] else ""
+        print(f"\r{e['done']} of {e['of']} programs", end=end, file=sys.stderr, flush=True)
+
+    def walked(with_cores: Sequence[Mapping[str, Any]]) -> list[Sums]:
+        return collect(
+            manifest.programs, with_cores, names, work / "sums", report, args.threads, args.rows
         )
 
-    line("unseen programs, seen machines", result["unseen_programs_seen_machines"])
-    line("seen programs, seen machines", result["seen_programs_seen_machines"])
-    line("reference cores, nothing fitted", result["reference_cores_unfitted"])
-    for name, s in result["baselines"].items():
-        line(f"{name} (unseen programs)", s)
-    u = result["unseen_machines"]
+    priors = priors_of(cores, names)
+    if args.ablate:
+        return ablate(cores, priors, walked, args.seed)
+    sums = walked(cores)
+    tables = {}
+    for p in manifest.programs:
+        place = work / "sums" / f"{p.name.replace('/', '_')}-aggregates-{args.rows}.npy"
+        if not place.exists() or place.stat().st_mtime < p.data.stat().st_mtime:
+            np.save(place, aggregates(p.data, args.threads, args.rows))
+        tables[p.name] = np.load(place, allow_pickle=False)
+    periods = np.array([period(manifest.machines.get(m, {})) for m in names])
+    periods = np.where(np.isfinite(periods), periods, 1.0)
+    common: dict[str, Any] = {"count": args.folds, "seed": args.seed}
+    result = cross_validate(sums, names, priors, periods, tables, **common)
+    result["unseen_machines"] = unseen_machines(sums, names, priors, tables, **common)
+    result["learning_curve"] = curves.over_instructions(sums, priors, seed=args.seed)
+    result["machine_curve"] = curves.over_machines(sums, priors, seed=args.seed)
+    return result
+
+
+_HEAD = (
+    f"{'total time':<34}{'mean':>7}{'median':>8}{'bias':>8}{'<25 %':>7}{'worst':>7}"
+    f"{'rho':>7}{'min':>7}"
+)
+
+
+def _line(label: str, s: dict[str, Any] | None) -> None:
+    if s is None:
+        print(f"{label:<34}  needs scikit-learn")
+        return
     print(
-        f"unseen machines, row from {u['tuning_programs']} programs: "
-        f"{u['seen']:.1%} on seen families, {u['unseen']:.1%} on unseen ones"
+        f"{label:<34}{s['mean']:7.1%}{s['median']:8.1%}{s['bias']:+8.1%}"
+        f"{s['programs_below_25']:7.0%}{s['worst_program']:7.1%}{s['spearman_median']:7.3f}"
+        f"{s['spearman_min']:7.3f}"
     )
+
+
+def _programs(s: dict[str, Any]) -> None:
+    for name, p in sorted(s["programs"].items(), key=lambda x: -x[1]["mean"]):
+        print(
+            f"  {name:<20}{p['mean']:7.1%} max {p['max']:6.1%} bias {p['bias']:+7.1%}"
+            f" rho {p['spearman']:.3f}"
+        )
+
+
+def _models(result: list[dict[str, Any]]) -> None:
+    print(_HEAD)
+    for m in result:
+        for kind in ("unseen", "seen"):
+            if m[kind] is not None:
+                _line(f"{m['model'][-22:]}, {kind}", m[kind])
+    for m in result:
+        if m["unseen"] is not None:
+            print(f"{m['model']}: programs of unseen families")
+            _programs(m["unseen"])
+
+
+def _ablation(result: dict[str, float]) -> None:
+    print("mean error of total time, programs of unseen families, seen machines")
+    for name, error in result.items():
+        print(f"  {name:<46}{error:7.1%}")
+
+
+def _table(result: dict[str, Any]) -> None:
+    print(_HEAD)
+    _line("unseen programs, seen machines", result["unseen_programs_seen_machines"])
+    _line("seen programs, seen machines", result["seen_programs_seen_machines"])
+    _line("reference cores, nothing fitted", result["reference_cores_unfitted"])
+    for name, s in result["baselines"].items():
+        _line(f"{name} (unseen programs)", s)
+        if s is not None:
+            _line(f"{name} (seen programs)", result["baselines_on_seen_programs"][name])
+    u = dict(result["unseen_machines"])
+    print(f"unseen machines, from {u.pop('tuning_programs')} programs each; mean (median)")
+    for name, v in u.items():
+        seen, unseen = (f"{v[k]['mean']:.1%} ({v[k]['median']:.1%})" for k in ("seen", "unseen"))
+        print(f"  {name:<32}{seen:>16} on seen families {unseen:>16} on unseen ones")
     curve = ", ".join(f"{float(k):.0%} {v:.1%}" for k, v in result["learning_curve"].items())
     print(f"share of each program's instructions: {curve}")
-    rows = sorted(
-        result["unseen_programs_seen_machines"]["programs"].items(), key=lambda x: -x[1]["mean"]
-    )
-    for name, s in rows:
+    for count, v in result["machine_curve"].items():
         print(
-            f"  {name:<20}{s['mean']:7.1%} max {s['max']:6.1%} bias {s['bias']:+7.1%}"
-            f" rho {s['spearman']:.3f}"
+            f"{count} machines' cores: {v['seen']:.1%} on those machines; others, tuned on three "
+            f"programs: {v['known']:.1%} parameters known, {v['unknown']:.1%} not known"
         )
+    _programs(result["unseen_programs_seen_machines"])

@@ -13,16 +13,17 @@ def add_parser(sub: Any, help_text: str) -> None:
     models = p.add_subparsers(dest="model", metavar="MODEL", required=True)
     q = models.add_parser("perfvec", help="program representations and a table of machines")
     _common(q, "docs/perfvec.md")
+    q.add_argument("--rows", type=int, help="only the first N rows of each program")
     q.add_argument("--machines", nargs="+", metavar="NAME", help="default: only these")
     paper = q.add_argument_group("preset paper")
     paper.add_argument("--epochs", type=int, default=50, help="passes over the data")
-    paper.add_argument("--rows", type=int, help="only the first N rows of each program")
     paper.add_argument("--minutes", type=float, help="stop then; the same command goes on")
     paper.add_argument(
         "--patience", type=int, default=10, help="passes without gain on the validation families"
     )
     paper.add_argument("--streams", type=int, default=64, help="rows that are computed at once")
     paper.add_argument("--step", type=int, default=256, help="rows between updates of a stream")
+    paper.add_argument("--hidden", type=int, default=256, help="width of the LSTM")
     paper.add_argument("--bf16", action="store_true", help="the LSTM in bfloat16")
     paper.add_argument("--device", default="auto", help="cpu, cuda, cuda:1; a GPU unless given")
     q.set_defaults(func=run)
@@ -79,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed,
             streams=args.streams,
             step=args.step,
+            hidden=args.hidden,
             bf16=args.bf16,
             device=args.device,
             threads=args.threads,
@@ -93,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed,
             threads=args.threads,
             machines=args.machines,
+            rows=args.rows,
             report=report,
         )
     return 0

@@ -72,11 +72,11 @@ DATAFLOW: dict[str, Any] = {
 _OPS = len(schema.OP_CLASSES)
 
 
-def aggregates(features: Path, threads: int | None = None) -> F64:
+def aggregates(features: Path, threads: int | None = None, limit: int | None = None) -> F64:
     """Counts by segment: rows of each op class, misses by cache size, entropy of branches, taken
-    branches, height of the dataflow: float64 [segments, columns]."""
+    branches, height of the dataflow: float64 [segments, columns].  ``limit``: first rows only."""
     with TraceFile(features) as trace:
-        breaks = segment_breaks(len(trace))
+        breaks = segment_breaks(min(len(trace), limit or len(trace)))
         height = totals(trace, [DATAFLOW], breaks, threads)
         parts = []
         for a, b in zip(breaks[:-1].tolist(), breaks[1:].tolist(), strict=True):

@@ -4,6 +4,7 @@ machines."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ import numpy.typing as npt
 
 from tracekit.errors import UsageError
 from tracekit.perfvec.baselines import BASELINES, predict_baseline
-from tracekit.perfvec.fit import Sums, fit_row, fit_table
+from tracekit.perfvec.fit import Sums, fit_row, fit_table, mixture_row, with_columns
 from tracekit.perfvec.folds import folds
 from tracekit.perfvec.ranks import kendall, spearman
 
-__all__ = ["cross_validate", "learning_curve", "summarise"]
+__all__ = ["cross_validate", "summarise", "unseen_machines"]
+
+OWN = "reference cores"
+KNOWN, UNKNOWN = "parameters known", "parameters not known"
 
 F64 = npt.NDArray[np.float64]
 
@@ -75,46 +79,49 @@ def cross_validate(
     *,
     count: int = 5,
     seed: int = 0,
+    baselines: Sequence[str] = BASELINES,
 ) -> dict[str, Any]:
-    """``count`` folds by family.  The strength of the fit is chosen inside each fold, on families
-    of its training part; the test part decides nothing."""
+    """``count`` folds by family, the recipe and the baselines on the same ones.  The strength of
+    the fit is chosen inside each fold, on families of its training part; the test part decides
+    nothing."""
     from tracekit.train.default import choose_strength
 
     parts = folds([p.family for p in programs], count, seed)
     if len(parts) < 2:
         raise UsageError("evaluation needs programs of at least two families")
     shape = (len(programs), len(machines))
-    unseen, seen = np.zeros(shape), [np.zeros(shape), 0]
-    baselines: dict[str, F64 | None] = {name: np.zeros(shape) for name in BASELINES}
-    own = np.stack([p.x.sum(axis=0) @ priors.T for p in programs])
+    names = (OWN, *baselines)
+    unseen = {name: np.zeros(shape) for name in names}
+    seen = {name: np.zeros(shape) for name in names}
+    missing: set[str] = set()
     for part in parts:
-        train = [p for i, p in enumerate(programs) if i not in part]
-        test = [programs[i] for i in part]
+        rest = [i for i in range(len(programs)) if i not in part]
+        train = [programs[i] for i in rest]
         strength, _ = choose_strength(train, priors, frozenset(), seed)
         table = fit_table(train, priors, strength)
-        unseen[part] = np.stack([p.x.sum(axis=0) @ table.T for p in test])
-        rest = [i for i in range(len(programs)) if i not in part]
-        seen[0][rest] += np.stack([programs[i].x.sum(axis=0) @ table.T for i in rest])  # type: ignore[index]
-        for name, values in baselines.items():
-            if values is None:
-                continue
-            found = predict_baseline(name, train, test, aggregates)
+        found: F64 | None = np.stack([p.x.sum(axis=0) @ table.T for p in programs])
+        for name in names:
+            if name != OWN:
+                found = predict_baseline(name, train, programs, aggregates)
             if found is None:
-                baselines[name] = None
-            else:
-                values[part] = found
-    average = np.asarray(seen[0]) / (len(parts) - 1)
+                missing.add(name)
+                continue
+            unseen[name][part] = found[part]
+            seen[name][rest] += found[rest] / (len(parts) - 1)
+
+    def of(values: F64, name: str) -> dict[str, Any] | None:
+        return None if name in missing else summarise(programs, values, periods, machines)
+
+    own = np.stack([p.x.sum(axis=0) @ priors.T for p in programs])
     return {
         "folds": [[programs[i].name for i in part] for part in parts],
         "seed": seed,
-        "unseen_programs_seen_machines": summarise(programs, unseen, periods, machines),
-        "seen_programs_seen_machines": summarise(programs, average, periods, machines),
-        "reference_cores_unfitted": summarise(programs, own, periods, machines),
-        "baselines": {
-            name: None if v is None else summarise(programs, v, periods, machines)
-            for name, v in baselines.items()
-        },
-        "predicted_cycles": {p.name: unseen[i].tolist() for i, p in enumerate(programs)},
+        "unseen_programs_seen_machines": of(unseen[OWN], OWN),
+        "seen_programs_seen_machines": of(seen[OWN], OWN),
+        "reference_cores_unfitted": of(own, OWN),
+        "baselines": {name: of(unseen[name], name) for name in baselines},
+        "baselines_on_seen_programs": {name: of(seen[name], name) for name in baselines},
+        "predicted_cycles": {p.name: unseen[OWN][i].tolist() for i, p in enumerate(programs)},
         "true_cycles": {p.name: p.y.sum(axis=0).tolist() for p in programs},
     }
 
@@ -123,62 +130,58 @@ def unseen_machines(
     programs: Sequence[Sums],
     machines: Sequence[str],
     priors: F64,
-    periods: F64,
+    aggregates: dict[str, F64],
     *,
     tuning: int = 3,
     strength: float = 0.3,
     count: int = 5,
     seed: int = 0,
+    baselines: Sequence[str] = BASELINES,
 ) -> dict[str, Any]:
     """Machines that the table has no row for: a row from ``tuning`` programs, the rest of the table
-    unused.
+    unused; mean errors by method, on other programs of seen families and on unseen ones.
 
-    A machine's own core is among the columns (its parameters are known; nothing of it is trained).
-    Of each fold's training families ``tuning`` programs are drawn; the other programs of those
-    families count as seen, the fold's as unseen.
+    With its parameters known, a machine's own core is among the columns (nothing of it is trained);
+    with parameters unknown it is not: a mixture of the other machines' cores.  Of each fold's
+    training families ``tuning`` programs are drawn; the other programs of those families count as
+    seen, the fold's as unseen.  Each baseline is fitted to the same programs.
     """
     parts = folds([p.family for p in programs], count, seed)
     rng = np.random.default_rng(seed)
-    errors: dict[str, list[float]] = {"seen": [], "unseen": []}
+    errors: dict[str, dict[str, list[float]]] = {}
+
+    def note(name: str, found: F64 | None, j: int, where: dict[str, list[int]]) -> None:
+        if found is None:
+            return
+        held = errors.setdefault(name, {"seen": [], "unseen": []})
+        for kind, members in where.items():
+            for i in members:
+                held[kind].append(float(abs(found[i] / programs[i].y[:, j].sum() - 1)))
+
     for part in parts:
         rest = [i for i in range(len(programs)) if i not in part]
         for j in range(len(machines)):
-            chosen = [
-                programs[int(i)] for i in rng.choice(rest, min(tuning, len(rest)), replace=False)
-            ]
+            picked = rng.choice(rest, min(tuning, len(rest)), replace=False).tolist()
+            chosen = [programs[i] for i in picked]
+            where = {"seen": [i for i in rest if i not in picked], "unseen": part}
             row = fit_row(chosen, j, priors[j], strength)
-            for kind, where in (("seen", rest), ("unseen", part)):
-                for i in where:
-                    if programs[i] in chosen:
-                        continue
-                    p = programs[i]
-                    errors[kind].append(float(abs(p.x.sum(axis=0) @ row / p.y[:, j].sum() - 1)))
-    return {"tuning_programs": tuning, **{k: float(np.mean(v)) for k, v in errors.items()}}
-
-
-def learning_curve(
-    programs: Sequence[Sums],
-    priors: F64,
-    shares: Sequence[float] = (0.1, 0.25, 0.5, 1.0),
-    seed: int = 0,
-) -> dict[str, float]:
-    """Mean error on unseen families when only the first share of each training program's segments
-    is used."""
-    from dataclasses import replace
-
-    parts = folds([p.family for p in programs], 5, seed)
-    out = {}
-    for share in shares:
-        errors = []
-        for part in parts:
-            cut = []
-            for i, p in enumerate(programs):
-                if i not in part:
-                    n = max(1, round(share * len(p.y)))
-                    cut.append(replace(p, x=p.x[:n], y=p.y[:n]))
-            table = fit_table(cut, priors, 0.3)
-            for i in part:
-                p = programs[i]
-                errors.append(np.abs(p.x.sum(axis=0) @ table.T / p.y.sum(axis=0) - 1).mean())
-        out[str(share)] = float(np.mean(errors))
-    return out
+            note(KNOWN, np.array([p.x.sum(axis=0) @ row for p in programs]), j, where)
+            others = np.flatnonzero(priors[j] < 1)  # not its own core
+            if len(others):
+                row = mixture_row([with_columns(p, others) for p in chosen], j)
+                found = np.array([p.x[:, others].sum(axis=0) @ row for p in programs])
+                note(UNKNOWN, found, j, where)
+            alone = [replace(p, y=p.y[:, [j]]) for p in chosen]
+            for name in baselines:
+                b = predict_baseline(name, alone, programs, aggregates)
+                note(name, None if b is None else b[:, 0], j, where)
+    return {
+        "tuning_programs": tuning,
+        **{
+            name: {
+                kind: {"mean": float(np.mean(v)), "median": float(np.median(v))}
+                for kind, v in held.items()
+            }
+            for name, held in errors.items()
+        },
+    }

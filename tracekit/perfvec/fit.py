@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,19 @@ import numpy.typing as npt
 from tracekit.errors import UsageError
 from tracekit.perfvec.nnls import nnls
 
-__all__ = ["Sums", "fit_row", "fit_table", "segment_breaks"]
+__all__ = [
+    "Sums",
+    "fit_row",
+    "fit_table",
+    "merged",
+    "misfits",
+    "mixture_row",
+    "segment_breaks",
+    "with_columns",
+]
 
 F64 = npt.NDArray[np.float64]
+Solve = Callable[[F64, F64], F64]
 
 SEGMENTS = 20
 #: How much a program's segments count beside its total.
@@ -31,12 +41,28 @@ class Sums:
     y: F64
 
 
+def with_columns(program: Sums, columns: Sequence[int] | npt.NDArray[np.int64]) -> Sums:
+    """The program with these cores only."""
+    return replace(program, x=program.x[:, columns])
+
+
 def segment_breaks(rows: int, segments: int = SEGMENTS) -> npt.NDArray[np.int64]:
     """Row numbers that cut a trace into equal segments."""
     return np.unique(np.linspace(0, rows, segments + 1).astype(np.int64))
 
 
-def fit_row(programs: Sequence[Sums], machine: int, prior: F64, strength: float) -> F64:
+def merged(program: Sums) -> Sums:
+    """The program as a single segment."""
+    return replace(
+        program,
+        x=program.x.sum(axis=0, keepdims=True),
+        y=program.y.sum(axis=0, keepdims=True),
+    )
+
+
+def fit_row(
+    programs: Sequence[Sums], machine: int, prior: F64, strength: float, solve: Solve = nnls
+) -> F64:
     """The machine's row, >= 0: relative errors of the programs' totals and of their segments are
     small, and the row is near ``prior`` (``strength``: squared relative error that a program's
     worth of departure costs)."""
@@ -57,9 +83,33 @@ def fit_row(programs: Sequence[Sums], machine: int, prior: F64, strength: float)
     pull = np.sqrt(strength * len(programs)) * size
     a = np.vstack([*rows, np.diag(pull)])
     b = np.concatenate([*wanted, pull * prior])
-    return nnls(a, b)
+    return solve(a, b)
 
 
-def fit_table(programs: Sequence[Sums], priors: F64, strength: float) -> F64:
+def fit_table(programs: Sequence[Sums], priors: F64, strength: float, solve: Solve = nnls) -> F64:
     """One row a machine: float64 [machines, cores]."""
-    return np.stack([fit_row(programs, j, prior, strength) for j, prior in enumerate(priors)])
+    return np.stack(
+        [fit_row(programs, j, prior, strength, solve) for j, prior in enumerate(priors)]
+    )
+
+
+def misfits(programs: Sequence[Sums], machine: int) -> F64:
+    """How badly each core's cycles alone explain the machine's segments: mean squared logarithm of
+    their ratio, weighted by time, and that of their totals, [cores]."""
+    parts = []
+    for p in programs:
+        y = p.y[:, [machine]]
+        ratio = np.log(np.maximum(p.x, 1.0)) - np.log(np.maximum(y, 1.0))
+        total = np.log(np.maximum(p.x.sum(axis=0), 1.0)) - np.log(y.sum())
+        parts.append((y / y.sum() * ratio**2).sum(axis=0) + total**2)
+    return np.asarray(np.mean(parts, axis=0))
+
+
+def mixture_row(programs: Sequence[Sums], machine: int, strength: float = 0.03) -> F64:
+    """The row of a machine whose parameters are not known: held towards a mixture of the cores,
+    those first that are most like it on the programs' segments."""
+    far = misfits(programs, machine)
+    near = float(far.min())
+    weights = np.exp(-(far - near) / (3 * max(near, 0.002)))
+    totals = [p.y[:, machine].sum() / (p.x.sum(axis=0) @ weights) for p in programs]
+    return fit_row(programs, machine, weights * float(np.mean(totals)), strength)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import FormatError, UsageError
-from tracekit.perfvec.fit import Sums, fit_row, segment_breaks
+from tracekit.perfvec.fit import Sums, fit_row, misfits, segment_breaks
 from tracekit.perfvec.model import PerfVec
 from tracekit.reference import core_row, totals
 from tracekit.store.reader import TraceFile
@@ -90,19 +90,6 @@ def _sums(traces: Traces, cores: Sequence[Mapping[str, Any]], threads: int | Non
     return out
 
 
-def _misfit(sums: Sequence[Sums]) -> F64:
-    """How badly each core's cycles alone explain the segments: mean squared relative error,
-    [cores]."""
-    parts = []
-    for p in sums:
-        weight = p.y / p.y.sum()
-        with np.errstate(divide="ignore"):
-            ratio = np.log(np.maximum(p.x, 1.0)) - np.log(np.maximum(p.y, 1.0))
-        total = np.log(p.x.sum(axis=0)) - np.log(p.y.sum())
-        parts.append((weight * ratio**2).sum(axis=0) + total**2)
-    return np.asarray(np.mean(parts, axis=0))
-
-
 def search(
     traces: Traces,
     start: Sequence[Mapping[str, Any]],
@@ -116,7 +103,7 @@ def search(
     means to a row of the table, not a measurement of the machine."""
     if not start:
         raise UsageError("the search needs at least one core to start from")
-    first = _misfit(_sums(traces, start, threads))
+    first = misfits(_sums(traces, start, threads), 0)
     best, least = dict(start[int(first.argmin())]), float(first.min())
     for _ in range(passes):
         before = least
@@ -125,7 +112,7 @@ def search(
             tries = [t for t in tries if _possible(t)]
             if not tries:
                 continue
-            misfit = _misfit(_sums(traces, tries, threads))
+            misfit = misfits(_sums(traces, tries, threads), 0)
             if misfit.min() < least - 1e-7:
                 best, least = tries[int(misfit.argmin())], float(misfit.min())
                 report(name, least)

@@ -108,8 +108,10 @@ def walk(
     threads: int | None = None,
     *,
     timed: bool = False,
+    rows: int | None = None,
 ) -> Iterator[Walk]:
-    """Each block of the trace through cores with the parameters of ``machines``, from cold.
+    """Each block of the trace (of its first ``rows``) through cores with the parameters of
+    ``machines``, from cold.
 
     X86 instructions (the macro level) go through the cores in parts, which follow from their names
     and operands alone.
@@ -124,8 +126,9 @@ def walk(
     )
     threads = threads or len(os.sched_getaffinity(0))
     n = len(trace)
-    for begin in range(0, n, BLOCK):
-        end = min(begin + BLOCK, n)
+    upto = n if rows is None else min(rows, n)
+    for begin in range(0, upto, BLOCK):
+        end = min(begin + BLOCK, upto)
         ids = trace.column("static_id", (begin, min(end + 1, n)))
         addr = trace.column("addr", (begin, end))
         bits = trace.column("bits", (begin, end))
@@ -143,14 +146,15 @@ def totals(
 ) -> npt.NDArray[np.float64]:
     """Sums of the cores' cycles over the ranges between ``breaks``: float64, ranges x cores.
 
-    ``breaks``: row numbers, increasing, from 0 to the number of rows; the whole trace unless given.
+    ``breaks``: row numbers, increasing, from 0; the whole trace unless given.  Rows after the last
+    one are not walked.
     """
     n = len(trace)
     edges = np.array([0, n] if breaks is None else breaks, np.int64)
-    if len(edges) < 2 or edges[0] != 0 or edges[-1] != n or np.any(np.diff(edges) < 0):
-        raise UsageError(f"breaks: increasing row numbers from 0 to {n}")
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] > n or np.any(np.diff(edges) < 0):
+        raise UsageError(f"breaks: increasing row numbers from 0 to at most {n}")
     out = np.zeros((len(edges) - 1, len(machines)))
-    for part in walk(trace, machines, threads):
+    for part in walk(trace, machines, threads, rows=int(edges[-1])):
         end = part.begin + len(part.cycles)
         first = int(np.searchsorted(edges, part.begin, "right")) - 1
         last = int(np.searchsorted(edges, end, "left"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from tracekit.train.metrics import Report
 
 __all__ = ["collect"]
 
+
 def collect(
     programs: Sequence[Program],
     cores: Sequence[Mapping[str, Any]],
@@ -28,16 +28,17 @@ def collect(
     cache: Path | None,
     report: Report = lambda _: None,
     threads: int | None = None,
+    rows: int | None = None,
 ) -> list[Sums]:
-    """Each program through the cores, beside its targets on ``machines``."""
+    """Each program (its first ``rows``) through the cores, beside its targets on ``machines``."""
     if cache:
         cache.mkdir(parents=True, exist_ok=True)
     out = []
     for p in programs:
-        place = cache / f"{_key(p, cores, machines)}.npz" if cache else None
+        place = cache / f"{_key(p, cores, machines, rows)}.npz" if cache else None
         sums = _read(place, p) if place else None
         if sums is None:
-            sums = _walk(p, cores, machines, threads)
+            sums = _walk(p, cores, machines, threads, rows)
             if place:
                 part = place.with_suffix(".part")
                 with part.open("wb") as f:
@@ -57,10 +58,14 @@ def collect(
 
 
 def _walk(
-    p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str], threads: int | None
+    p: Program,
+    cores: Sequence[Mapping[str, Any]],
+    machines: Sequence[str],
+    threads: int | None,
+    limit: int | None,
 ) -> Sums:
     with p.open() as data:
-        rows = len(data)
+        rows = min(len(data), limit or len(data))
         if rows < SEGMENTS:
             raise UsageError(
                 f"{p.name}: {rows} rows; at least {SEGMENTS} are needed", path=data.path
@@ -70,17 +75,18 @@ def _walk(
         y = data.sums(breaks)[:, at]
         if empty := [m for m, total in zip(machines, y.sum(axis=0), strict=True) if total <= 0]:
             raise UsageError(f"{p.name}: no time on machine {', '.join(empty)}", path=data.path)
-        # Rows without targets come last and are walked for nothing; there are none, or few.
-        x = totals(data.trace, cores, np.append(breaks, len(data.trace)), threads)[:-1]
+        x = totals(data.trace, cores, breaks, threads)
     return Sums(p.name, p.family, rows, x, y)
 
 
-def _key(p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str]) -> str:
+def _key(
+    p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str], rows: int | None
+) -> str:
     """Changes with everything that the sums depend on; a file by its size and time of change."""
     with p.open() as data:  # whatever is wrong with the file is said before anything is computed
         status = Path(data.path).stat()
     stamp = [str(p.data), status.st_size, status.st_mtime_ns]
-    text = json.dumps([stamp, list(cores), list(machines), SEGMENTS, os.name], sort_keys=True)
+    text = json.dumps([stamp, list(cores), list(machines), SEGMENTS, rows], sort_keys=True)
     return f"{p.name.replace('/', '_')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

@@ -76,10 +76,12 @@ def train_default(
     seed: int = 0,
     threads: int | None = None,
     machines: Sequence[str] | None = None,
+    rows: int | None = None,
     report: Report = lambda _: None,
 ) -> PerfVec:
-    """Train on every family that is not in the manifest's test, and write the model folder
-    ``out``."""
+    """Train on every family that is not in the manifest's test (the validation families choose the
+    strength and are fitted in the end, too), and write the model folder ``out``.  ``rows``: only
+    the first of each program."""
     begin = time.monotonic()
     programs = [p for p in manifest.programs if p.family not in manifest.test]
     if len({p.family for p in programs}) < 2:
@@ -88,15 +90,15 @@ def train_default(
     cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines.get(m)]
     if not cores:
         raise UsageError("no machine's parameters are known", hint="name their files in machines")
-    sums = collect(programs, cores, names, out / "sums", report, threads)
+    sums = collect(programs, cores, names, out / "sums", report, threads, rows)
     priors = priors_of(cores, names)
     strength, scores = choose_strength(sums, priors, manifest.validation, seed)
     report({"event": "validation", "mean_error": scores, "strength": strength})
     table = fit_table(sums, priors, strength)
     error = mean_error(sums, table)
-    rows = sum(s.rows for s in sums)
+    count = sum(s.rows for s in sums)
     seconds = time.monotonic() - begin
-    report({"event": "fitted", "train_error": error, "rows": rows, "seconds": round(seconds, 1)})
+    report({"event": "fitted", "train_error": error, "rows": count, "seconds": round(seconds, 1)})
     with programs[0].open() as data:
         arch = str(data.trace.index.get("arch", ""))
     training = {
@@ -106,10 +108,9 @@ def train_default(
         "strength": strength,
         "validation_mean_error": scores,
         "train_mean_error": error,
-        "rows": rows,
+        "rows": count,
         "programs": [
-            {"name": p.name, "family": p.family, "data_sha256": _hash(p.data)}
-            for p in programs
+            {"name": p.name, "family": p.family, "data_sha256": _hash(p.data)} for p in programs
         ],
         "held_out_families": sorted(manifest.test),
     }

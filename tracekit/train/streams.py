@@ -47,9 +47,7 @@ class Streams:
     def block(self, k: int, streams: Sequence[int]) -> tuple[F32, F32]:
         """Features and cycles, float32 [streams, step, columns] and [streams, step, machines]."""
         at = k * self._step
-        found = [
-            self._rows(s * self._each + at, s * self._each + at + self._step) for s in streams
-        ]
+        found = [self._rows(s * self._each + at, s * self._each + at + self._step) for s in streams]
         return np.stack([x for x, _ in found]), np.stack([y for _, y in found])
 
     def _rows(self, begin: int, end: int) -> tuple[F32, F32]:

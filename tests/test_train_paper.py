@@ -1,0 +1,207 @@
+"""The preset paper: resuming, early stopping, several processes, metrics.  Needs torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import synthetic
+from test_reference import MACHINE
+
+import tracekit
+from tracekit.cli.main import main
+from tracekit.dataset import load_manifest
+from tracekit.dataset.join import join
+from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.train.metrics import metrics
+from tracekit.train.paper import PaperOptions, train_paper
+
+torch = pytest.importorskip("torch")
+SMALL = PaperOptions(epochs=2, hidden=8, streams=4, step=64, seed=1, threads=1, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Four programs of four families on two machines: cycles that depend on the op class."""
+    folder = tmp_path_factory.mktemp("paper")
+    for k in range(4):
+        (folder / f"p{k}.txt").write_text(synthetic.text(k, 1000, blocks=False))
+        tracekit.extract(str(folder / f"p{k}.txt"), str(folder / f"p{k}.zst"))
+        with tracekit.open(folder / f"p{k}.zst") as t:
+            op = t["op"].astype(np.uint16)
+        np.save(folder / f"p{k}.npy", np.stack([op % 7 + 1, op % 3 * 2 + 1]))
+        targets = [f"a,b={folder / f'p{k}.npy'}"]
+        join(str(folder / f"p{k}.zst"), targets, str(folder / f"d{k}.zst"))
+    for name in "ab":
+        (folder / f"{name}.json").write_text(json.dumps(MACHINE))
+    _manifest(folder, "m.json")
+    _manifest(folder, "v.json", validation=["p3"])
+    return folder
+
+
+def _manifest(folder, name: str, **more: object) -> None:
+    programs = [{"name": f"p{k}", "data": f"d{k}.zst"} for k in range(4)]
+    machines = {"a": "a.json", "b": "b.json"}
+    (folder / name).write_text(json.dumps({"machines": machines, "programs": programs, **more}))
+
+
+def weights(folder) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_stopping_anywhere_changes_nothing(data, tmp_path):
+    manifest = load_manifest(data / "m.json")
+    train_paper(manifest, tmp_path / "whole", SMALL)
+    events: list[dict] = []
+    starts = 0
+    while not (events and events[-1]["event"] == "epoch" and events[-1]["epoch"] == 2):
+        # Over after one block of each start, which leaves passes in their middle.
+        train_paper(manifest, tmp_path / "parts", replace(SMALL, minutes=0.0), events.append)
+        starts += 1
+        assert starts < 100
+    assert starts > 10 and any(e["event"] == "resumed" and e["block"] > 0 for e in events)
+    assert weights(tmp_path / "whole") == weights(tmp_path / "parts")
+    with pytest.raises(UsageError, match="another run"):
+        train_paper(manifest, tmp_path / "parts", replace(SMALL, seed=2))
+    (tmp_path / "parts" / "checkpoint.pt").write_bytes(b"PK\3\4 cut short")
+    with pytest.raises(FormatError, match="not a checkpoint"):
+        train_paper(manifest, tmp_path / "parts", SMALL)
+
+
+def test_a_killed_process_goes_on(data, tmp_path):
+    """SIGKILL at the end of the first pass, from within; the command again; the same model."""
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from tracekit.dataset import load_manifest\n"
+        "from tracekit.train.paper import PaperOptions, train_paper\n"
+        "def report(e):\n"
+        "    if e['event'] == 'epoch': os.kill(os.getpid(), 9)\n"
+        "o = PaperOptions(epochs=2, hidden=8, streams=4, step=64, seed=1, threads=1, device='cpu')\n"
+        "train_paper(load_manifest(sys.argv[1]), Path(sys.argv[2]), o, report)\n"
+    )
+    arguments = [sys.executable, "-c", script, str(data / "m.json"), str(tmp_path / "killed")]
+    assert subprocess.run(arguments, check=False).returncode == -9
+    events: list[dict] = []
+    manifest = load_manifest(data / "m.json")
+    train_paper(manifest, tmp_path / "killed", SMALL, events.append)
+    assert events[0] == {"event": "resumed", "epoch": 1, "block": 0}
+    train_paper(manifest, tmp_path / "whole", SMALL)
+    assert weights(tmp_path / "whole") == weights(tmp_path / "killed")
+
+
+def test_two_processes_learn_what_one_does(data, tmp_path):
+    """torchrun's protocol (gloo, CPU): gradients are averages over the streams, whoever has them."""
+    manifest = load_manifest(data / "v.json")
+    events: list[dict] = []
+    train_paper(manifest, tmp_path / "one", SMALL, events.append)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [sys.executable, "-m", "tracekit", "train", "perfvec", str(data / "v.json")]
+    command += ["-o", str(tmp_path / "two"), "--preset", "paper", "--epochs", "2", "--streams", "4"]
+    command += ["--step", "64", "--seed", "1", "--threads", "1", "--device", "cpu", "--quiet"]
+    command += ["--hidden", "8"]
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    running = [
+        subprocess.Popen(command, env={**os.environ, **group, "RANK": str(r)}) for r in range(2)
+    ]
+    assert [p.wait(timeout=300) for p in running] == [0, 0]
+    from tracekit.model import read_safetensors
+
+    one, two = (read_safetensors(tmp_path / n / "model.safetensors") for n in ("one", "two"))
+    for name, values in one.items():
+        np.testing.assert_allclose(values, two[name], rtol=1e-3, atol=1e-5)
+    lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
+    found = [e for e in map(json.loads, lines) if e["event"] == "epoch"]
+    want = [e for e in events if e["event"] == "epoch"]
+    for a, b in zip(found, want, strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+        assert a["validation_mean_error"] == pytest.approx(b["validation_mean_error"], rel=1e-2)
+
+
+def test_it_stops_when_unseen_programs_gain_nothing(data, tmp_path, monkeypatch):
+    from tracekit.train import paper
+
+    scores = iter([0.5, 0.4, 0.45, 0.41, 0.1])
+    monkeypatch.setattr(paper._Run, "validation_error", lambda _: next(scores))
+    events: list[dict] = []
+    options = replace(SMALL, epochs=9, patience=2)
+    train_paper(load_manifest(data / "v.json"), tmp_path, options, events.append)
+    assert [e["event"] for e in events if e["event"] != "progress"] == [
+        *["epoch"] * 4,
+        "stopped early",
+    ]
+    card = json.loads((tmp_path / "card.json").read_text())
+    assert card["training"]["epoch"] == 2 and card["training"]["programs"] == ["p0", "p1", "p2"]
+
+
+def test_the_engine_and_evaluate_run_it(data, tmp_path, capsys):
+    pytest.importorskip("numba")
+    from tracekit import infer
+
+    model = tmp_path / "model"
+    train_paper(load_manifest(data / "v.json"), model, SMALL)
+    engine = infer.load(model, dtype="f32", verify=True)
+    with tracekit.open(data / "p0.zst") as t:
+        assert engine.predict(t.features("perfvec")).shape == (len(t), 2)
+    assert main(["evaluate", str(data / "v.json"), "--trained", str(model), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert set(found["unseen"]["programs"]) == {"p3"}
+    assert set(found["seen"]["programs"]) == {"p0", "p1", "p2"}
+    # The same error as training's own, but for the rows that do not fill its blocks.
+    trained = json.loads((model / "card.json").read_text())["training"]["validation_mean_error"]
+    assert found["unseen"]["mean"] == pytest.approx(trained, abs=0.1)
+
+
+def test_metrics_are_lines_and_tensorboard(tmp_path, monkeypatch):
+    import types
+
+    written = []
+
+    class Writer:
+        def __init__(self, folder: str) -> None:
+            written.append(folder)
+
+        def add_scalar(self, *what: object) -> None:
+            written.append(what)
+
+        def flush(self) -> None: ...
+
+    module = types.ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = Writer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    report = metrics(tmp_path)
+    report({"event": "resumed"})
+    assert written == []
+    report({"event": "progress", "step": 3, "loss": 0.5})
+    assert written == [str(tmp_path / "tensorboard"), ("loss", 0.5, 3)]
+    lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [e["event"] for e in lines] == ["resumed", "progress"] and "time" in lines[0]
+
+
+def test_what_cannot_be_trained_is_said_at_once(data, tmp_path):
+    manifest = load_manifest(data / "m.json")
+    with pytest.raises(UsageError, match="too few"):
+        train_paper(manifest, tmp_path, replace(SMALL, streams=4096))
+    with pytest.raises(UsageError, match="no GPU"):
+        if torch.cuda.is_available():
+            pytest.skip("there is one")
+        train_paper(manifest, tmp_path, replace(SMALL, device="cuda"))
+    _manifest(data, "clockless.json")
+    text = json.loads((data / "clockless.json").read_text())
+    (data / "clockless.json").write_text(json.dumps({**text, "machines": {"a": None, "b": None}}))
+    with pytest.raises(UsageError, match="clock_ghz"):
+        train_paper(load_manifest(data / "clockless.json"), tmp_path, SMALL)
+    (data / "clockless.json").write_text(json.dumps({**text, "machines": {"a": None}}))
+    with pytest.raises(UsageError, match="machine b is not in machines"):
+        train_paper(load_manifest(data / "clockless.json"), tmp_path, SMALL)
+    _manifest(data, "none.json", test=["p0", "p1", "p2", "p3"])
+    with pytest.raises(TracekitError, match="no programs to train on"):
+        train_paper(load_manifest(data / "none.json"), tmp_path, SMALL)
