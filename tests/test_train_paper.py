@@ -83,7 +83,7 @@ def test_a_killed_process_goes_on(data, tmp_path):
         "from tracekit.train.paper import PaperOptions, train_paper\n"
         "def report(e):\n"
         "    if e['event'] == 'epoch': os.kill(os.getpid(), 9)\n"
-        "o = PaperOptions(epochs=2, hidden=8, streams=4, step=64, seed=1, threads=1, device='cpu')\n"
+        f"o = {SMALL!r}\n"
         "train_paper(load_manifest(sys.argv[1]), Path(sys.argv[2]), o, report)\n"
     )
     arguments = [sys.executable, "-c", script, str(data / "m.json"), str(tmp_path / "killed")]
@@ -97,7 +97,7 @@ def test_a_killed_process_goes_on(data, tmp_path):
 
 
 def test_two_processes_learn_what_one_does(data, tmp_path):
-    """torchrun's protocol (gloo, CPU): gradients are averages over the streams, whoever has them."""
+    """torchrun's protocol (gloo, CPU): gradients are averages over all streams."""
     manifest = load_manifest(data / "v.json")
     events: list[dict] = []
     train_paper(manifest, tmp_path / "one", SMALL, events.append)
