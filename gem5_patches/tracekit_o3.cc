@@ -7,6 +7,7 @@
 #include "base/logging.hh"
 #include "cpu/base.hh"
 #include "cpu/o3/dyn_inst.hh"
+#include "cpu/o3/lsq.hh"
 #include "debug/O3PipeView.hh"
 #include "sim/core.hh"
 #include "sim/cur_tick.hh"
@@ -47,7 +48,8 @@ O3Probe::O3Probe(const Params& p)
       tracer_(*p.tracer),
       trace_(p.tracer->trace()),
       stages_(p.stages),
-      ring_(ring_size) {
+      ring_(ring_size),
+      faulted_(1024) {
   p.tracer->serve_listener();
   trace_.before_end([this] { write_held(true); });
 #if TRACING_ON
@@ -64,6 +66,7 @@ O3Probe::O3Probe(const Params& p)
 void O3Probe::regProbeListeners() {
   using Listener = ProbeListenerArg<O3Probe, o3::DynInstPtr>;
   listen<Listener>(this, "Fetch", &O3Probe::fetched);
+  listen<Listener>(this, "ToCommit", &O3Probe::executed);
   listen<Listener>(this, "Commit", &O3Probe::committed);
   listen<Listener>(this, "Squash", &O3Probe::squashed);
 }
@@ -79,8 +82,18 @@ void O3Probe::mute(const o3::DynInstPtr& inst) {
 
 void O3Probe::fetched(const o3::DynInstPtr& inst) {
   mute(inst);
+  trace_.foresee(inst->staticInst.get(), inst->pcState());
   newest_ = inst->seqNum;
   ring_[newest_ % ring_size] = curTick();
+}
+
+// gem5 gives an effective address only to accesses that are sent to memory.  That of one that
+// faulted is in its request, which is gone when the instruction is squashed for it.
+void O3Probe::executed(const o3::DynInstPtr& inst) {
+  if (!inst->isMemRef() || inst->effAddrValid()) return;
+  if (!inst->translationStarted() || !inst->savedRequest) return;
+  const auto& request = *inst->savedRequest;
+  faulted_[inst->seqNum % faulted_.size()] = {inst->seqNum, request._addr, narrow(request._size)};
 }
 
 Tick O3Probe::fetch_tick(InstSeqNum seq) const {
@@ -106,19 +119,33 @@ void O3Probe::add_ticks(const o3::DynInstPtr& inst, tkt::Row& row) {
 #endif
 }
 
+void O3Probe::add_access(const o3::DynInst& inst, tkt::Row& row) const {
+  Addr addr;
+  Addr size;
+  if (inst.effAddrValid()) {
+    addr = inst.effAddr;
+    size = inst.effSize;
+  } else if (const Access& faulted = faulted_[inst.seqNum % faulted_.size()];
+             faulted.seq == inst.seqNum) {
+    addr = faulted.addr;
+    size = faulted.size;
+  } else if (const Access& masked = tracer_.last_access(); masked.seq == inst.seqNum) {
+    addr = masked.addr;
+    size = masked.size;
+  } else {
+    return;
+  }
+  row.flags |= tkt::row_flag::has_addr;
+  row.addr = addr;
+  row.access_size = narrow(size);
+}
+
 tkt::Row O3Probe::row_of(const o3::DynInstPtr& inst) {
   const PCStateBase& pc = inst->pcState();
   tkt::Row row;
   row.sid = trace_.number(inst->staticInst, pc, inst->tcBase());
   row.thread = static_cast<std::uint8_t>(inst->threadNumber);
-  Tracer::Access access = tracer_.last_access();
-  if (access.seq != inst->seqNum && inst->effAddrValid())  // gem5.fast makes no records
-    access = {inst->seqNum, inst->effAddr, static_cast<std::uint16_t>(inst->effSize)};
-  if (access.seq == inst->seqNum) {
-    row.flags |= tkt::row_flag::has_addr;
-    row.addr = access.addr;
-    row.access_size = access.size;
-  }
+  if (inst->isMemRef()) add_access(*inst, row);
   if (!inst->readPredicate()) row.flags |= tkt::row_flag::predicated_off;
   add_ticks(inst, row);
   return row;

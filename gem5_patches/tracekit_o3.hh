@@ -22,11 +22,13 @@ class O3Probe : public ProbeOwner {
 
  private:
   void fetched(const o3::DynInstPtr& inst);
+  void executed(const o3::DynInstPtr& inst);
   void committed(const o3::DynInstPtr& inst);
   void squashed(const o3::DynInstPtr& inst);
 
   void describe(const o3::DynInstPtr& inst);
   tkt::Row row_of(const o3::DynInstPtr& inst);
+  void add_access(const o3::DynInst& inst, tkt::Row& row) const;
   void add_ticks(const o3::DynInstPtr& inst, tkt::Row& row);
   Tick fetch_tick(InstSeqNum seq) const;
   void write_held(bool all);
@@ -43,8 +45,9 @@ class O3Probe : public ProbeOwner {
 
   const Tracer& tracer_;
   CpuTrace& trace_;
-  bool stages_;             // the flag O3PipeView was switched on
-  std::vector<Tick> ring_;  // fetch tick by sequence number
+  bool stages_;                  // the flag O3PipeView was switched on
+  std::vector<Tick> ring_;       // fetch tick by sequence number
+  std::vector<Access> faulted_;  // by sequence number
   InstSeqNum newest_{};
   o3::DynInstPtr last_;
   std::deque<Held> held_;

@@ -1,7 +1,6 @@
 #include "tracekit_trace.hh"
 
 #include <algorithm>
-#include <sstream>
 #include <typeinfo>
 #include <utility>
 
@@ -66,6 +65,11 @@ std::string isa_of(const PCStateBase& pc) {
   return "unknown";
 }
 
+// The flags as a set: the public interface has a method for each, and prints their names.
+struct Flags : StaticInst {
+  static const auto& of(const StaticInst& inst) { return inst.*(&Flags::flags); }
+};
+
 // Machine code where gem5 keeps it; else (X86) as it stands in the guest's memory.
 std::string machine_code(StaticInst& inst, const std::string& isa, Addr pc, unsigned length,
                          ThreadContext* tc) {
@@ -107,10 +111,8 @@ void CpuTrace::describe(ThreadContext* tc, const PCStateBase& pc, const std::str
   h.model = model;
   h.producer = std::string("gem5 ") + gem5Version;
   for (int i = 0; i < enums::Num_OpClass; ++i) h.op_classes.push_back(enums::OpClassStrings[i]);
-  for (int i = 0; i < StaticInstFlags::Num_Flags; ++i) {
+  for (int i = 0; i < StaticInstFlags::Num_Flags; ++i)
     h.flags.push_back(StaticInstFlags::FlagsStrings[i]);
-    flag_bits_[h.flags.back()] = std::uint64_t{1} << i;
-  }
   h.reg_classes = reg_classes;
   sink_ = open_sink(path_);
   writer_ = std::make_unique<tkt::Writer>(
@@ -184,13 +186,8 @@ std::uint32_t CpuTrace::make(const StaticInstPtr& inst, const PCStateBase& pc, T
   if (const unsigned length = instruction_length(pc)) known = length;
   s.length = static_cast<std::uint8_t>(known);
   s.bytes = machine_code(*inst, isa_, s.pc, known, tc);
-  std::ostringstream names;
-  inst->printFlags(names, "|");
-  std::istringstream each(names.str());
-  for (std::string name; std::getline(each, name, '|');) {
-    const auto bit = flag_bits_.find(name);
-    if (bit != flag_bits_.end()) s.flags |= bit->second;
-  }
+  const auto& flags = Flags::of(*inst);
+  for (std::size_t i = 0; i < flags.size(); ++i) s.flags |= std::uint64_t{flags[i]} << i;
   for (int i = 0; i < inst->numSrcRegs(); ++i) {
     const RegId& reg = inst->srcRegIdx(i);
     if (reg.classValue() != InvalidRegClass)
@@ -204,10 +201,12 @@ std::uint32_t CpuTrace::make(const StaticInstPtr& inst, const PCStateBase& pc, T
   s.disassembly = inst->disassemble(s.pc, &loader::debugSymbolTable);
 
   // Equal content has one number, whichever decoder made the object.
-  std::ostringstream key;
-  key << s.pc << ' ' << s.upc << ' ' << s.op << ' ' << s.flags << ' ' << s.bytes << ' '
-      << s.disassembly;
-  const auto [it, fresh] = by_content_.try_emplace(key.str(), 0);
+  std::string key(reinterpret_cast<const char*>(&s.pc), sizeof s.pc);
+  key.append(reinterpret_cast<const char*>(&s.flags), sizeof s.flags);
+  key.append(reinterpret_cast<const char*>(&s.upc), sizeof s.upc);
+  key.append(reinterpret_cast<const char*>(&s.op), sizeof s.op);
+  key.append(s.bytes).append(1, '\0').append(s.disassembly);
+  const auto [it, fresh] = by_content_.try_emplace(std::move(key), 0);
   if (fresh) it->second = writer_->add(s);
   return it->second;
 }

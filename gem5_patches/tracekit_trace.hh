@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "arch/generic/pcstate.hh"
 #include "base/types.hh"
 #include "cpu/static_inst.hh"
 #include "parse/tkt_writer.hpp"
@@ -17,7 +18,6 @@
 namespace gem5 {
 
 class BaseCPU;
-class PCStateBase;
 class ThreadContext;
 
 namespace tracekit_plugin {
@@ -62,13 +62,17 @@ class CpuTrace {
 
   // The number of a static instruction, which is written when it is new.
   std::uint32_t number(const StaticInstPtr& inst, const PCStateBase& pc, ThreadContext* tc);
+  // Fetches what number() will look at: by then the simulator has filled the caches otherwise.
+  void foresee(const StaticInst* inst, const PCStateBase& pc) const {
+    __builtin_prefetch(&slots_[hash(inst, pc.instAddr(), pc.microPC()) & (slots_.size() - 1)]);
+  }
   void write(const tkt::Row& row) { writer_->add(row); }
   // The last row that the limit allows has been counted: end_at_limit() is due.
   bool limit_reached() const { return reached_ && !done_; }
   void end_at_limit();
 
  private:
-  struct Slot {
+  struct alignas(32) Slot {  // never across two cache lines
     const StaticInst* inst{};
     Addr pc{};
     std::uint32_t upc{}, sid{};
@@ -93,7 +97,6 @@ class CpuTrace {
   std::size_t used_{};
   std::vector<StaticInstPtr> alive_;  // so that an address stands for one object
   std::unordered_map<std::string, std::uint32_t> by_content_;
-  std::unordered_map<std::string, std::uint64_t> flag_bits_;
   std::unordered_map<Addr, unsigned> lengths_;
 };
 

@@ -39,8 +39,6 @@ std::string destination(const std::string& name) {
   return name.empty() || name[0] == '/' ? name : simout.resolve(name);
 }
 
-std::uint16_t narrow(Addr size) { return static_cast<std::uint16_t>(std::min<Addr>(size, 0xffff)); }
-
 }  // namespace
 
 class Tracer::Record : public InstRecord {
@@ -87,11 +85,11 @@ class Tracer::Record : public InstRecord {
   Tracer& tracer_;
 };
 
+// Only for the address: it knows neither its instruction nor its place.
 class Tracer::AccessRecord : public InstRecord {
  public:
-  AccessRecord(Tracer& tracer, Tick when, ThreadContext* tc, const StaticInstPtr& inst,
-               const PCStateBase& pc)
-      : InstRecord(when, tc, inst, pc), tracer_(tracer) {}
+  AccessRecord(Tracer& tracer, Tick when, ThreadContext* tc, const PCStateBase& pc)
+      : InstRecord(when, tc, nullptr, pc), tracer_(tracer) {}
 
   static void* operator new(std::size_t) { return pool().take(); }
   static void operator delete(void* p) { pool().give(p); }
@@ -154,7 +152,7 @@ InstRecord* Tracer::getInstRecord(Tick when, ThreadContext* tc, const StaticInst
                                   const PCStateBase& pc, const StaticInstPtr macro) {
   if (!trace_.wanted()) return nullptr;
   if (serves_) {
-    return inst->isMemRef() ? new AccessRecord(*this, when, tc, inst, pc) : nullptr;
+    return inst->isMemRef() && inst->isVector() ? new AccessRecord(*this, when, tc, pc) : nullptr;
   }
   return new Record(*this, when, tc, inst, pc, macro);
 }

@@ -2,6 +2,7 @@
 #ifndef TRACEKIT_TRACER_HH
 #define TRACEKIT_TRACER_HH
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +14,17 @@
 
 namespace gem5 {
 namespace tracekit_plugin {
+
+// A memory access, by the sequence number of its instruction.
+struct Access {
+  InstSeqNum seq{};
+  Addr addr{};
+  std::uint16_t size{};
+};
+
+inline std::uint16_t narrow(Addr size) {
+  return static_cast<std::uint16_t>(std::min<Addr>(size, 0xffff));
+}
 
 class Tracer : public InstTracer {
  public:
@@ -32,11 +44,6 @@ class Tracer : public InstTracer {
   // From now on rows come from an O3 listener, and records are made for vector accesses alone: one
   // that is masked off as a whole has its address nowhere else.
   void serve_listener() { serves_ = true; }
-  struct Access {
-    InstSeqNum seq{};
-    Addr addr{};
-    std::uint16_t size{};
-  };
   const Access& last_access() const { return access_; }  // of the one that was dumped last
 
  private:
