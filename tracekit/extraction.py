@@ -168,7 +168,7 @@ class Extraction:
         with contextlib.ExitStack() as cleanup:
             cleanup.enter_context(self._input)
             cleanup.callback(self._discard)
-            # read | parse and order | features, encode and write: three threads, this one the last.
+            # read | parse and order | features, encode and write: threads, this one the last.
             for rows in overlap(self._parsed, on_stop=self._input.stop):
                 for number, name, batch in rows:
                     self._stream(number, name).add(batch)
@@ -216,16 +216,14 @@ class Extraction:
 
     @staticmethod
     def _blocks(whole: Input) -> Generator[bytes | memoryview, None, None]:
-        """Reading and decompressing has a thread of its own, unless there is but one core and no
-        decompression to overlap with."""
+        """Decompressing has a thread of its own.  Plain text is read by the thread that parses it:
+        to hand it from core to core costs more than the reading."""
         blocks = iter(whole)
         first = next(blocks, None)
         if first is None:
             return
         yield first
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        alone = whole.compression is None and cores == 1
-        yield from blocks if alone else overlap(lambda: blocks)
+        yield from blocks if whole.compression is None else overlap(lambda: blocks)
 
     def _check_level(self, source: Any) -> None:
         if self._o.level != "macro" and getattr(source, "native", False):

@@ -43,7 +43,7 @@ void register_gem5_text(py::module_& m) {
           [](Gem5Source& s, std::size_t i) {
             CpuStream& c = s.cpu(i);
             s.taken.resize(s.text.cpus().size());
-            return take_rows(c.rows, s.text.arch(), c.statics, s.taken[i]);
+            return take_rows(c.take(), s.text.arch(), c.statics, s.taken[i]);
           },
           py::arg("cpu"), py::call_guard<py::gil_scoped_release>())
       .def("statics", [](Gem5Source& s, std::size_t i) { return export_statics(s.cpu(i).statics); },

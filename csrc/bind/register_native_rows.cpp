@@ -28,11 +28,11 @@ class NativeSource {
 
   Rows convert(const NativeBatch& in) {
     rows_.convert(in, out_);
-    return take_rows(out_, arch_, statics_, taken_);
+    return take_rows(take_batch(out_), arch_, statics_, taken_);
   }
   Rows finish() {
     rows_.finish(out_);
-    return take_rows(out_, arch_, statics_, taken_);
+    return take_rows(take_batch(out_), arch_, statics_, taken_);
   }
   NativeRows& rows() { return rows_; }
   const StaticTable& statics() const { return statics_; }

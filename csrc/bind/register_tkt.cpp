@@ -146,7 +146,7 @@ void register_tkt(py::module_& m) {
           "take",
           [](TktSource& s, std::size_t i) {
             TktReader& r = s.cpu(i);
-            return take_rows(r.batch(), r.arch(), r.statics(), s.taken);
+            return take_rows(take_batch(r.batch()), r.arch(), r.statics(), s.taken);
           },
           py::arg("cpu"), py::call_guard<py::gil_scoped_release>())
       .def("columns", &columns, "The rows since the last call, copied: an array a column.")

@@ -17,12 +17,18 @@ struct Rows {
   std::vector<HotStatic> statics;
 };
 
-// Takes the rows out of `from`, with the statics from number `taken` on.
-inline Rows take_rows(RowBatch& from, Arch arch, const StaticTable& table, std::size_t& taken) {
-  Rows out;
-  out.batch = std::move(from);
+// The rows in `from`, leaving room in it: the next block brings about as many.
+inline RowBatch take_batch(RowBatch& from) {
+  RowBatch out = std::move(from);
   from = RowBatch{};
-  from.reserve(out.batch.size());  // the next block brings about as many
+  from.reserve(out.size());
+  return out;
+}
+
+// Rows with the statics from number `taken` on.
+inline Rows take_rows(RowBatch batch, Arch arch, const StaticTable& table, std::size_t& taken) {
+  Rows out;
+  out.batch = std::move(batch);
   for (; taken < table.size(); ++taken)
     out.statics.push_back(make_hot(arch, table, static_cast<std::uint32_t>(taken)));
   return out;

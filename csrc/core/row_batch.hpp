@@ -31,7 +31,8 @@ class Column {
     data_[size_++] = v;
   }
   void resize(std::size_t n) {  // new elements are not initialised
-    if (n > capacity_) reserve(n);
+    if (n > capacity_) [[unlikely]]
+      reserve(n);
     size_ = n;
   }
   std::size_t capacity() const { return capacity_; }
@@ -76,15 +77,13 @@ struct RowBatch {
 
   std::size_t size() const { return sid.size(); }
   void reserve(std::size_t n) {
-    sid.reserve(n), addr.reserve(n), bits.reserve(n);
-    for (auto& t : ticks) t.reserve(n);
+    each([n](auto& column) { column.reserve(n); });
   }
   // One more row, all of its columns to be written: their number.
   std::size_t extend() {
     const std::size_t n = size();
     if (n == sid.capacity()) reserve(n + 1);
-    sid.resize(n + 1), addr.resize(n + 1), bits.resize(n + 1);
-    for (auto& t : ticks) t.resize(n + 1);
+    each([n](auto& column) { column.resize(n + 1); });
     return n;
   }
   // As many rows, of which the new ones are to be written; ticks only when `timed`.
@@ -93,11 +92,32 @@ struct RowBatch {
     if (timed)
       for (auto& t : ticks) t.resize(n);
   }
-  void clear() {
-    sid.clear();
-    addr.clear();
-    bits.clear();
-    for (auto& t : ticks) t.clear();
+  void append(const RowBatch& from, std::size_t begin, std::size_t count) {
+    const std::size_t n = size();
+    if (n + count > sid.capacity()) reserve(n + count);
+    const auto copy = [&](auto& to, const auto& of) {
+      to.resize(n + count);
+      if (count) std::memcpy(to.data() + n, of.data() + begin, count * sizeof(of[0]));
+    };
+    copy(sid, from.sid), copy(addr, from.addr), copy(bits, from.bits);
+    for (unsigned s = 0; s < stage::count; ++s) copy(ticks[s], from.ticks[s]);
+  }
+  void truncate(std::size_t n) {
+    each([n](auto& column) { column.resize(n); });
+  }
+  void drop_front(std::size_t n) {
+    each([n](auto& column) {
+      if (n < column.size()) std::memmove(column.data(), column.data() + n, (column.size() - n) * sizeof(column[0]));
+      column.resize(column.size() - n);
+    });
+  }
+  void clear() { truncate(0); }
+
+ private:
+  template <class F>
+  void each(F f) {
+    f(sid), f(addr), f(bits);
+    for (auto& t : ticks) f(t);
   }
 };
 

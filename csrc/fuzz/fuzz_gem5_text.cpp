@@ -17,25 +17,16 @@ void feed(Gem5Text& text, const std::uint8_t* data, std::size_t size) {
   text.feed(copy.get(), size);
 }
 
-void check_same(const CpuStream& a, const CpuStream& b, const RowBatch& taken) {
-  require(a.name == b.name && a.statics.size() == b.statics.size() &&
-          a.rows.size() == taken.size());
+void check_same(CpuStream& a, const CpuStream& b, const RowBatch& taken) {
+  const RowBatch rows = a.take();
+  require(a.name == b.name && a.statics.size() == b.statics.size() && rows.size() == taken.size());
   for (std::uint32_t i = 0; i < a.statics.size(); ++i)
     require(a.statics[i].pc == b.statics[i].pc &&
             a.statics[i].disassembly == b.statics[i].disassembly);
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    require(a.rows.sid[i] == taken.sid[i] && a.rows.addr[i] == taken.addr[i] &&
-            a.rows.bits[i] == taken.bits[i]);
-    for (unsigned s = 0; s < stage::count; ++s) require(a.rows.ticks[s][i] == taken.ticks[s][i]);
-  }
-}
-
-void append(RowBatch& to, const RowBatch& from) {
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    to.sid.push_back(from.sid[i]);
-    to.addr.push_back(from.addr[i]);
-    to.bits.push_back(from.bits[i]);
-    for (unsigned s = 0; s < stage::count; ++s) to.ticks[s].push_back(from.ticks[s][i]);
+    require(rows.sid[i] == taken.sid[i] && rows.addr[i] == taken.addr[i] &&
+            rows.bits[i] == taken.bits[i]);
+    for (unsigned s = 0; s < stage::count; ++s) require(rows.ticks[s][i] == taken.ticks[s][i]);
   }
 }
 
@@ -56,9 +47,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     for (std::size_t i = 0; i < trips.size(); ++i) {
       CpuStream& c = *pieces.cpus()[i];
-      append(taken[i], c.rows);
-      trips[i]->add(c.rows, pieces.arch(), c.statics, choices);
-      c.rows.clear();
+      const RowBatch rows = c.take();
+      taken[i].append(rows, 0, rows.size());
+      trips[i]->add(rows, pieces.arch(), c.statics, choices);
     }
   };
   const std::size_t longest = 1 + choices.below(choices.below(2) ? 64 : 16384);

@@ -18,95 +18,84 @@ void push_row(RowBatch& out, std::uint32_t sid, std::uint64_t addr, std::uint8_t
 }  // namespace
 
 void ExecOrder::add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std::uint16_t upc,
-                    std::uint32_t sid, std::uint64_t addr, std::uint8_t bits, RowBatch& out) {
-  if (tail_ - head_ == rows_.size()) {
-    if (rows_.size() < max_window) {
+                    std::uint32_t sid, std::uint64_t addr, std::uint8_t bits) {
+  if (tail_ - head_ == waiting_.size()) {
+    if (waiting_.size() < max_window) {
       grow();
-    } else {
-      Row& oldest = at(head_);
-      forced_ += oldest.done ? 0 : 1;
-      emit(oldest, out);
-      ++head_;
-      drain(out);
+    } else {  // the oldest is not done: the head never rests on one that is
+      ++forced_;
+      give_up(head_++);
+      drain();
     }
   }
-  Row& row = at(tail_);
-  row.seq = seq;
-  row.when = when;
-  row.pc = pc;
-  row.upc = upc;
-  row.sid = sid;
-  row.addr = addr;
-  row.bits = bits | row_bit::untimed;
-  row.done = seq == 0;
-  std::fill(std::begin(row.tick), std::end(row.tick), 0);
-  row.tick[stage::fetch] = when;
+  const std::size_t i = rows_.extend();
+  rows_.sid[i] = sid;
+  rows_.addr[i] = addr;
+  rows_.bits[i] = bits | row_bit::untimed;
+  rows_.ticks[stage::fetch][i] = when;
+  at(tail_) = {seq, pc, upc, seq == 0};
   // Two waiting rows must not share a place: the seqs in flight span more than the table.
   const auto taken = [&] {
-    const std::uint64_t mask = by_seq_.size() - 1, n = by_seq_[seq & mask];
+    const std::uint64_t n = by_seq_[seq & by_seq_mask_];
     // An entry that was never written says row 0, which may be another's.
-    return n >= head_ && n < tail_ && !at(n).done && at(n).seq != seq && ((at(n).seq ^ seq) & mask) == 0;
+    return n >= head_ && n < tail_ && !at(n).done && at(n).seq != seq && ((at(n).seq ^ seq) & by_seq_mask_) == 0;
   };
   while (taken() && by_seq_.size() < max_by_seq) index(by_seq_.size() * 2);
-  by_seq_[seq & (by_seq_.size() - 1)] = tail_;
-  ++tail_;
-  if (row.done && head_ + 1 == tail_) drain(out);
-}
-
-bool ExecOrder::matches(const Block& b) const {
-  const std::uint64_t n = by_seq_[b.seq & (by_seq_.size() - 1)];
-  if (n < head_ || n >= tail_) return false;
-  const Row& row = at(n);
-  return row.seq == b.seq && row.pc == b.pc && row.upc == b.upc &&
-         row.when == b.tick[stage::fetch] && !row.done;
-}
-
-void ExecOrder::complete(const Block& b, RowBatch& out) {
-  blocks_seen_ = true;
-  Row& row = at(by_seq_[b.seq & (by_seq_.size() - 1)]);
-  std::copy(std::begin(b.tick), std::end(b.tick), std::begin(row.tick));
-  row.bits &= static_cast<std::uint8_t>(~row_bit::untimed);
-  row.bits |= row_bit::fault_known;
-  if (b.tick[stage::retire] == 0) {
-    row.bits |= row_bit::fault;
-    ++stats_.trapped;
+  by_seq_[seq & by_seq_mask_] = tail_++;
+  if (seq == 0) {
+    give_up(tail_ - 1);
+    drain();
   }
-  row.done = true;
-  drain(out);
 }
 
-void ExecOrder::unmatched(const Block& b) {
-  blocks_seen_ = true;
-  if (b.tick[stage::retire] == 0)
-    ++stats_.squashed;
-  else
-    ++stats_.block_without_exec;
+// The row leaves without a block.
+void ExecOrder::give_up(std::uint64_t n) {
+  for (unsigned s = stage::fetch + 1; s < stage::count; ++s) rows_.ticks[s][n - origin_] = 0;
+  ++stats_.untimed;
 }
 
-void ExecOrder::finish(RowBatch& out) {
-  for (; head_ != tail_; ++head_) emit(at(head_), out);
+void ExecOrder::finish() {
+  for (; head_ != tail_; ++head_)
+    if (!at(head_).done) give_up(head_);
 }
 
-void ExecOrder::drain(RowBatch& out) {
-  for (; head_ != tail_ && at(head_).done; ++head_) emit(at(head_), out);
-}
-
-void ExecOrder::emit(Row& row, RowBatch& out) {
-  if (row.bits & row_bit::untimed) ++stats_.untimed;
-  push_row(out, row.sid, row.addr, row.bits, row.tick);
+RowBatch ExecOrder::take() {
+  const std::size_t whole = head_ - base_, waiting = tail_ - head_;
+  RowBatch out;
+  if (waiting <= whole) {  // copy whichever is shorter
+    out = std::move(rows_);
+    rows_ = RowBatch{};
+    rows_.reserve(whole);  // the next block brings about as many
+    rows_.append(out, head_ - origin_, waiting);
+    rows_.timed = out.timed;
+    out.truncate(head_ - origin_);
+    if (base_ != origin_) out.drop_front(base_ - origin_);
+    origin_ = head_;
+  } else {
+    out.append(rows_, base_ - origin_, whole);
+    out.timed = rows_.timed;
+    if (head_ - origin_ > waiting) {
+      rows_.drop_front(head_ - origin_);
+      origin_ = head_;
+    }
+  }
+  base_ = head_;
+  return out;
 }
 
 void ExecOrder::grow() {
-  std::vector<Row> rows(rows_.size() * 2);
-  for (std::uint64_t n = head_; n != tail_; ++n) rows[n & (rows.size() - 1)] = at(n);
-  rows_ = std::move(rows);
-  if (by_seq_.size() < rows_.size() * 4) index(rows_.size() * 4);
+  std::vector<Waiting> more(waiting_.size() * 2);
+  for (std::uint64_t n = head_; n != tail_; ++n) more[n & (more.size() - 1)] = at(n);
+  waiting_ = std::move(more);
+  mask_ = waiting_.size() - 1;
+  if (by_seq_.size() < waiting_.size() * 4) index(waiting_.size() * 4);
 }
 
 void ExecOrder::index(std::size_t size) {
   by_seq_.assign(size, 0);
+  by_seq_mask_ = size - 1;
   for (std::uint64_t n = head_; n != tail_; ++n)
-    if (!at(n).done) by_seq_[at(n).seq & (size - 1)] = n;
+    if (!at(n).done) by_seq_[at(n).seq & by_seq_mask_] = n;
 }
 
 void SeqOrder::add(const Block& b, std::uint32_t sid, RowBatch& out) {

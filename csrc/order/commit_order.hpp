@@ -27,46 +27,77 @@ struct OrderStats {
   std::uint64_t block_without_exec{}; // retired, but no Exec line
 };
 
-// Rows known by Exec lines, waiting for their blocks.
+// Rows known by Exec lines, waiting for their blocks.  They wait in the columns they will leave in.
 class ExecOrder {
  public:
   static constexpr std::size_t max_window = std::size_t{1} << 18;
   static constexpr std::size_t max_by_seq = std::size_t{1} << 22;
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
 
   // A line without FetchSeq (seq 0) waits for no block.
   void add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std::uint16_t upc,
-           std::uint32_t sid, std::uint64_t addr, std::uint8_t bits, RowBatch& out);
-  // True where the block belongs to a waiting row of this CPU.
-  bool matches(const Block& b) const;
-  // Precondition: matches(b).
-  void complete(const Block& b, RowBatch& out);
+           std::uint32_t sid, std::uint64_t addr, std::uint8_t bits);
+  // The number of this CPU's row that waits for such a block, or none.
+  std::uint64_t find(std::uint64_t seq, std::uint64_t pc, std::uint16_t upc, std::uint64_t fetch) const {
+    const std::uint64_t n = by_seq_[seq & by_seq_mask_];
+    if (n - head_ >= tail_ - head_) return none;
+    const Waiting& w = at(n);
+    return w.seq == seq && w.pc == pc && w.upc == upc && !w.done && rows_.ticks[stage::fetch][n - origin_] == fetch
+               ? n
+               : none;
+  }
+  // Precondition: n = find(...) of this block.
+  void complete(std::uint64_t n, const std::uint64_t (&tick)[stage::count]) {
+    const std::size_t i = n - origin_;
+    for (unsigned s = 0; s < stage::count; ++s) rows_.ticks[s][i] = tick[s];
+    std::uint8_t bits = rows_.bits[i] & static_cast<std::uint8_t>(~row_bit::untimed);
+    bits |= row_bit::fault_known;
+    if (tick[stage::retire] == 0) {
+      bits |= row_bit::fault;
+      ++stats_.trapped;
+    }
+    rows_.bits[i] = bits;
+    rows_.timed = blocks_seen_ = at(n).done = true;
+    drain();
+  }
   // A block that no CPU has a row for.
-  void unmatched(const Block& b);
-  void finish(RowBatch& out);
+  void unmatched(std::uint64_t retire) {
+    blocks_seen_ = true;
+    ++(retire == 0 ? stats_.squashed : stats_.block_without_exec);
+  }
+  void finish();
+  // The rows that wait for nothing any more, in commit order.
+  RowBatch take();
 
   const OrderStats& stats() const { return stats_; }
   bool blocks_seen() const { return blocks_seen_; }
   std::uint64_t forced() const { return forced_; }
 
  private:
-  struct Row {
-    std::uint64_t seq, when, pc, addr;
-    std::uint64_t tick[stage::count];
-    std::uint32_t sid;
+  struct Waiting {
+    std::uint64_t seq, pc;
     std::uint16_t upc;
-    std::uint8_t bits;
     bool done;
   };
   void grow();
   void index(std::size_t size);
-  void drain(RowBatch& out);
-  void emit(Row& row, RowBatch& out);
-  Row& at(std::uint64_t n) { return rows_[n & (rows_.size() - 1)]; }
-  const Row& at(std::uint64_t n) const { return rows_[n & (rows_.size() - 1)]; }
+  void drain() {
+    while (head_ != tail_ && at(head_).done) ++head_;
+  }
+  void give_up(std::uint64_t n);
+  Waiting& at(std::uint64_t n) { return waiting_[n & mask_]; }
+  const Waiting& at(std::uint64_t n) const { return waiting_[n & mask_]; }
 
-  std::vector<Row> rows_ = std::vector<Row>(1024);
-  std::vector<std::uint64_t> by_seq_ = std::vector<std::uint64_t>(4096);  // seq -> row number
-  std::uint64_t head_{}, tail_{};
+  // Rows have numbers: those below base_ were taken, those in [base_, head_) are whole, those in
+  // [head_, tail_) wait, with what tells their blocks in a ring.
+  std::uint64_t base_{}, head_{}, tail_{};
+  RowBatch rows_;  // from number origin_ on; of one that waits the ticks behind `fetch` are not set
+  std::uint64_t origin_{};
+  // Small, to stay in the first cache; both grow to what the trace's reordering asks for.
+  std::vector<Waiting> waiting_ = std::vector<Waiting>(256);
+  std::uint64_t mask_{255};
+  std::vector<std::uint64_t> by_seq_ = std::vector<std::uint64_t>(1024);  // seq -> row number
+  std::uint64_t by_seq_mask_{1023};
   bool blocks_seen_{};
   std::uint64_t forced_{};  // rows given up because the window was full
   OrderStats stats_;

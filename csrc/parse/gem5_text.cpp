@@ -6,6 +6,7 @@
 
 #include "isa/text_decode.hpp"
 #include "parse/exec_line.hpp"
+#include "parse/same_bytes.hpp"
 #include "parse/scan.hpp"
 
 namespace tracekit {
@@ -24,9 +25,7 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
-bool same(const char* p, const std::string& text) {
-  return std::memcmp(p, text.data(), text.size()) == 0;
-}
+bool same(const char* p, std::string_view text) { return same_bytes(p, text.data(), text.size()); }
 
 // "<tick>:0x<pc>:<upc>:<seq>:<disassembly>" behind "O3PipeView:fetch:".
 bool parse_fetch(scan::Cursor c, Block& b, std::string_view& disassembly) {
@@ -60,6 +59,21 @@ int parse_stage(scan::Cursor c, std::uint64_t (&tick)[stage::count]) {
     return static_cast<int>(s);
   }
   return -1;
+}
+
+// "<tick>:store:<tick>\n" behind "O3PipeView:retire:", or nullptr.
+template <class F>
+const char* fast_retire(const char* q, std::uint64_t (&tick)[stage::count], F number) {
+  const auto read = [&](std::uint64_t& t) {
+    if (q[0] == '0' && (q[1] == ':' || q[1] == '\n'))
+      ++q;
+    else
+      q = number(q, t);
+    return q != nullptr;
+  };
+  if (!read(tick[stage::retire]) || !scan::starts(q, ":store:")) return nullptr;
+  q += 7;
+  return read(tick[stage::store]) && *q == '\n' ? q + 1 : nullptr;
 }
 
 }  // namespace
@@ -144,28 +158,46 @@ void Gem5Text::whole_lines(const char* p, const char* end) {
   }
 }
 
+// A tick, or nullptr where there is none that fits.
+inline const char* Gem5Text::fast_tick(const char* p, std::uint64_t& tick) {
+  if (const char* q = near_.read(p, tick)) return q;
+  const char* q = scan::decimal(p, tick);
+  if (!q || q == p || tick >= max_tick) return nullptr;
+  if (near_.anchor(p, q, tick)) shape_.set(p, q, near_.base());
+  return q;
+}
+
 // A whole block as gem5 prints it, or nullptr where anything differs: then its lines go the slow way.
 const char* Gem5Text::fast_block(const char* p, const char* end) {
   if (in_block_ || !scan::starts(p, "O3PipeView:fetch:")) return nullptr;
   Block b;
   std::uint64_t upc = 0;
-  const char* q = scan::decimal(p + 17, b.tick[stage::fetch]);
-  if (!q || q == p + 17 || !scan::starts(q, ":0x")) return nullptr;
-  const char* const tick_end = q;
-  q = scan::hexadecimal(q + 3, b.pc);
-  if (!q || q == tick_end + 3 || *q != ':') return nullptr;
-  const char* const micro = q + 1;
-  q = scan::decimal(micro, upc);
-  if (!q || q == micro || *q != ':' || upc > 0xffff) return nullptr;
+  const char* q = fast_tick(p + 17, b.tick[stage::fetch]);
+  if (!q || !scan::starts(q, ":0x")) return nullptr;
+  const char* digits = q + 3;
+  q = scan::hexadecimal(digits, b.pc);
+  if (!q || q == digits || *q != ':') return nullptr;
+  digits = q + 1;
+  q = scan::decimal(digits, upc);
+  if (!q || q == digits || *q != ':' || upc > 0xffff) return nullptr;
   b.upc = static_cast<std::uint16_t>(upc);
-  const char* seq = q + 1;
-  q = scan::decimal(seq, b.seq);
-  if (!q || q == seq || *q != ':') return nullptr;
+  digits = q + 1;
+  q = scan::decimal(digits, b.seq);
+  if (!q || q == digits || *q != ':') return nullptr;
   const char* text = q + 1;
   const auto* nl = static_cast<const char*>(std::memchr(text, '\n', static_cast<std::size_t>(end - text)));
-  if (!nl || end - nl < 512 || nl[-1] == '\r' || nl - p > std::ptrdiff_t{max_line}) return nullptr;
-  q = nl + 1;
-  const scan::NearbyDecimal number(p + 17, tick_end, b.tick[stage::fetch]);
+  if (!nl || end - nl < std::ptrdiff_t{2 * BlockShape::max_size} || nl[-1] == '\r' ||
+      nl - p > std::ptrdiff_t{max_line})
+    return nullptr;
+  q = shape_.read(nl + 1, b.tick);
+  q = q ? fast_retire(q, b.tick, [this](const char* at, std::uint64_t& t) { return fast_tick(at, t); })
+        : fast_lines(nl + 1, b);
+  if (q) take_block(b, view(text, nl));
+  return q;
+}
+
+// The lines behind the fetch, one by one.
+const char* Gem5Text::fast_lines(const char* q, Block& b) {
   // A stage that was not reached is followed by none that was: one comparison for the rest of the block.
   static constexpr char rest[] =
       "O3PipeView:decode:0\nO3PipeView:rename:0\nO3PipeView:dispatch:0\nO3PipeView:issue:0\n"
@@ -184,8 +216,8 @@ const char* Gem5Text::fast_block(const char* p, const char* end) {
         return ended = true;
       }
     }
-    q = number(digits, b.tick[s]);
-    if (!q || q == digits || std::memcmp(q, after, m) != 0) return false;
+    q = fast_tick(digits, b.tick[s]);
+    if (!q || std::memcmp(q, after, m) != 0) return false;
     q += m;
     return true;
   };
@@ -196,9 +228,7 @@ const char* Gem5Text::fast_block(const char* p, const char* end) {
                      (ended || (line("O3PipeView:complete:", stage::complete, "\n") &&
                                 line("O3PipeView:retire:", stage::retire, ":store:") &&
                                 line("", stage::store, "\n")));
-  if (!whole) return nullptr;
-  take_block(b, view(text, nl));
-  return q;
+  return whole ? q : nullptr;
 }
 
 // An Exec line of a CPU and a static instruction already seen, or nullptr.
@@ -206,9 +236,8 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
   const char* q = p;
   for (int i = 0; i < 8 && *q == ' '; ++i) ++q;
   std::uint64_t when = 0;
-  const char* digits = q;
-  q = scan::decimal(digits, when);
-  if (!q || q == digits || !scan::starts(q, ": ") || when >> 62) return nullptr;
+  q = fast_tick(q, when);
+  if (!q || !scan::starts(q, ": ")) return nullptr;
   q += 2;
   CpuStream* c = last_cpu_;
   if (!same(q, c->prefix)) {
@@ -222,10 +251,10 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
   std::uint64_t addr = 0, seq = 0;
   std::uint8_t bits = 0;
   const auto fits = [&](std::uint32_t sid) {
-    const CpuStream::Text& t = c->text[sid];
-    if (end - head < static_cast<std::ptrdiff_t>(t.head.size() + t.tail.size() + 128)) return false;
-    if (!same(head, t.head)) return false;
-    q = head + t.head.size();
+    const StaticText::Known& t = c->text[sid];
+    if (end - head < static_cast<std::ptrdiff_t>(t.head_size) + t.tail_size + 128) return false;
+    if (!same_bytes(head, c->text.head(t), t.head_size)) return false;
+    q = head + t.head_size;
     bits = 0;
     seq = addr = 0;
     if (q[0] == ' ' && scan::starts(q, " A=0x")) {
@@ -239,8 +268,8 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
       q = scan::decimal(number, seq);
       if (!q || q == number) return false;
     }
-    if (!same(q, t.tail)) return false;
-    q += t.tail.size();
+    if (!same_bytes(q, c->text.tail(t), t.tail_size)) return false;
+    q += t.tail_size;
     return *q == '\n';
   };
   std::uint32_t sid = StaticTable::none;
@@ -271,8 +300,8 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
   last_cpu_ = c;
   follow(*c, sid);
   ++exec_lines_;
-  const StaticInst& inst = c->statics[sid];
-  c->order.add(seq, when, inst.pc, inst.upc, sid, addr, bits, c->rows);
+  const StaticText::Known& inst = c->text[sid];
+  c->order.add(seq, when, inst.pc, inst.upc, sid, addr, bits);
   return q + 1;
 }
 
@@ -326,7 +355,7 @@ void Gem5Text::block_line(const char* begin, const char* end) {
   }
   if (s == stage::retire) {
     in_block_ = false;
-    take_block(open_, open_text_);
+    take_checked(open_, open_text_);
   }
 }
 
@@ -358,7 +387,7 @@ void Gem5Text::boom_line(std::uint64_t seq, std::string_view rest, const char* b
   while (boom_->open.size() > Boom::window) {
     auto oldest = boom_->open.begin();
     if (oldest->second.fetched)
-      take_block(oldest->second.block, oldest->second.text);
+      take_checked(oldest->second.block, oldest->second.text);
     else
       counters_.add("incomplete_block", base_);
     boom_->open.erase(oldest);
@@ -369,7 +398,7 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   scan::Cursor c(begin, end);
   std::uint64_t when = 0, ignored = 0;
   c.skip_blanks();
-  if (!c.eat_decimal(when) || when >> 62 || !c.eat(": ")) return false;
+  if (!c.eat_decimal(when) || when >= max_tick || !c.eat(": ")) return false;
   c.eat("ExecEnable: ");  // FmtFlag
   const std::string_view rest = view(c.at(), end);
   const std::size_t colon = rest.find(": ");
@@ -403,7 +432,7 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
     }
     // The blocks before the first Exec line belong to instructions from before it.
     CpuStream& first = cpu(name);
-    for (const Block& b : early_) first.order.unmatched(b);
+    for (const Block& b : early_) first.order.unmatched(b.tick[stage::retire]);
     early_.clear();
     early_.shrink_to_fit();
     early_text_.clear();
@@ -415,7 +444,7 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   last_cpu_ = &s;
   std::uint32_t sid = StaticTable::none;
   for (sid = s.statics.find(text->pc, text->upc); sid != StaticTable::none; sid = s.statics.next(sid))
-    if (s.text[sid].head == text->head && s.text[sid].tail == text->tail) break;
+    if (s.text.is(sid, text->head, text->tail)) break;
   if (sid == StaticTable::none) {
     ExecStatic fresh = make_static(*text);
     if (fresh.unknown_op) {
@@ -430,32 +459,41 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   std::uint8_t bits = 0;
   if (f.has_addr) bits |= row_bit::has_addr;
   if (f.predicated_off) bits |= row_bit::predicated_off;
-  s.order.add(f.has_seq ? f.seq : 0, when, text->pc, text->upc, sid, f.addr, bits, s.rows);
+  s.order.add(f.has_seq ? f.seq : 0, when, text->pc, text->upc, sid, f.addr, bits);
   return true;
 }
 
-void Gem5Text::take_block(const Block& b, std::string_view disassembly) {
-  // Differences of ticks must fit 63 bits; a real one is far below (2^62 ps are 53 days).
-  std::uint64_t all = 0;
-  for (const std::uint64_t t : b.tick) all |= t;
-  if (all >> 62) {
+void Gem5Text::take_checked(const Block& b, std::string_view disassembly) {
+  if (std::all_of(std::begin(b.tick), std::end(b.tick), [](std::uint64_t t) { return t < max_tick; }))
+    take_block(b, disassembly);
+  else
     counters_.add("malformed_line", base_);
-    return;
-  }
+}
+
+void Gem5Text::take_block(const Block& b, std::string_view disassembly) {
   ++blocks_;
   if (exec_lines_) {
-    CpuStream* owner = last_cpu_ && last_cpu_->order.matches(b) ? last_cpu_ : nullptr;
+    const auto find = [&b](const CpuStream& c) {
+      return c.order.find(b.seq, b.pc, b.upc, b.tick[stage::fetch]);
+    };
+    CpuStream* owner = last_cpu_;
+    std::uint64_t row = find(*owner);
     if (cpus_.size() > 1) {
-      for (const auto& c : cpus_)
-        if (c.get() != owner && c->order.matches(b)) {
-          if (owner) counters_.add("ambiguous_block", base_);
-          if (!owner) owner = c.get();
+      for (const auto& c : cpus_) {
+        const std::uint64_t other = c.get() != last_cpu_ ? find(*c) : ExecOrder::none;
+        if (other == ExecOrder::none) continue;
+        if (row != ExecOrder::none) {
+          counters_.add("ambiguous_block", base_);
+        } else {
+          owner = c.get();
+          row = other;
         }
+      }
     }
-    if (owner)
-      owner->order.complete(b, owner->rows);
+    if (row != ExecOrder::none)
+      owner->order.complete(row, b.tick);
     else
-      last_cpu_->order.unmatched(b);
+      last_cpu_->order.unmatched(b.tick[stage::retire]);
     return;
   }
   constexpr std::size_t undecided = 1 << 16;
@@ -481,7 +519,7 @@ void Gem5Text::sort_block(const Block& b, std::string_view disassembly) {
   std::uint32_t sid = 0;
   if (b.tick[stage::retire]) {
     for (sid = c.statics.find(b.pc, b.upc); sid != StaticTable::none; sid = c.statics.next(sid))
-      if (c.text[sid].head == disassembly) break;
+      if (c.text.is(sid, disassembly, {})) break;
     if (sid == StaticTable::none) {
       StaticInst inst;
       inst.pc = b.pc;
@@ -500,12 +538,12 @@ void Gem5Text::finish() {
   drop_open_block();
   if (boom_) {
     for (auto& [seq, o] : boom_->open)
-      if (o.fetched) take_block(o.block, o.text);
+      if (o.fetched) take_checked(o.block, o.text);
     boom_.reset();
   }
   flush_early();
   if (seq_order_.started()) seq_order_.finish(cpu("").rows);
-  for (const auto& c : cpus_) c->order.finish(c->rows);
+  for (const auto& c : cpus_) c->order.finish();
 }
 
 CpuStream& Gem5Text::cpu(std::string_view name) {
@@ -523,18 +561,12 @@ std::uint32_t Gem5Text::add_static(CpuStream& c, StaticInst inst, std::string_vi
   if (arch_ == Arch::unknown) arch_ = detect_arch(inst.disassembly);
   inst.disassembly = std::string(trim(inst.disassembly));
   decode_text(arch_, inst);
-  c.text.push_back({std::string(head), std::string(tail), {StaticTable::none, StaticTable::none}});
+  c.text.add(inst.pc, inst.upc, head, tail);
   return c.statics.add(std::move(inst));
 }
 
 void Gem5Text::follow(CpuStream& c, std::uint32_t sid) {
-  if (c.last != StaticTable::none) {
-    auto& next = c.text[c.last].next;
-    if (next[0] != sid && next[1] != sid) {
-      next[1] = next[0];
-      next[0] = sid;
-    }
-  }
+  if (c.last != StaticTable::none) c.text.follow(c.last, sid);
   c.last = sid;
 }
 

@@ -2,17 +2,20 @@
 // in any way, in chunks cut anywhere.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/counters.hpp"
 #include "core/row_batch.hpp"
 #include "core/static_table.hpp"
 #include "order/commit_order.hpp"
+#include "parse/block_shape.hpp"
+#include "parse/scan.hpp"
+#include "parse/static_text.hpp"
 
 namespace tracekit {
 
@@ -21,15 +24,12 @@ struct CpuStream {
   std::string name;
   StaticTable statics;
   ExecOrder order;
-  RowBatch rows;
+  RowBatch rows;  // of blocks alone
 
-  // The printed text of each static instruction, to recognise it by comparison, and its last two
-  // successors, of which one nearly always comes next.
-  struct Text {
-    std::string head, tail;
-    std::uint32_t next[2] = {StaticTable::none, StaticTable::none};
-  };
-  std::vector<Text> text;
+  // The rows that are whole, in commit order.
+  RowBatch take() { return rows.size() ? std::exchange(rows, RowBatch{}) : order.take(); }
+
+  StaticText text;
   std::uint32_t last = StaticTable::none;
   std::string prefix;  // name + ": ", as it stands in a line
 };
@@ -39,8 +39,8 @@ class Gem5Text {
   Gem5Text();
   ~Gem5Text();
 
-  // Parses what is whole, keeps the rest of a line for the next call.  Rows come out in commit order in
-  // cpus()[i]->rows, which the caller takes and clears.
+  // Parses what is whole, keeps the rest of a line for the next call.  Rows come out in commit order from
+  // cpus()[i]->take().
   void feed(const char* data, std::size_t size);
   void finish();
 
@@ -57,17 +57,23 @@ class Gem5Text {
 
  private:
   static constexpr std::size_t max_line = 1 << 16;
+  // Differences of ticks must fit 63 bits; a real one is far below (2^61 ps are 26 days).
+  static constexpr std::uint64_t max_tick = std::uint64_t{1} << 61;
   static constexpr std::size_t max_cpus = 256;  // names beyond these are damage, and each costs memory
 
   void whole_lines(const char* p, const char* end);
   void slow_line(const char* begin, const char* end);
   const char* fast_block(const char* p, const char* end);
   const char* fast_exec(const char* p, const char* end);
+  const char* fast_lines(const char* q, Block& b);
+  const char* fast_tick(const char* p, std::uint64_t& tick);
 
   void block_line(const char* begin, const char* end);
   void boom_line(std::uint64_t seq, std::string_view rest, const char* begin);
   bool exec_line(const char* begin, const char* end);
   void drop_open_block();
+  // Ticks over max_tick are damage.
+  void take_checked(const Block& b, std::string_view disassembly);
   void take_block(const Block& b, std::string_view disassembly);
   void sort_block(const Block& b, std::string_view disassembly);
   void flush_early();
@@ -91,6 +97,9 @@ class Gem5Text {
   Arch arch_{Arch::unknown};
   Counters counters_;
 
+  // What ticks and blocks look like just now.
+  scan::NearbyDecimal near_;
+  BlockShape shape_;
   // The block that the slow path is in.
   Block open_;
   std::string open_text_;

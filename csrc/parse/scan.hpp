@@ -24,10 +24,17 @@ inline std::uint64_t eight_digits(std::uint64_t x) {
   return (x * 10000 + (x >> 32)) & 0xffffffffULL;
 }
 
-// How many of the eight bytes are digits before the first that is not; x = bytes ^ '0'.
+inline constexpr std::uint64_t zeros = 0x3030303030303030ULL;  // the text 00000000
+
+// Flags (bit 7) of the bytes that are no digit; x = bytes ^ zeros.
 // A carry can only leave a byte that is itself flagged, so the lowest flag is always right.
+inline std::uint64_t no_digits(std::uint64_t x) {
+  return ((x + 0x7676767676767676ULL) | x) & 0x8080808080808080ULL;
+}
+
+// How many of the eight bytes are digits before the first that is not.
 inline unsigned leading_digits(std::uint64_t x) {
-  const std::uint64_t bad = ((x + 0x7676767676767676ULL) | x) & 0x8080808080808080ULL;
+  const std::uint64_t bad = no_digits(x);
   return bad ? static_cast<unsigned>(std::countr_zero(bad)) >> 3 : 8;
 }
 
@@ -37,7 +44,6 @@ inline constexpr std::uint64_t pow10[9] = {1,      10,      100,      1000,     
 // Reads a decimal number at p (up to `margin` readable bytes behind it).  Returns the first byte after
 // it; p itself where there is no digit, and nullptr where the number does not fit 64 bits.
 inline const char* decimal(const char* p, std::uint64_t& value) {
-  constexpr std::uint64_t zeros = 0x3030303030303030ULL;
   std::uint64_t x = load8(p) ^ zeros;
   unsigned n = leading_digits(x);
   if (n < 8) {
@@ -104,35 +110,34 @@ inline const char* hexadecimal(const char* p, std::uint64_t& value) {
   return nullptr;
 }
 
-// Reads many numbers that are mostly as long as a first one and share all but its last eight digits, as
-// the ticks of one instruction do: the place of what follows does not wait for the digits.
+// Reads numbers that are mostly as long as the one read just before and share all but its last eight digits, as
+// ticks do: the place of what follows does not wait for the digits.
 class NearbyDecimal {
  public:
-  // `first` was read from [p, end).
-  NearbyDecimal(const char* p, const char* end, std::uint64_t first)
-      : width_(static_cast<unsigned>(end - p)), usable_(width_ >= 8 && width_ <= 16) {
-    if (!usable_) return;
-    const unsigned lead = width_ - 8;
-    mask_ = lead == 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * lead)) - 1;
+  // Like `decimal`, where the number is near the anchor and a colon or an end of line follows; else nullptr.
+  const char* read(const char* p, std::uint64_t& value) const {
+    const char* end = p + width_;
+    if (*end != '\n' && *end != ':') return nullptr;
+    const std::uint64_t x = load8(end - 8) ^ zeros;
+    if (no_digits(x) | ((load8(p) & mask_) ^ lead_)) return nullptr;
+    value = base_ + eight_digits(x);
+    return end;
+  }
+  // `value` was read from [p, end); false where it is too short or too long to be an anchor.
+  bool anchor(const char* p, const char* end, std::uint64_t value) {
+    const auto width = static_cast<unsigned>(end - p);
+    if (width < 8 || width > 16) return false;
+    width_ = width;
+    mask_ = width == 16 ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * (width - 8))) - 1;
     lead_ = load8(p) & mask_;
-    base_ = first - first % pow10[8];
+    base_ = value - value % pow10[8];
+    return true;
   }
-  const char* operator()(const char* p, std::uint64_t& value) const {
-    if (usable_ && (p[width_] == '\n' || p[width_] == ':')) {
-      const std::uint64_t x = load8(p + width_ - 8) ^ 0x3030303030303030ULL;
-      const std::uint64_t bad = ((x + 0x7676767676767676ULL) | x) & 0x8080808080808080ULL;
-      if (!(bad | ((load8(p) & mask_) ^ lead_))) {
-        value = base_ + eight_digits(x);
-        return p + width_;
-      }
-    }
-    return decimal(p, value);
-  }
+  std::uint64_t base() const { return base_; }
 
  private:
-  unsigned width_;
-  bool usable_;
-  std::uint64_t mask_{}, lead_{}, base_{};
+  unsigned width_{8};
+  std::uint64_t mask_{0}, lead_{1}, base_{};  // near nothing before the first anchor
 };
 
 template <std::size_t N>
