@@ -70,6 +70,8 @@ DATAFLOW: dict[str, Any] = {
     "l3_lat": 1,
 }
 _OPS = len(schema.OP_CLASSES)
+#: How firmly the linear baselines are held: enough for columns that few programs have.
+_HELD = 0.01
 
 
 def aggregates(features: Path, threads: int | None = None, limit: int | None = None) -> F64:
@@ -105,10 +107,13 @@ def _with(programs: Sequence[Sums], x: Sequence[F64]) -> list[Sums]:
     return [replace(p, x=a) for p, a in zip(programs, x, strict=True)]
 
 
-def _linear(train: Sequence[Sums], test: Sequence[Sums]) -> F64:
-    """Non-negative costs of the columns."""
-    machines, columns = train[0].y.shape[1], train[0].x.shape[1]
-    table = fit_table(train, np.zeros((machines, columns)), 1e-3)
+def _linear(train: Sequence[Sums], test: Sequence[Sums], counts: int) -> F64:
+    """Non-negative costs of the columns, held towards the same CPI for every row: the first
+    ``counts`` columns count rows, the others cost nothing."""
+    cpi = np.mean([p.y.sum(axis=0) / p.rows for p in train], axis=0)
+    priors = np.zeros((train[0].y.shape[1], train[0].x.shape[1]))
+    priors[:, :counts] = cpi[:, None]
+    table = fit_table(train, priors, _HELD)
     return np.stack([p.x.sum(axis=0) @ table.T for p in test])
 
 
@@ -122,16 +127,14 @@ def predict_baseline(
         return np.stack([p.rows * cpi for p in test])
     fit, ask = (_with(ps, [x[p.name] for p in ps]) for ps in (train, test))
     if name == "op-class table":
-        return _linear(
-            [replace(p, x=p.x[:, :_OPS]) for p in fit], [replace(p, x=p.x[:, :_OPS]) for p in ask]
-        )
+        return _linear(*([replace(p, x=p.x[:, :_OPS]) for p in ps] for ps in (fit, ask)), _OPS)
     if name == "analytical":
 
         def analytical(p: Sums) -> Sums:
             rows = p.x[:, :_OPS].sum(axis=1, keepdims=True)
             return replace(p, x=np.hstack([rows, p.x[:, _OPS:]]))
 
-        return _linear([analytical(p) for p in fit], [analytical(p) for p in ask])
+        return _linear([analytical(p) for p in fit], [analytical(p) for p in ask], 1)
     if name == "boosted trees":
         return _trees(fit, ask)
     raise UsageError(f"no baseline {name!r}; there are {', '.join(BASELINES)}")

@@ -1,9 +1,9 @@
 """A machine that the model does not know: its row of the table from one or a few short traces.
 
 The reference cores and every other row stay as they are.  Where the machine's parameters are known,
-one more reference core is walked with them and the row starts there; where they are not, the
-parameters of the core that explains the traces best are searched for, from those of the machines
-that are known.
+one more reference core is walked with them and the row starts there; where they are not, cores are
+searched for that explain the traces (crossed and varied from those of the known machines), and the
+row is a mixture of the best ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import FormatError, UsageError
-from tracekit.perfvec.fit import Sums, fit_row, misfits, segment_breaks
+from tracekit.perfvec.fit import (
+    Sums,
+    fit_row,
+    misfits,
+    mixture_row,
+    segment_breaks,
+    with_columns,
+)
 from tracekit.perfvec.model import PerfVec
 from tracekit.reference import core_row, totals
 from tracekit.store.reader import TraceFile
@@ -28,8 +35,12 @@ __all__ = ["add_machines", "search", "tune", "write_machine"]
 F64 = npt.NDArray[np.float64]
 Traces = Sequence[tuple[TraceFile, npt.NDArray[np.float64]]]
 
-FORMAT = "tracekit-machine"
+FORMAT, VERSION = "tracekit-machine", 2
+#: Of how many cores the search crosses the best, how often it varies a parameter, and how many of
+#: the best make up the row.
+_PARENTS, _VARIED, _MIXED = 12, 0.15, 24
 STRENGTH = 0.3
+MAX_CORES = 256
 #: What the search moves, and over which values.
 _GRID: dict[str, tuple[Any, ...]] = {
     "width": (1, 2, 3, 4, 5, 6, 8),
@@ -94,31 +105,54 @@ def search(
     traces: Traces,
     start: Sequence[Mapping[str, Any]],
     *,
-    passes: int = 2,
+    rounds: int = 3,
+    size: int = 48,
+    seed: int = 0,
     threads: int | None = None,
     report: Callable[[str, float], None] = lambda _name, _misfit: None,
-) -> dict[str, Any]:
-    """Parameters of the core that explains the traces best, one parameter after another, from the
-    best of ``start``.  What two parameters could both explain is not told apart: the core is a
-    means to a row of the table, not a measurement of the machine."""
+) -> tuple[list[dict[str, Any]], list[Sums]]:
+    """Cores that explain the traces, the best first, and the traces' sums over them.
+
+    ``start`` are crossed with one another and varied, ``size`` cores a round; after the first one
+    the best of all rounds are.  What two parameters could both explain is not told apart: the cores
+    are a means to a row of the table, not a measurement of the machine.
+    """
     if not start:
         raise UsageError("the search needs at least one core to start from")
-    first = misfits(_sums(traces, start, threads), 0)
-    best, least = dict(start[int(first.argmin())]), float(first.min())
-    for _ in range(passes):
-        before = least
-        for name, values in _GRID.items():
-            tries = [{**best, name: v} for v in values if v != best.get(name)]
-            tries = [t for t in tries if _possible(t)]
-            if not tries:
-                continue
-            misfit = misfits(_sums(traces, tries, threads), 0)
-            if misfit.min() < least - 1e-7:
-                best, least = tries[int(misfit.argmin())], float(misfit.min())
-                report(name, least)
-        if least > 0.99 * before:
+    random = np.random.default_rng(seed)
+    cores = [dict(c) for c in start]
+    sums = _sums(traces, cores, threads)
+    for number in range(rounds + 1):
+        order = np.argsort(misfits(sums, 0), kind="stable")
+        cores = [cores[i] for i in order]
+        sums = [with_columns(p, order) for p in sums]
+        report(f"round {number}: {len(cores)} cores", float(misfits(sums, 0)[0]))
+        if number == rounds:
             break
-    return best
+        parents = cores[: max(2, len(cores) if number == 0 else _PARENTS)]
+        children = [_child(random, parents, f"{number}.{k}") for k in range(size)]
+        more = _sums(traces, children, threads)
+        cores += children
+        sums = [replace(p, x=np.hstack([p.x, q.x])) for p, q in zip(sums, more, strict=True)]
+    return cores, sums
+
+
+def _child(
+    random: np.random.Generator, parents: Sequence[Mapping[str, Any]], name: str
+) -> dict[str, Any]:
+    """Each parameter from one of two parents, a few of them moved along their values."""
+    for _ in range(100):
+        one, other = (parents[int(i)] for i in random.integers(len(parents), size=2))
+        core = {k: (one if random.random() < 0.5 else other).get(k, v) for k, v in one.items()}
+        for key, values in _GRID.items():
+            if key in core and random.random() < _VARIED:
+                at = values.index(core[key]) if core[key] in values else len(values) // 2
+                step = int(random.integers(-2, 3))
+                core[key] = values[min(max(at + step, 0), len(values) - 1)]
+        core["name"] = name
+        if _possible(core):
+            return core
+    return {**one, "name": name}
 
 
 def _possible(machine: Mapping[str, Any]) -> bool:
@@ -135,39 +169,57 @@ def tune(
     name: str,
     *,
     parameters: Mapping[str, Any] | None = None,
-    passes: int = 2,
+    rounds: int = 3,
+    size: int = 48,
+    seed: int = 0,
     threads: int | None = None,
     report: Callable[[str, float], None] = lambda _name, _misfit: None,
 ) -> dict[str, Any]:
-    """The machine ``name``, as ``write_machine`` writes and ``add_machines`` reads it: its core,
-    its row over the model's cores and that one, and how well the row explains the traces it was
-    tuned on."""
+    """The machine ``name``, as ``write_machine`` writes and ``add_machines`` reads it: its cores,
+    its row over the model's cores and those, and how well the row explains the traces it was tuned
+    on."""
     if not traces:
         raise UsageError("tuning needs at least one trace")
     if name in model.names:
         raise UsageError(f"the model already knows a machine {name}")
     if parameters:
-        core = {**parameters, "name": name}
+        cores = [*model.cores, {**parameters, "name": name}]
+        sums = _sums(traces, cores, threads)
+        prior = (np.arange(len(cores)) == len(model.cores)).astype(np.float64)
+        weights = fit_row(sums, 0, prior, STRENGTH)
     else:
-        core = {
-            **search(traces, model.cores, passes=passes, threads=threads, report=report),
-            "name": name,
-        }
-    sums = _sums(traces, [*model.cores, core], threads)
-    prior = np.zeros(len(model.cores) + 1)
-    prior[-1] = 1
-    row = fit_row(sums, 0, prior, STRENGTH)
-    errors = [float(p.x.sum(axis=0) @ row / p.y.sum() - 1) for p in sums]
+        found, all_sums = search(
+            traces,
+            model.cores,
+            rounds=rounds,
+            size=size,
+            seed=seed,
+            threads=threads,
+            report=report,
+        )
+        cores = found[:_MIXED]
+        sums = [with_columns(p, range(len(cores))) for p in all_sums]
+        weights = mixture_row(sums, 0)
+    errors = [float(p.x.sum(axis=0) @ weights / p.y.sum() - 1) for p in sums]
+    # The row: the model's own cores first, then those that only this machine has.
+    columns = [str(c["name"]) for c in model.cores]
+    row, new = [0.0] * len(columns), []
+    for core, weight in zip(cores, weights.tolist(), strict=True):
+        if core["name"] in columns:
+            row[columns.index(core["name"])] = weight
+        elif weight > 0:
+            row.append(weight)
+            new.append({**core, "name": name if parameters else f"{name}.{core['name']}"})
     known = {**parameters} if parameters else {}
     return {
         "format": FORMAT,
-        "version": 1,
+        "version": VERSION,
         "name": name,
         "machine": {**known, "name": name},
-        "core": core,
+        "cores": new,
         "searched": parameters is None,
-        "columns": [str(c["name"]) for c in model.cores],
-        "row": row.tolist(),
+        "columns": columns,
+        "row": row,
         "tuned_on": [
             {"path": p.name, "rows": p.rows, "error": e} for p, e in zip(sums, errors, strict=True)
         ],
@@ -180,7 +232,8 @@ def write_machine(path: str | Path, machine: Mapping[str, Any]) -> None:
 
 
 def add_machines(model: PerfVec, paths: Sequence[str | Path]) -> PerfVec:
-    """The model with tuned machines: a core and a row more for each; all other predictions stay."""
+    """The model with tuned machines: a row and a few cores more for each; all other predictions
+    stay."""
     for path in paths:
         model = _add(model, Path(path))
     return model
@@ -191,11 +244,17 @@ def _add(model: PerfVec, path: Path) -> PerfVec:
         data = json.loads(path.read_bytes().decode("utf-8"))
     except (OSError, ValueError, RecursionError) as e:
         raise FormatError(f"cannot be read: {e}", path=str(path)) from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("version") != 1:
-        raise FormatError("no machine that tracekit tune wrote", path=str(path))
-    core, row, columns, machine = (data.get(k) for k in ("core", "row", "columns", "machine"))
-    if not isinstance(core, dict) or not isinstance(machine, dict) or not isinstance(columns, list):
-        raise FormatError("core, machine or columns is missing", path=str(path))
+    if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("version") != VERSION:
+        raise FormatError("no machine that this version's tracekit tune wrote", path=str(path))
+    cores, row, columns, machine = (data.get(k) for k in ("cores", "row", "columns", "machine"))
+    if not isinstance(machine, dict) or not isinstance(columns, list):
+        raise FormatError("machine or columns is missing", path=str(path))
+    if (
+        not isinstance(cores, list)
+        or len(cores) > MAX_CORES
+        or not all(isinstance(c, dict) for c in cores)
+    ):
+        raise FormatError(f"cores: a list of at most {MAX_CORES} cores", path=str(path))
     own = [str(c["name"]) for c in model.cores][: len(columns)]
     if columns != own:
         raise FormatError(
@@ -203,20 +262,21 @@ def _add(model: PerfVec, path: Path) -> PerfVec:
         )
     if (
         not isinstance(row, list)
-        or len(row) != len(columns) + 1
+        or len(row) != len(columns) + len(cores)
         or not all(isinstance(x, int | float) and 0 <= x < 1e9 for x in row)
     ):
         raise FormatError("row: a number >= 0 for each core", path=str(path))
-    core_row(core)
-    table = np.hstack([model.table, np.zeros((len(model.machines), 1))])
+    for core in cores:
+        core_row(core)
+    table = np.hstack([model.table, np.zeros((len(model.machines), len(cores)))])
     new = np.zeros(table.shape[1])
-    new[: len(columns)] = row[:-1]
-    new[-1] = row[-1]
+    new[: len(columns)] = row[: len(columns)]
+    new[len(model.cores) :] = row[len(columns) :]
     if str(machine.get("name")) in model.names:
         raise UsageError(f"the model already knows a machine {machine.get('name')}", path=str(path))
     return replace(
         model,
-        cores=[*model.cores, core],
+        cores=[*model.cores, *cores],
         machines=[*model.machines, machine],
         table=np.vstack([table, new]),
     )
