@@ -14,7 +14,7 @@ import numpy as np
 from tracekit.errors import UsageError
 from tracekit.store.reader import TraceFile
 
-__all__ = ["EPOCH", "Coverage", "Epoch", "coverage", "epochs"]
+__all__ = ["EPOCH", "Coverage", "Epoch", "coverage", "epochs", "gaps"]
 
 #: Instructions of an epoch.
 EPOCH = 100_000
@@ -62,7 +62,7 @@ def epochs(trace: TraceFile, length: int = EPOCH) -> list[Epoch]:
         )
     out: list[Epoch] = []
     seen: dict[str, int] = {}
-    edges = _gaps(trace)
+    edges = gaps(trace)
     for low, high in itertools.pairwise(edges):
         for begin in range(low, high, length):
             end = min(begin + length, high)
@@ -95,7 +95,7 @@ def _signature(trace: TraceFile, begin: int, end: int) -> str:
     return digest.hexdigest()
 
 
-def _gaps(trace: TraceFile) -> list[int]:
+def gaps(trace: TraceFile) -> list[int]:
     """Row numbers from 0 to the end between which the rows are contiguous."""
     n = len(trace)
     lengths: Any = trace.index.get("source", {}).get("epoch_lengths")

@@ -1,4 +1,8 @@
-"""``tracekit predict FEATS``: the program's time and CPI on every machine that the model knows."""
+"""``tracekit predict``: a program's time and CPI on every machine that the model knows.
+
+From features (feats.zst), from a recording (.tks), or of a program or process on this computer,
+which is sampled (Linux on x86-64).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,26 @@ import argparse
 import json
 from typing import Any
 
+from tracekit.cli import predict_program
+
 
 def add_parser(sub: Any, help_text: str) -> None:
-    p = sub.add_parser("predict", help=help_text, description=__doc__)
-    p.add_argument("file", help="a feats.zst")
+    p = sub.add_parser(
+        "predict",
+        help=help_text,
+        description=__doc__,
+        usage="%(prog)s [options] FEATS.zst | RECORDING.tks\n"
+        "       %(prog)s [options] -- PROGRAM [ARGUMENTS]\n       %(prog)s [options] --pid PID",
+    )
+    p.add_argument("what", nargs="*", help="a file, or a program to start and sample, after --")
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     p.add_argument("--uarch", nargs="+", metavar="NAME", help="only these machines")
     p.add_argument("--machine", nargs="+", metavar="FILE", help="machines that tracekit tune wrote")
-    p.add_argument("--by", choices=("phase", "pc", "symbol"), help="where the time goes")
+    p.add_argument(
+        "--by",
+        choices=("phase", "pc", "symbol", "function", "line", "file"),
+        help="where the time goes; function, line and file of recordings only",
+    )
     p.add_argument("--phases", type=int, default=10)
     p.add_argument("--binary", help="the program, for --by symbol")
     p.add_argument("--top", type=int, default=10, help="parts shown")
@@ -23,13 +39,33 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--device", default="auto", help="models of instructions: auto, cpu, cuda, torch"
     )
     p.add_argument("--json", action="store_true")
+    predict_program.add_arguments(p)
     p.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    from tracekit.errors import UsageError
+    from tracekit.perfvec.live import is_recording, is_trace_file
+
+    if args.pid is not None:
+        if args.what:
+            raise UsageError("--pid takes no program and no file")
+        return predict_program.run(args, [], None)
+    if not args.what:
+        raise UsageError("give a file, a program after --, or --pid")
+    if len(args.what) == 1 and is_recording(args.what[0]):
+        return predict_program.run(args, [], args.what[0])
+    if len(args.what) == 1 and is_trace_file(args.what[0]):
+        args.file = args.what[0]
+        return _features(args)
+    return predict_program.run(args, args.what, None)
+
+
+def _features(args: argparse.Namespace) -> int:
     import numpy as np
 
     import tracekit
+    from tracekit.errors import UsageError
     from tracekit.neuroscalar.model import is_cycle_model
     from tracekit.perfvec import load_model
     from tracekit.perfvec.predict import Symbols, predict
@@ -37,7 +73,11 @@ def run(args: argparse.Namespace) -> int:
 
     if args.model and is_cycle_model(args.model):
         return _instructions(args)
-    model = load_model(args.model)
+    if args.by in ("function", "line", "file"):
+        raise UsageError(f"--by {args.by} is for programs and recordings")
+    with tracekit.open(args.file) as trace:
+        arch = str(trace.index.get("arch", ""))
+    model = load_model(args.model, arch)
     if args.machine:
         model = add_machines(model, args.machine)
     if args.uarch:

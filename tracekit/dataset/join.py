@@ -95,8 +95,8 @@ def join(
 
     Where a trace's instructions part from the features', the row is named and only the rows before
     it have targets (``strict``: an error).  ``micro``: the same trace extracted at the micro level,
-    whose rows the arrays have; the features are at the macro level.  Returns ``rows`` (with targets), ``feature_rows``,
-    ``machines`` and ``notes``.
+    whose rows the arrays have; the features are at the macro level.  Returns ``rows`` (with
+    targets), ``feature_rows``, ``machines`` and ``notes``.
     """
     sources = [_Source(entry) for entry in targets]
     names = tuple(m for s in sources for m in s.machines)

@@ -33,9 +33,7 @@ def instruction_starts(micro: TraceFile, macro: TraceFile) -> npt.NDArray[np.int
     # The instruction that the trace ends inside of is no row of the macro level.
     left = len(starts) - rows
     unfinished = int(macro.index["source"].get("unfinished", 0))
-    if left not in (0, unfinished) or not np.array_equal(
-        pc[edges[:rows]], macro.column("pc")
-    ):
+    if left not in (0, unfinished) or not np.array_equal(pc[edges[:rows]], macro.column("pc")):
         raise UsageError(
             f"{len(starts)} instructions; the features have {rows} rows, or others",
             path=micro.path,

@@ -34,6 +34,7 @@ class PerfVec:
     table: F64
     training: dict[str, Any]
     arch: str = ""
+    level: str = "micro"
 
     def __post_init__(self) -> None:
         if self.table.shape != (len(self.machines), len(self.cores)):
@@ -72,6 +73,7 @@ class PerfVec:
             table[:, used],
             self.training,
             self.arch,
+            self.level,
         )
 
     def represent(
@@ -82,7 +84,7 @@ class PerfVec:
     ) -> F64:
         """Representations of the ranges between ``breaks``: float64 [ranges, cores], summed over
         rows."""
-        check_arch(self.arch, trace)
+        check_trace(self, trace)
         return totals(trace, self.cores, breaks, threads)
 
     def cycles(self, representation: F64) -> F64:
@@ -125,7 +127,7 @@ class PerfVec:
             spec=spec,
             columns=columns,
             feature_set=FEATURE_SET,
-            level="micro",
+            level=self.level,
             preset=preset,
             microarchitectures=machines,
             training=self.training,
@@ -168,14 +170,35 @@ def check_arch(arch: str, trace: TraceFile) -> None:
         )
 
 
-def default_model_path() -> Path:
-    """The folder of the model that ships with the package."""
-    return Path(__file__).parent / "default_arm"
+def check_trace(model: PerfVec, trace: TraceFile) -> None:
+    """Features of another instruction set, or of another level, are refused."""
+    check_arch(model.arch, trace)
+    level = str(trace.index.get("level", "micro"))
+    if model.arch == "x86" and level != model.level:
+        raise UsageError(
+            f"the features are of the {level} level, the model of the {model.level} level",
+            path=trace.path,
+            hint=f"extract with --level {model.level}",
+        )
 
 
-def load_model(folder: str | Path | None = None) -> PerfVec:
-    """Load a model folder (the shipped one unless given), checked by its golden rows."""
-    folder = default_model_path() if folder is None else Path(folder)
+_SHIPPED = {"arm": "default_arm", "x86": "default_x86"}
+
+
+def default_model_path(arch: str = "arm") -> Path:
+    """The folder of the model that ships with the package for an instruction set."""
+    if arch not in _SHIPPED:
+        raise UsageError(
+            f"no model of {arch or 'an unknown instruction set'} ships with tracekit",
+            hint="give --model; tracekit train makes one",
+        )
+    return Path(__file__).parent / _SHIPPED[arch]
+
+
+def load_model(folder: str | Path | None = None, arch: str = "arm") -> PerfVec:
+    """Load a model folder (the shipped one of ``arch`` unless given), checked by its golden
+    rows."""
+    folder = default_model_path(arch) if folder is None else Path(folder)
     card = load_card(folder)
     if card.feature_set != FEATURE_SET:
         raise UsageError(
@@ -193,7 +216,9 @@ def load_model(folder: str | Path | None = None) -> PerfVec:
     if len(names) != len(card.columns):
         raise FormatError(f"{len(card.columns)} columns, {len(names)} cores", path=str(folder))
     for core in cores:
-        core_row(core)  # every parameter is checked before the first trace is read
+        core_row(
+            core, str(card.extra.get("arch", ""))
+        )  # every parameter is checked before the first trace is read
     machines = [
         {**(m.get("parameters") or {}), "name": str(m.get("name"))} for m in card.microarchitectures
     ]
@@ -204,6 +229,7 @@ def load_model(folder: str | Path | None = None) -> PerfVec:
         tensors["table.weight"].astype(np.float64),
         card.training,
         str(card.extra.get("arch", "")),
+        card.level or "micro",
     )
     _check_golden(folder, card, model)
     return model

@@ -7,7 +7,7 @@ from typing import Any
 
 from tracekit.errors import UsageError
 
-__all__ = ["error_plot", "figure", "save"]
+__all__ = ["error_plot", "figure", "machines_plot", "save"]
 
 
 def figure(width: float, height: float, rows: int = 1) -> tuple[Any, Any]:
@@ -59,5 +59,32 @@ def error_plot(result: dict[str, Any], path: str) -> None:
     ax.set_ylabel("error of total time, %")
     ax.set_title("each program predicted by a model that has not seen its family")
     ax.set_xlim(-0.8, len(names) - 0.2)
+    ax.legend(fontsize=7)
+    save(fig, path)
+
+
+def machines_plot(result: dict[str, Any], path: str) -> None:
+    """CPI of a program on each machine with its 95 % interval, the fastest machine on the left; the
+    dots above them are where caches that start cold would put it."""
+    machines = result["machines"]
+    fig, ax = figure(max(6.0, 0.34 * len(machines) + 1.5), 4)
+    at = range(len(machines))
+    cpi = [m["cpi"] for m in machines]
+    half = [m["cpi_half_interval"] or 0.0 for m in machines]
+    ax.bar(at, cpi, color="#4c72b0", label="CPI")
+    ax.errorbar(
+        at, cpi, yerr=half, fmt="none", ecolor="black", capsize=2, lw=1, label="95 % interval"
+    )
+    cold = [c * (1 + (m["cold_caches"] or 0.0)) for c, m in zip(cpi, machines, strict=True)]
+    ax.plot(at, cold, ".", color="#c44e52", ms=4, label="caches cold")
+    names = [
+        f"{m['name']}  {m['ns_per_instruction']:.2f} ns" if m["ns_per_instruction"] else m["name"]
+        for m in machines
+    ]
+    ax.set_xticks(list(at), names, rotation=90, fontsize=7)
+    ax.set_ylabel("cycles an instruction")
+    ax.set_ylim(bottom=0)
+    title = " ".join(result["command"] or ["program"])
+    ax.set_title(f"{title[:60]}: fastest machine first", fontsize=9)
     ax.legend(fontsize=7)
     save(fig, path)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
-from tracekit.perfvec.model import PerfVec, check_arch, period
+from tracekit.perfvec.model import PerfVec, check_trace, period
 from tracekit.reference import walk
 from tracekit.store.reader import TraceFile
 
@@ -77,7 +77,7 @@ def predict(
         raise UsageError(f"by: phase, pc or symbol, not {by!r}")
     if by == "symbol" and symbols is None:
         raise UsageError("by symbol needs the program", hint="--binary FILE")
-    check_arch(model.arch, trace)
+    check_trace(model, trace)
     statics = trace.statics
     groups = _groups(by, phases, rows, statics, symbols)
     sums = np.zeros((len(groups.names), len(model.cores)))

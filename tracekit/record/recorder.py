@@ -146,6 +146,9 @@ class Recording:
             },
         )
         self.pid = 0
+        #: Called with the program's number when the recording is over and the program, which
+        #: `start` started, is still to be waited for.
+        self.finish: Callable[[int], None] | None = None
         self._child = False
         self._pidfd = -1
         self._last: dict[int, int] = {}  # thread -> its last epoch
@@ -217,6 +220,8 @@ class Recording:
         self.totals.seconds = time.monotonic() - begin
         if failure is None:
             self._writer.close(self.totals.as_dict())
+        if self.finish is not None and self._child and self.totals.exit_status is None:
+            self.finish(self.pid)
         self._wait_for_child()
         if failure is not None:
             raise failure

@@ -79,7 +79,11 @@ def _flags(statics: Any) -> npt.NDArray[np.uint16]:
     return out
 
 
-def _micro_arrays(s: Any) -> tuple[Any, ...]:
+#: pc, flags, op, branch, size, offset, src, dst and where each instruction's parts begin.
+_Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
+
+
+def _micro_arrays(s: Any) -> _Arrays:
     """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
     src, dst = _registers(s)
     return (
@@ -95,7 +99,7 @@ def _micro_arrays(s: Any) -> tuple[Any, ...]:
     )
 
 
-def _part_arrays(s: Any) -> tuple[Any, ...]:
+def _part_arrays(s: Any) -> _Arrays:
     from tracekit.reference.x86_parts import table
 
     t = table(s)
@@ -109,9 +113,11 @@ def walk(
     *,
     timed: bool = False,
     rows: int | None = None,
+    ranges: Sequence[tuple[int, int]] | None = None,
 ) -> Iterator[Walk]:
     """Each block of the trace (of its first ``rows``) through cores with the parameters of
-    ``machines``, from cold.
+    ``machines``, from cold.  ``ranges``: of rows that are walked one after another instead, each in
+    blocks of its own; the cores keep what they know from one to the next.
 
     X86 instructions (the macro level) go through the cores in parts, which follow from their names
     and operands alone.
@@ -120,22 +126,21 @@ def walk(
         raise UsageError("no reference cores")
     arch = str(trace.index.get("arch", ""))
     whole = arch == "x86" and trace.index.get("level") == "macro"
-    cores = _core.ReferenceCores(
-        *(_part_arrays if whole else _micro_arrays)(trace.statics),
-        np.stack([core_row(m, arch) for m in machines]),
-    )
+    parts = (_part_arrays if whole else _micro_arrays)(trace.statics)
+    cores = _core.ReferenceCores(*parts, cores=np.stack([core_row(m, arch) for m in machines]))
     threads = threads or len(os.sched_getaffinity(0))
     n = len(trace)
-    upto = n if rows is None else min(rows, n)
-    for begin in range(0, upto, BLOCK):
-        end = min(begin + BLOCK, upto)
-        ids = trace.column("static_id", (begin, min(end + 1, n)))
-        addr = trace.column("addr", (begin, end))
-        bits = trace.column("bits", (begin, end))
-        if whole:  # a page's first touch traps in gem5's system calls, unseen in a recording
-            bits = bits & ~_FAULT
-        cycles, wrong = cores.run(ids[: end - begin], addr, bits, int(ids[-1]), threads, timed)
-        yield Walk(begin, cycles, wrong)
+    for first, last in ranges or [(0, n if rows is None else min(rows, n))]:
+        for begin in range(first, last, BLOCK):
+            end = min(begin + BLOCK, last)
+            ids = trace.column("static_id", (begin, min(end + 1, n)))
+            addr = trace.column("addr", (begin, end))
+            bits = trace.column("bits", (begin, end))
+            if whole:  # a page's first touch traps in gem5's system calls, unseen in a recording
+                bits = bits & ~_FAULT
+            of = ids[: end - begin]
+            cycles, wrong = cores.run(of, addr, bits, int(ids[-1]), threads, timed)
+            yield Walk(begin, cycles, wrong)
 
 
 def totals(

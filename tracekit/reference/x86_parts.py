@@ -67,9 +67,9 @@ class Form(NamedTuple):
 
 
 class Part(NamedTuple):
-    """``reads``: a address, d data registers, f flags, z those but carry and overflow, o the latter,
-    v and w low and high vector halves, s rsp, t and u temporaries; ``writes``: r general registers,
-    c flags, z, o, v, w, s, t, u."""
+    """``reads``: a address, d data registers, f flags, z those but carry and overflow, o the
+    latter, v and w low and high vector halves, s rsp, t and u temporaries; ``writes``: r general
+    registers, c flags, z, o, v, w, s, t, u."""
 
     op: str
     reads: str = ""
@@ -102,11 +102,33 @@ def form_of(text: str) -> Form:
     letters = "".join(map(_letter, operands))
     byte = "byte ptr" in rest or bool(len(operands) > 1 and _NARROW.fullmatch(operands[1]))
     repeated = any(p.startswith("rep") for p in prefixes)
-    name = {"movsxl": "movsxd", "retq": "ret", "callq": "call"}.get(head, head)
-    if m := _STRING.fullmatch(name):
-        if "X" not in letters:
-            return Form(m[1], letters, False, False, repeated)
+    name = _same_name(head)
+    if (m := _STRING.fullmatch(name)) and "X" not in letters:
+        return Form(m[1], letters, False, False, repeated)
     return Form(name, letters, byte, "lock" in prefixes, repeated)
+
+
+#: gem5's names where the assembler's differ; conditions stand behind j, set and cmov.
+_CONDITIONS: Final = {"e": "z", "ne": "nz", "ae": "nb", "a": "nbe", "ge": "nl", "g": "nle"}
+_CONDITIONAL: Final = re.compile(r"(j|set|cmov)(e|ne|ae|a|ge|g)")
+_SAME: Final = {
+    "movsxl": "movsxd",
+    "retq": "ret",
+    "callq": "call",
+    "shl": "sal",
+    "movabs": "mov",
+    "cdq": "cqo",
+    "cwd": "cqo",
+    "cwde": "cdqe",
+    "cbw": "cdqe",
+    "endbr64": "hint",
+}
+
+
+def _same_name(name: str) -> str:
+    if m := _CONDITIONAL.fullmatch(name):
+        return m[1] + _CONDITIONS[m[2]]
+    return _SAME.get(name, name)
 
 
 def _letter(operand: str) -> str:
@@ -127,9 +149,8 @@ def _gem5_form(text: str) -> Form:
     letters = "".join(_GEM5_LETTERS.get(t, "") for t in tokens)
     if name == "hint":
         letters = ""
-    if m := _STRING.fullmatch(name):
-        if "X" not in letters:
-            return Form(m[1], letters, False, False, "E" in tokens or "N" in tokens)
+    if (m := _STRING.fullmatch(name)) and "X" not in letters:
+        return Form(m[1], letters, False, False, "E" in tokens or "N" in tokens)
     if "1" in tokens:  # a shift by one
         letters += "I"
     return Form(name, letters, "B" in tokens, "LOCKED" in tokens, False)
@@ -153,11 +174,11 @@ def parts_of(form: Form) -> tuple[Part, ...]:
         return (Part("IntAlu", flags=BARRIER),)
     if name.startswith(("prefetch", "clflush", "clwb")):
         return (*_relative(form), Part("MemRead", "a", "", LOAD | PREFETCH))
-    if name.startswith("j") or name in ("call", "ret", "retf") or name.startswith("loop"):
+    if name.startswith(("j", "loop")) or name in ("call", "ret", "retf"):
         return (*_relative(form), *_branch(form))
     if name in ("push", "pop", "leave", "pushfq", "popfq", "pushf", "popf", "enter"):
         return (*_relative(form), *_stack(form))
-    if form.repeated or _STRING.fullmatch(name) and "X" not in form.operands:
+    if form.repeated or (_STRING.fullmatch(name) and "X" not in form.operands):
         return tuple(_string(form))
     if any(c in form.operands for c in "XFK") or _real(name):
         return (*_relative(form), *_vector(form))
@@ -234,7 +255,7 @@ def _integer(form: Form) -> list[Part]:
         return [Part("IntAlu", "ad", "r")]
     memory = _memory(form)
     stores = memory and operands[:1] in ("M", "P")
-    if form.locked or name == "xchg" and memory:
+    if form.locked or (name == "xchg" and memory):
         return _locked(form)
     if name in _MOVES:
         if stores:
@@ -291,10 +312,15 @@ def _integer(form: Form) -> list[Part]:
         return [*load, Part("IntAlu", "d", "u"), Part("IntAlu", source + "u", "rc")]
     reads = source + ("f" if name in ("adc", "sbb", "rcl", "rcr") else "")
     free = [_FREE] * immediate
-    if name in ("cqo", "cdq", "cwd"):
+    if name == "cqo":
         free = [_FREE]
     if stores and not keeps:
-        return [*free, *load, Part("IntAlu", reads, "u" + writes), Part("MemWrite", "au", "", STORE)]
+        return [
+            *free,
+            *load,
+            Part("IntAlu", reads, "u" + writes),
+            Part("MemWrite", "au", "", STORE),
+        ]
     return [*free, *load, Part("IntAlu", reads, writes if keeps else "r" + writes)]
 
 
@@ -321,7 +347,7 @@ def _vector(form: Form) -> list[Part]:
         return [_FREE, Part("MemWrite", "a", "", STORE)]
     if bare in ("ldmxcsr", "fldcw"):
         return [Part("MemRead", "a", "t", LOAD), Part("IntAlu", "t")]
-    if "F" in operands or bare.startswith("f") and "X" not in operands:
+    if "F" in operands or (bare.startswith("f") and "X" not in operands):
         return _x87(form)
     if "K" in operands and "X" not in operands:
         return [*_vector_loads(memory, False), Part("SimdPredAlu", "dt", "r")]
@@ -433,7 +459,7 @@ def table(statics: Any) -> Table:
     lists = [parts_of(f) for f in forms]
     begin[1:] = np.cumsum([len(p) for p in lists])
     total = int(begin[-1])
-    of = np.repeat(np.arange(n), np.diff(begin.astype(np.int64)))
+    of = np.repeat(np.arange(n), [len(p) for p in lists])
     flat = [p for parts in lists for p in parts]
     src = np.full((total, 8), NO_REGISTER, np.uint16)
     dst = np.full((total, 6), NO_REGISTER, np.uint16)
@@ -483,7 +509,7 @@ def _branch_kind(form: Form) -> int:
         return _KIND["call" if direct else "indirect_call"]
     if name in ("jmp", "ljmp"):
         return _KIND["jump" if direct else "indirect"]
-    if name.startswith("j") or name.startswith("loop"):
+    if name.startswith(("j", "loop")):
         return _KIND["conditional"]
     return _KIND["none"]
 

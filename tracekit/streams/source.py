@@ -369,7 +369,13 @@ class TksFile(Pulled):
             **super().stats(),
             "epoch_lengths": dict(zip(self._names, self._epochs, strict=True)),
             "maps": maps_as_lists(self._reader.maps),
+            "contiguous": bool(self._recorded("full")),
+            "command": self._reader.meta.get("command"),
         }
+
+    def _recorded(self, option: str) -> Any:
+        options = self._reader.meta.get("options")
+        return options.get(option) if isinstance(options, dict) else None
 
     def arch(self) -> str:
         return self._reader.arch

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tracekit._version import __version__
 from tracekit.dataset import Manifest
 from tracekit.errors import UsageError
+from tracekit.perfvec.distribution import Distribution, measure
 from tracekit.perfvec.fit import Sums, fit_table
 from tracekit.perfvec.folds import folds
 from tracekit.perfvec.model import PerfVec
@@ -99,8 +100,11 @@ def train_default(
     count = sum(s.rows for s in sums)
     seconds = time.monotonic() - begin
     report({"event": "fitted", "train_error": error, "rows": count, "seconds": round(seconds, 1)})
-    with programs[0].open() as data:
-        arch = str(data.trace.index.get("arch", ""))
+    seen = Distribution()
+    for p in programs:
+        with p.open() as data:
+            arch, level = (str(data.trace.index.get(k, "")) for k in ("arch", "level"))
+            seen.add(measure(data.trace))
     training = {
         "tracekit": __version__,
         "preset": "default",
@@ -113,9 +117,10 @@ def train_default(
             {"name": p.name, "family": p.family, "data_sha256": _hash(p.data)} for p in programs
         ],
         "held_out_families": sorted(manifest.test),
+        "distribution": seen.as_dict(),
     }
     known = [{**manifest.machines.get(m, {}), "name": m} for m in names]
-    model = PerfVec(cores, known, table, training, arch)
+    model = PerfVec(cores, known, table, training, arch, level)
     golden = np.stack([s.x.sum(axis=0) / s.rows for s in sums[:16]])
     model.save(out, out.name, golden)
     return model

@@ -1,0 +1,181 @@
+"""A program's figures on every machine from a sample of its instructions: the epochs of a
+recording.
+
+Epochs start in the middle of a program, and nothing is known of what its caches held: the sample
+is walked twice, and only the second walk counts, so that an epoch finds what the sample as a whole
+touches, as far as a machine's caches hold it.  The first walk, which finds only what earlier epochs
+touched, is the other extreme; what is between them is reported (``cold``).
+
+Epochs are taken evenly in time, so that slow phases have more of them than their share of the
+instructions.  Each epoch therefore weighs by its speed: on this computer, where the model has a row
+for it, else on the average machine.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.epochs import gaps
+from tracekit.errors import UsageError
+from tracekit.perfvec.model import PerfVec, check_trace
+from tracekit.reference import walk
+from tracekit.store.reader import TraceFile
+
+__all__ = ["Estimate", "Sums", "estimate", "interval", "sums_of", "walk_epochs"]
+
+F64 = npt.NDArray[np.float64]
+Range = tuple[int, int]
+
+#: Epochs that are shorter say nothing.
+SHORTEST = 200
+#: Student's t for two-sided 95 %, 1 to 30 degrees of freedom.
+_T = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160),
+    *(2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056),
+    *(2.052, 2.048, 2.045, 2.042),
+)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """``rows`` [epochs] instructions, ``warm`` and ``cold`` [epochs, cores] cycles of the reference
+    cores, ``parts`` [epochs, labels, cores] those of ``warm`` by label, where asked for."""
+
+    rows: F64
+    warm: F64
+    cold: F64
+    parts: F64 | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Per machine: ``cpi`` cycles an instruction, ``half`` half the width of its 95 % interval (NaN
+    where one epoch is all there is, 0 where nothing was sampled), ``cold`` by how much the figure
+    rises where nothing was in the caches that the sample had not touched before; ``weights``
+    [epochs] of an instruction of each epoch, mean 1 over the instructions."""
+
+    cpi: F64
+    half: F64
+    cold: F64
+    weights: F64
+
+
+def ranges_of(trace: TraceFile) -> list[Range]:
+    """The epochs' ranges of rows, without those that are too short to say anything."""
+    edges = gaps(trace)
+    pairs = list(itertools.pairwise(edges))
+    return [p for p in pairs if p[1] - p[0] >= SHORTEST] or pairs
+
+
+def walk_epochs(
+    model: PerfVec,
+    trace: TraceFile,
+    ranges: Sequence[Range],
+    *,
+    labels: npt.NDArray[np.int64] | None = None,
+    contiguous: bool = False,
+    threads: int | None = None,
+) -> Sums:
+    """Through the cores; ``labels``: a number for each static instruction.  ``contiguous``: the
+    ranges are all of a program from its start, and are walked once."""
+    check_trace(model, trace)
+    if not ranges:
+        raise UsageError("nothing was recorded", path=trace.path)
+    begins = np.array([a for a, _ in ranges], np.int64)
+    shape = (len(ranges), len(model.cores))
+    warm, cold = np.zeros(shape), np.zeros(shape)
+    many = int(labels.max()) + 1 if labels is not None and len(labels) else 0
+    parts = np.zeros((len(ranges), many, len(model.cores))) if many else None
+    passes = 1 if contiguous else 2
+    expected = sum(b - a for a, b in ranges)
+    done = 0
+    for block in walk(trace, model.cores, threads, ranges=[*ranges] * passes):
+        k = int(np.searchsorted(begins, block.begin, "right")) - 1
+        total = block.cycles.sum(axis=0, dtype=np.float64)
+        counted = done >= (passes - 1) * expected
+        done += len(block.cycles)
+        if not counted:
+            cold[k] += total
+            continue
+        warm[k] += total
+        if parts is not None and labels is not None:
+            ids = trace.column("static_id", (block.begin, block.begin + len(block.cycles)))
+            _add_by(parts[k], labels[ids], block.cycles)
+    rows = np.array([b - a for a, b in ranges], np.float64)
+    return Sums(rows, warm, warm if contiguous else cold, parts)
+
+
+def _add_by(out: F64, of: npt.NDArray[np.int64], cycles: npt.NDArray[np.float32]) -> None:
+    order = np.argsort(of, kind="stable")
+    starts = np.flatnonzero(np.diff(of[order], prepend=-1))
+    out[of[order][starts]] += np.add.reduceat(cycles[order], starts, axis=0, dtype=np.float64)
+
+
+def sums_of(
+    model: PerfVec,
+    trace: TraceFile,
+    labels: npt.NDArray[np.int64] | None = None,
+    threads: int | None = None,
+) -> Sums:
+    """``walk_epochs`` over a recording's epochs."""
+    contiguous = bool(trace.index.get("source", {}).get("contiguous"))
+    return walk_epochs(
+        model, trace, ranges_of(trace), labels=labels, contiguous=contiguous, threads=threads
+    )
+
+
+def estimate(
+    model: PerfVec, sums: Sums, *, sampled: bool = True, here: str | None = None
+) -> Estimate:
+    """Figures of the whole program.  ``sampled``: the epochs were taken evenly in time, of a longer
+    program; else they are all of it.  ``here``: the machine that they were taken on."""
+    warm, cold = model.cycles(sums.warm), model.cycles(sums.cold)
+    rate = warm / sums.rows[:, None]
+    weights = np.ones(len(sums.rows))
+    if sampled:
+        if here is not None:
+            slowness = rate[:, model.index([here])[0]]
+        else:
+            slowness = np.exp(np.log(np.maximum(rate, 1e-9)).mean(axis=1))
+        weights = 1 / np.maximum(slowness, 1e-9)
+    weights *= sums.rows.sum() / (weights * sums.rows).sum()
+    cpi, half = interval(warm, sums.rows, weights)
+    if not sampled:
+        half = np.zeros_like(half)
+    whole = (weights * sums.rows).sum()
+    chilled = (weights[:, None] * cold).sum(axis=0) / whole
+    return Estimate(cpi, half, chilled / cpi - 1, weights)
+
+
+def interval(cycles: F64, rows: F64, weights: F64) -> tuple[F64, F64]:
+    """Weighted ratio of sums, and half its 95 % interval: ``cycles`` [epochs, machines], ``rows``
+    and ``weights`` [epochs].
+
+    The variance is the jackknife's of a ratio (Cochran 1977, section 6.15), times Student's t of
+    the effective number of epochs.
+    """
+    w = weights * rows
+    total = w.sum()
+    ratio = (weights[:, None] * cycles).sum(axis=0) / total
+    n = len(rows)
+    if n < 2:
+        return ratio, np.full(len(ratio), np.nan)
+    left = total - w
+    without = (ratio * total - weights[:, None] * cycles) / left[:, None]
+    effective = total**2 / (w**2).sum()
+    variance = (n - 1) / n * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
+    return ratio, student(effective - 1) * np.sqrt(variance)
+
+
+def student(freedom: float) -> float:
+    """The two-sided 95 % point of Student's t, between whole degrees of freedom by the lower
+    one."""
+    k = int(freedom)
+    if k < 1:
+        return _T[0]
+    return _T[k - 1] if k <= len(_T) else 1.96 + 2.5 / k
