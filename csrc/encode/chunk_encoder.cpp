@@ -86,6 +86,24 @@ class ExactDivisor {
   std::uint64_t inverse_, limit_, low_;
 };
 
+// The greatest common divisor of all ticks but those of stores, at least 1.  Nearly all values are multiples of
+// what the first few have in common: those cost a multiplication.
+std::uint64_t common_divisor(const FeatureBatch& rows, std::size_t n) {
+  std::uint64_t g = 0;
+  for (unsigned s = 0; s < stage::store; ++s) {
+    const std::uint64_t* tick = rows.ticks[s].data();
+    for (std::size_t i = 0; i < n && g != 1;) {
+      if (g) {
+        const ExactDivisor divisor(g);
+        std::uint64_t q = 0;
+        while (i < n && divisor.divide(tick[i], q)) ++i;
+      }
+      if (i < n) g = std::gcd(g, tick[i++]);
+    }
+  }
+  return std::max<std::uint64_t>(g, 1);
+}
+
 }  // namespace
 
 void ChunkEncoder::encode(const FeatureBatch& rows, std::size_t n, const std::vector<HotStatic>& statics) {
@@ -153,10 +171,7 @@ void ChunkEncoder::encode_ticks(const FeatureBatch& rows, std::size_t n) {
   // In units of the greatest common divisor, the clock's period: mostly that of the chunk before.  The
   // cache answers a store in its own time, off the CPU's clock: that one stays in ticks.
   if (unit_ != 1 && try_ticks(rows, n)) return;
-  std::uint64_t g = 0;
-  for (unsigned s = 0; s < stage::store; ++s)
-    for (std::size_t i = 0; i < n && g != 1; ++i) g = std::gcd(g, rows.ticks[s][i]);
-  unit_ = std::max<std::uint64_t>(g, 1);
+  unit_ = common_divisor(rows, n);
   try_ticks(rows, n);
 }
 

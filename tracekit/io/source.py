@@ -3,6 +3,8 @@ disk."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import select
@@ -18,7 +20,7 @@ import xxhash
 from tracekit.errors import TracekitError
 from tracekit.io.decompress import Members, recognise
 
-BLOCK = 1 << 21
+BLOCK = 1 << 22
 STDIN = "-"
 
 
@@ -57,6 +59,10 @@ class Input:
         if self.size is None and hasattr(select, "poll"):
             self._poll = select.poll()
             self._poll.register(self._fd, select.POLLIN | select.POLLHUP)
+            with contextlib.suppress(
+                OSError, AttributeError
+            ):  # Linux, up to a limit of the system's
+                fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, 1 << 20)
 
     def stop(self) -> None:
         """Ends the iteration soon, even where a pipe brings nothing; called from another thread."""
@@ -88,11 +94,18 @@ class Input:
             buffer = self._free.popleft()
         except IndexError:
             buffer = bytearray(BLOCK)
+        room, n = memoryview(buffer), 0
         try:
-            n = os.readv(self._fd, [buffer]) if self._wait() else 0
+            if self._wait():
+                n = os.readv(self._fd, [room])
+                # What else a pipe has already: it brings little at once, and hand-overs cost.
+                while 0 < n < BLOCK and self._poll is not None and self._poll.poll(0):
+                    if not (more := os.readv(self._fd, [room[n:]])):
+                        break
+                    n += more
         except OSError as e:
             raise self._unreadable(e) from None
-        block = memoryview(buffer)[:n]
+        block = room[:n]
         self._count(block)
         return block
 

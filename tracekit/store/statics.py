@@ -161,13 +161,17 @@ def _forms(t: StaticTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32
         ],
         axis=1,
     )
-    blobs = packed.tobytes()
-    size = packed.shape[1]
+    rest = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(n).tolist()
     first: dict[tuple[str, bytes, bytes], int] = {}
-    number = np.empty(n, np.int64)
-    for i, (text, code) in enumerate(zip(t.disassembly, t.bytes, strict=True)):
-        number[i] = first.setdefault((text, code, blobs[i * size : i * size + size]), i)
-    order = sorted(first.items())  # by text: neighbours are alike, which is what zstd feeds on
+    number = np.array(
+        [
+            first.setdefault(key, i)
+            for i, key in enumerate(zip(t.disassembly, t.bytes, rest, strict=True))
+        ],
+        np.int64,
+    )
+    # By text: neighbours are alike, which is what zstd feeds on.
+    order = sorted(first.items(), key=lambda form: form[0][0])
     of_first = np.zeros(n, np.uint32)
     members = np.array([i for _, i in order], np.int64)
     of_first[members] = np.arange(len(members), dtype=np.uint32)
