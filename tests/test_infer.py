@@ -235,6 +235,7 @@ LAYERS = st.lists(
         st.just({"type": "layernorm"}),
         st.sampled_from(["relu", "softplus", "sigmoid", "tanh", "silu"]).map(lambda t: {"type": t}),
         st.just({"type": "residual", "layers": [{"type": "gru", "hidden": 0}, {"type": "tanh"}]}),
+        st.just({"type": "concat", "layers": [{"type": "conv1d", "out": 3, "kernel": 2, "dilation": 1}]}),
     ),
     min_size=1,
     max_size=4,
@@ -246,8 +247,11 @@ def named(layers, width, prefix="n"):
     out = []
     for i, entry in enumerate(layers):
         entry = dict(entry)
-        if entry["type"] not in (*oracle.FUNCTIONS, "residual"):
+        if entry["type"] not in (*oracle.FUNCTIONS, "residual", "concat"):
             entry["name"] = f"{prefix}{i}"
+        if entry["type"] == "concat":
+            entry["layers"] = named(entry["layers"], width, f"{prefix}{i}_")
+            width += 3
         if entry["type"] == "residual":
             inner = [{**e, "hidden": width} if "hidden" in e else e for e in entry["layers"]]
             entry["layers"] = named(inner, width, f"{prefix}{i}_")

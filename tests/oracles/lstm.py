@@ -66,6 +66,8 @@ def layer(entry, x, tensors):
     get = lambda part: tensors.get(f"{name}.{part}", np.zeros(1)).astype(float)  # noqa: E731
     if kind == "residual":
         return x + stack(entry["layers"], x, tensors)
+    if kind == "concat":
+        return np.hstack([x, stack(entry["layers"], x, tensors)])
     if kind == "layernorm":
         y = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + entry["eps"])
         return y * get("weight") + get("bias")

@@ -151,7 +151,11 @@ def _print_truth(result: dict[str, Any]) -> None:
         f"best design {c['best']:.1%} (always {c['best_constant_machine']}: "
         f"{c['best_constant']:.1%})"
     )
-    print(f"programs' ranking by total time: Kendall tau {c['program_kendall_mean']:.3f} (mean)")
+    print(
+        f"designs by a program's total time: Kendall tau {c['program_kendall_mean']:.3f} (mean); "
+        "programs by time an instruction: "
+        + ", ".join(f"{m} {v:.3f}" for m, v in c["time_kendall"].items())
+    )
     for name, e in result["programs"].items():
         p = e["ab"]
         print(

@@ -499,6 +499,26 @@ class ResidualRunner:
         self.chain.reset(rows)
 
 
+class ConcatPlan(ResidualPlan):
+    """x beside layers(x)."""
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return ConcatRunner(self.plans, source, steps, rows)
+
+
+class ConcatRunner(ResidualRunner):
+    def __init__(self, plans: Sequence[Plan], source: Block, steps: int, rows: int) -> None:
+        super().__init__(plans, source, steps, rows)
+        self.output = Block.make(steps, rows, source.width + self.chain.output.width)
+
+    def run(self, steps: int) -> None:
+        self.chain.run(steps)
+        first, second = self.source, self.chain.output
+        out = self.output.array
+        loops.copy_block(first.array, steps, self.rows, first.width, out)
+        loops.copy_block(second.array, steps, self.rows, second.width, out[:, :, first.width :])
+
+
 class Chain:
     """Plans one after another for one thread; ``output`` is in float32."""
 
@@ -661,4 +681,6 @@ def _plan(
         return [NormPlan(tensors[f"{n}.weight"], tensors[f"{n}.bias"], layer.eps)]
     if layer.type == "residual":
         return [ResidualPlan(plan_layers(layer.inner, tensors, formats, quantised, half))]
+    if layer.type == "concat":
+        return [ConcatPlan(plan_layers(layer.inner, tensors, formats, quantised, half))]
     return [ActivationPlan(layer.type)]

@@ -33,6 +33,7 @@ FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "conv1d": ({"name", "out", "kernel"}, {"dilation", "bias"}),
     "layernorm": ({"name"}, {"eps"}),
     "residual": ({"layers"}, set()),
+    "concat": ({"layers"}, set()),
     **{name: (set(), set()) for name in ACTIVATIONS},
 }
 TRANSFORMS: dict[str, tuple[set[str], set[str]]] = {
@@ -138,12 +139,15 @@ class Layer:
             raise FormatError(f"{where}: bias is not true or false")
         if kind in ACTIVATIONS:
             return cls(kind, width, width)
-        if kind == "residual":
+        if kind in ("residual", "concat"):
             inner = parse_stack(entry["layers"], width, f"{where}.layers", depth + 1)
-            if inner and inner[-1].width_out != width:
-                raise FormatError(
-                    f"{where}: width {inner[-1].width_out} cannot be added to {width}"
-                )
+            own = inner[-1].width_out if inner else width
+            if kind == "concat":
+                if not inner or width + own > MAX_WIDTH:
+                    raise FormatError(f"{where}: no layers, or wider than {MAX_WIDTH}")
+                return cls(kind, width, width + own, inner=inner)
+            if own != width:
+                raise FormatError(f"{where}: width {own} cannot be added to {width}")
             return cls(kind, width, width, inner=inner)
         if kind == "layernorm":
             eps = _finite(entry.get("eps", 1e-5), f"{where}.eps")
@@ -163,7 +167,7 @@ class Layer:
         out: dict[str, Any] = {"type": self.type}
         if self.type in ACTIVATIONS:
             return out
-        if self.type == "residual":
+        if self.type in ("residual", "concat"):
             return {**out, "layers": [layer.to_dict() for layer in self.inner]}
         out["name"] = self.name
         if self.type == "layernorm":
@@ -195,7 +199,7 @@ class Layer:
             return out
         if self.type == "layernorm":
             return {f"{n}.weight": (i,), f"{n}.bias": (i,)}
-        if self.type == "residual":
+        if self.type in ("residual", "concat"):
             return _merge([layer.tensors() for layer in self.inner])
         if self.type in ACTIVATIONS:
             return {}

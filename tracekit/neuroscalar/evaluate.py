@@ -16,6 +16,7 @@ from tracekit.errors import UsageError
 from tracekit.neuroscalar import ab, instructions
 from tracekit.neuroscalar.metrics import Scores, group_medians, mean_scores, score
 from tracekit.neuroscalar.model import CYCLES, MEAN, CycleModel
+from tracekit.perfvec.ranks import kendall
 from tracekit.train.neuroscalar_data import (
     HELD,
     VALIDATION,
@@ -45,6 +46,7 @@ class Case:
     truth: Array
     op: npt.NDArray[np.int64]
     inst: npt.NDArray[np.uint64]
+    core: Array | None = None
 
 
 def evaluate(
@@ -86,6 +88,8 @@ def evaluate(
             truth = case.truth[:, j]
             answers = {"model": (case.cycles[:, j], case.mean[:, j])}
             answers |= bases.answers(p, j, case.op, case.inst, seen=not unseen)
+            if case.core is not None:
+                answers["reference core"] = (case.core[:, j], case.core[:, j])
             own = {}
             for name, (found, expected) in answers.items():
                 s = score(found, truth, expected)
@@ -117,6 +121,13 @@ def evaluate(
         out["ab"] = ab.report(ab.merge(counts), without)
         taus = [e["ab"]["program_kendall"] for e in per_program.values()]
         out["ab"]["program_kendall_mean"] = float(np.nanmean(taus))
+        out["ab"]["time_kendall"] = {
+            m: kendall(
+                np.array([c.true[j] / max(c.rows, 1) for c in counts]),
+                np.array([c.found[j] / max(c.rows, 1) for c in counts]),
+            )
+            for j, m in enumerate(machines)
+        }
     return out
 
 
@@ -179,7 +190,7 @@ def _case(
     sample: int,
 ) -> Case:
     """Predictions of the blocks that count, each run over the rows before it first."""
-    cycles, mean, truth = [], [], []
+    cycles, mean, truth, cores = [], [], [], []
     identity: tuple[Array, Array] | None = None
     for model in models:
         rows = _rows(model, manifest, p, cache)
@@ -190,12 +201,16 @@ def _case(
         cycles.append(np.concatenate([f[CYCLES] for f in found])[kept])
         mean.append(np.concatenate([f[MEAN] for f in found])[kept])
         truth.append(np.asarray(rows.cycles)[use])
+        if rows.keys:  # columns of reference cores
+            at = [model.card.columns.index(f"{m}.cycles") for m in model.machines]
+            cores.append(np.asarray(rows.columns[use])[:, at])
         if identity is None:
             identity = _identity(model, rows, np.flatnonzero(use))
     if identity is None:
         raise UsageError("no models to evaluate")
     op, inst = identity
-    return Case(p, np.hstack(cycles), np.hstack(mean), np.hstack(truth), op, inst)
+    core = np.hstack(cores) if len(cores) == len(models) else None
+    return Case(p, np.hstack(cycles), np.hstack(mean), np.hstack(truth), op, inst, core)
 
 
 WARM = 256

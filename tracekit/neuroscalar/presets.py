@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tracekit import features
 from tracekit.model import ModelSpec
 from tracekit.neuroscalar import history, instructions
 from tracekit.schema import OP_CLASSES
 
-__all__ = ["CAP", "EXACT", "THRESHOLD", "default_spec", "paper_spec"]
+__all__ = ["CAP", "EXACT", "THRESHOLD", "default_spec", "paper_spec", "start_at_cores"]
 
 #: Cycles above which nothing is told apart (the trained values are below), and from which on the
 #: paper's classifier calls an instruction long.
@@ -81,7 +84,8 @@ def default_spec(
     scale: Sequence[float] | None = None,
 ) -> ModelSpec:
     """One trunk of causal convolutions over what the machines' reference cores do, and for each
-    machine a distribution over numbers of cycles."""
+    machine a distribution over numbers of cycles.  The readout sees the inputs, too: what its core
+    says of a machine is where its distribution starts (``start_at_cores``)."""
     inputs: list[Entry] = []
     for m in machines:
         inputs += [_log(f"{m}.cycles"), *_steps(f"{m}.cycles", 1, 2, 3, 4, 5, 6, 8, 10, 16)]
@@ -141,10 +145,44 @@ def default_spec(
         {
             "inputs": inputs,
             "layers": [
-                {"type": "linear", "name": "first", "out": width},
-                block("near", 1),
-                block("far", 4),
+                {
+                    "type": "concat",
+                    "layers": [
+                        {"type": "linear", "name": "first", "out": width},
+                        block("near", 1),
+                        block("far", 4),
+                    ],
+                }
             ],
             "heads": [head("cycles", readout), head("mean", "mean")],
         }
     )
+
+
+def start_at_cores(
+    spec: ModelSpec, machines: Sequence[str], weights: dict[str, npt.NDArray[np.float32]]
+) -> None:
+    """Set the readout of a ``default_spec`` to what the cores say: the logit of k cycles is high
+    where the core has k, and what is long is as long as it says.  What the trunk adds is small at
+    first."""
+    columns = [(e.column, e.transform, e.mean) for e in spec.inputs]
+    out = weights["readout.weight"]
+    out *= 0.1
+    bias, k = weights["readout.bias"], EXACT + 1
+    bias[:] = 0
+    for j, m in enumerate(machines):
+        steps = {
+            round(mean + 0.5): i
+            for i, (c, kind, mean) in enumerate(columns)
+            if c == f"{m}.cycles" and kind == "value"
+        }
+        edges = sorted(steps)
+        for cycles in range(k):
+            # a step's input is -1/2 below its edge and 1/2 from there on
+            for edge in edges:
+                sign = 1.0 if cycles >= edge else -1.0
+                near = edge in (max((e for e in edges if e <= cycles), default=0), cycles + 1)
+                out[j * k + cycles, steps[edge]] += 2.0 * sign if near else 0.5 * sign
+        log = columns.index((f"{m}.cycles", "log1p", 0.0))
+        out[len(machines) * k + j] = 0
+        out[len(machines) * k + j, log] = 1

@@ -137,6 +137,9 @@ class Network(nn.Module):
             return functional.linear(v, self.tensor(f"{n}.weight"), self._bias(layer))
         if kind == "residual":
             return v + self._stack(layer.inner, v, state, after)
+        if kind == "concat":
+            inner = self._stack(layer.inner, v, state, after)
+            return torch.cat([v.to(inner.dtype), inner], -1)
         if kind == "layernorm":
             weight, bias = self.tensor(f"{n}.weight"), self.tensor(f"{n}.bias")
             return functional.layer_norm(v, v.shape[-1:], weight, bias, layer.eps)

@@ -33,6 +33,8 @@ __all__ = ["Options", "train_neuroscalar"]
 
 CHECKPOINT, TABLES = "checkpoint.pt", "history.safetensors"
 GOLDEN_ROWS = 384
+#: Chunks that the mean readout is fitted on.
+FITTED = 1000
 Array = npt.NDArray[Any]
 Report = Callable[[dict[str, Any]], None]
 
@@ -42,7 +44,7 @@ class Options:
     """``window``: rows of a chunk (the paper's L); ``target``: its last rows, where the loss is
     (T); ``steps`` batches of ``batch`` chunks, with a validation after every ``check``; training
     stops after ``patience`` validations without a better MAE.  ``drop``: share of the chunks
-    without history."""
+    without history; ``sums``: weight of the chunks' sums in the loss."""
 
     preset: str = "default"
     machines: tuple[str, ...] = ()
@@ -54,6 +56,7 @@ class Options:
     width: int = 96
     history: bool = True
     drop: float = 0.2
+    sums: float = 0.3
     check: int = 300
     patience: int = 6
     seed: int = 0
@@ -281,6 +284,10 @@ class _Run:
         self.machines = list(machines)
         self.net = Network(spec, columns).to(o.device)
         self.head = spec.heads[0]
+        if o.preset == "default":
+            weights = self.net.tensors()
+            presets.start_at_cores(spec, machines, weights)
+            self.net.load(weights)
         self.mean = {n: self.net.tensor(n).detach().clone() for n in spec.tensors()}
         self.optimizer = torch.optim.AdamW(
             self.net.parameters(), o.rate, weight_decay=0.01, betas=(0.9, 0.98)
@@ -307,8 +314,26 @@ class _Run:
         n, k = self.head.width_out, self.head.exact
         logits = raw[:, : n * (k + 1)].reshape(-1, k + 1)
         kind = y.clamp(max=k).round().long()
-        error = (raw[:, n * (k + 1) :] - self.torch.log1p(y)).abs() * (kind == k)
-        return f.cross_entropy(logits, kind.reshape(-1)) + 0.5 * error.mean()
+        long = raw[:, n * (k + 1) :]
+        error = (long - self.torch.log1p(y)).abs() * (kind == k)
+        loss = f.cross_entropy(logits, kind.reshape(-1)) + 0.5 * error.mean()
+        if not self.o.sums:
+            return loss
+        p = self.torch.softmax(logits, -1).reshape(-1, n, k + 1)
+        # what is long keeps its own loss: only the shares are moved by sums
+        more = self.torch.expm1(long.detach()).clamp(k, self.head.cap)
+        mean = p[..., :k] @ self.torch.arange(k, dtype=p.dtype, device=p.device) + p[..., k] * more
+        return loss + self.o.sums * self._sum_loss(mean, y, use)
+
+    def _sum_loss(self, mean: Any, y: Any, use: Any) -> Any:
+        """Errors of each chunk's time, and of its differences between machines, relative to it."""
+        chunk = self.torch.nonzero(use)[:, 0]
+        zero = mean.new_zeros(len(use), mean.shape[1])
+        found, true = zero.index_add(0, chunk, mean), zero.index_add(0, chunk, y)
+        size = true.mean(1, keepdim=True) + 64
+        off = (found - true) / size
+        apart = off - off.mean(1, keepdim=True)
+        return (off.square() + 4 * apart.square()).clamp(max=1.0).mean()
 
     def fit(
         self,
@@ -454,7 +479,7 @@ def _save(
 ) -> None:
     """The model folder: the mean readout is fitted on training chunks first."""
     raws, truths = [], []
-    for step in range(max(1, 400 // o.batch)):
+    for step in range(max(1, FITTED // o.batch)):
         x, y, use = sampler.batch((1 << 30) + step)
         raws.append(run.predict_raw(x)[use])
         truths.append(y[use])
@@ -512,18 +537,18 @@ def _save(
 
 
 def _mean_scale(head: Any, raw: Array, truth: Array) -> list[float]:
-    """For each machine the factor of its long predictions with which totals are right."""
+    """The factor of long predictions with which the total over all machines is right: one for all,
+    so that it tells no machine from another."""
     import torch
 
     from tracekit.train.network import cycles_of
 
-    plain = replace(head, readout="mean", scale=(1.0,) * head.width_out)
-    none = replace(head, readout="mean", scale=(1e-9,) * head.width_out)
-    whole, short = (
-        cycles_of(h, torch.from_numpy(raw)).double().numpy().sum(0) for h in (plain, none)
-    )
-    long = whole - short
-    wanted = truth.sum(0, dtype=np.float64) - short
-    return [
-        float(np.clip(w / v, 0.2, 5.0)) if v > 0 else 1.0 for w, v in zip(wanted, long, strict=True)
-    ]
+    def total(scale: float) -> float:
+        plain = replace(head, readout="mean", scale=(scale,) * head.width_out)
+        return float(cycles_of(plain, torch.from_numpy(raw)).double().sum())
+
+    short = total(1e-9)
+    long = total(1.0) - short
+    wanted = float(truth.sum(dtype=np.float64)) - short
+    scale = float(np.clip(wanted / long, 0.2, 5.0)) if long > 0 else 1.0
+    return [scale] * head.width_out
