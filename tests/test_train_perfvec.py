@@ -159,7 +159,7 @@ def test_tuning_a_new_machine(data, model, tmp_path, known):
     for k in (0, 2):
         t = tracekit.open(str(data / f"p{k}.zst"))
         traces.append((t, np.concatenate([w.cycles for w in walk(t, [NEW])])[:, 0].astype(float)))
-    tuned = tune(found, traces, "new", parameters=NEW if known else None, rounds=2)
+    tuned = tune(found, traces, "new", parameters=NEW if known else None)
     write_machine(tmp_path / "new.json", tuned)
     wider = add_machines(found, [tmp_path / "new.json"])
     with tracekit.open(str(data / "p5.zst")) as t:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 
@@ -52,12 +51,7 @@ def run(args: argparse.Namespace) -> int:
         traces.append((trace, cycles.astype(float)))
     parameters = load_machine(args.parameters) if args.parameters else None
 
-    def report(name: str, misfit: float) -> None:
-        print(f"{name}: misfit {misfit:.5f}", file=sys.stderr)
-
-    found = tune(
-        model, traces, args.name, parameters=parameters, threads=args.threads, report=report
-    )
+    found = tune(model, traces, args.name, parameters=parameters, threads=args.threads)
     write_machine(args.output, found)
     if args.json:
         print(json.dumps(found, indent=1))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tracekit import schema
 from tracekit.errors import UsageError
-from tracekit.perfvec.fit import Sums, fit_table, segment_breaks
+from tracekit.perfvec.fit import Sums, fit_table, segment_breaks, with_columns
 from tracekit.reference import totals
 from tracekit.store.reader import TraceFile
 
@@ -127,7 +127,10 @@ def predict_baseline(
         return np.stack([p.rows * cpi for p in test])
     fit, ask = (_with(ps, [x[p.name] for p in ps]) for ps in (train, test))
     if name == "op-class table":
-        return _linear(*([replace(p, x=p.x[:, :_OPS]) for p in ps] for ps in (fit, ask)), _OPS)
+        ops = range(_OPS)
+        return _linear(
+            [with_columns(p, ops) for p in fit], [with_columns(p, ops) for p in ask], _OPS
+        )
     if name == "analytical":
 
         def analytical(p: Sums) -> Sums:

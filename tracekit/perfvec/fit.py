@@ -28,6 +28,9 @@ Solve = Callable[[F64, F64], F64]
 SEGMENTS = 20
 #: How much a program's segments count beside its total.
 SEGMENT_WEIGHT = 0.3
+#: Of a machine whose parameters are not known: how wide its prior is, how firmly it is held there,
+#: and the weight of segments, which tell more where programs are few.
+_SPREAD, _HELD, _SEGMENTS_TOLD = 10.0, 0.1, 2.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,12 @@ def merged(program: Sums) -> Sums:
 
 
 def fit_row(
-    programs: Sequence[Sums], machine: int, prior: F64, strength: float, solve: Solve = nnls
+    programs: Sequence[Sums],
+    machine: int,
+    prior: F64,
+    strength: float,
+    solve: Solve = nnls,
+    segment_weight: float = SEGMENT_WEIGHT,
 ) -> F64:
     """The machine's row, >= 0: relative errors of the programs' totals and of their segments are
     small, and the row is near ``prior`` (``strength``: squared relative error that a program's
@@ -74,7 +82,7 @@ def fit_row(
         if not np.isfinite(total) or total <= 0 or not np.isfinite(p.x).all():
             raise UsageError(f"{p.name}: the cycles of machine {machine} are not positive numbers")
         totals.append(p.x.sum(axis=0) / total)
-        scale = SEGMENT_WEIGHT * np.sqrt(len(y)) / total
+        scale = segment_weight * np.sqrt(len(y)) / total
         rows += [totals[-1][None], p.x * scale]
         wanted += [np.ones(1), y * scale]
     if not programs:
@@ -105,11 +113,12 @@ def misfits(programs: Sequence[Sums], machine: int) -> F64:
     return np.asarray(np.mean(parts, axis=0))
 
 
-def mixture_row(programs: Sequence[Sums], machine: int, strength: float = 0.03) -> F64:
+def mixture_row(programs: Sequence[Sums], machine: int) -> F64:
     """The row of a machine whose parameters are not known: held towards a mixture of the cores,
     those first that are most like it on the programs' segments."""
     far = misfits(programs, machine)
     near = float(far.min())
-    weights = np.exp(-(far - near) / (3 * max(near, 0.002)))
+    weights = np.exp(-(far - near) / (_SPREAD * max(near, 0.002)))
     totals = [p.y[:, machine].sum() / (p.x.sum(axis=0) @ weights) for p in programs]
-    return fit_row(programs, machine, weights * float(np.mean(totals)), strength)
+    prior = weights * float(np.mean(totals))
+    return fit_row(programs, machine, prior, _HELD, segment_weight=_SEGMENTS_TOLD)

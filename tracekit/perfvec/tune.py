@@ -1,15 +1,14 @@
 """A machine that the model does not know: its row of the table from one or a few short traces.
 
 The reference cores and every other row stay as they are.  Where the machine's parameters are known,
-one more reference core is walked with them and the row starts there; where they are not, cores are
-searched for that explain the traces (crossed and varied from those of the known machines), and the
-row is a mixture of the best ones.
+one more reference core is walked with them and the row starts there; where they are not, the row is
+a mixture of the known machines' cores and of many drawn ones, those that explain the traces.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,27 +20,24 @@ from tracekit.errors import FormatError, UsageError
 from tracekit.perfvec.fit import (
     Sums,
     fit_row,
-    misfits,
     mixture_row,
     segment_breaks,
-    with_columns,
 )
 from tracekit.perfvec.model import PerfVec
 from tracekit.reference import core_row, totals
 from tracekit.store.reader import TraceFile
 
-__all__ = ["add_machines", "search", "tune", "write_machine"]
+__all__ = ["add_machines", "drawn_cores", "tune", "write_machine"]
 
 F64 = npt.NDArray[np.float64]
 Traces = Sequence[tuple[TraceFile, npt.NDArray[np.float64]]]
 
 FORMAT, VERSION = "tracekit-machine", 2
-#: Of how many cores the search crosses the best, how often it varies a parameter, and how many of
-#: the best make up the row.
-_PARENTS, _VARIED, _MIXED = 12, 0.15, 24
 STRENGTH = 0.3
 MAX_CORES = 256
-#: What the search moves, and over which values.
+#: Cores that are drawn where a machine's parameters are not known.
+DRAWN = 128
+#: What is drawn, from which values; ``_SIZES`` are large together.
 _GRID: dict[str, tuple[Any, ...]] = {
     "width": (1, 2, 3, 4, 5, 6, 8),
     "rob": (16, 32, 64, 96, 128, 192, 256, 384, 512),
@@ -87,6 +83,23 @@ _GRID: dict[str, tuple[Any, ...]] = {
 }
 
 
+_SIZES = frozenset(
+    [
+        "width",
+        "rob",
+        "iq",
+        "lq",
+        "sq",
+        "int_alu",
+        "fp",
+        "simd",
+        "load_ports",
+        "store_ports",
+        "fetch_queue",
+    ]
+)
+
+
 def _sums(traces: Traces, cores: Sequence[Mapping[str, Any]], threads: int | None) -> list[Sums]:
     out = []
     for trace, cycles in traces:
@@ -101,58 +114,29 @@ def _sums(traces: Traces, cores: Sequence[Mapping[str, Any]], threads: int | Non
     return out
 
 
-def search(
-    traces: Traces,
-    start: Sequence[Mapping[str, Any]],
-    *,
-    rounds: int = 3,
-    size: int = 48,
-    seed: int = 0,
-    threads: int | None = None,
-    report: Callable[[str, float], None] = lambda _name, _misfit: None,
-) -> tuple[list[dict[str, Any]], list[Sums]]:
-    """Cores that explain the traces, the best first, and the traces' sums over them.
-
-    ``start`` are crossed with one another and varied, ``size`` cores a round; after the first one
-    the best of all rounds are.  What two parameters could both explain is not told apart: the cores
-    are a means to a row of the table, not a measurement of the machine.
-    """
-    if not start:
-        raise UsageError("the search needs at least one core to start from")
+def drawn_cores(
+    base: Sequence[Mapping[str, Any]], count: int = DRAWN, seed: int = 0
+) -> list[dict[str, Any]]:
+    """Cores with parameters at random: what makes a machine wide or narrow goes together, the rest
+    is independent; what is not drawn is one of ``base``'s."""
     random = np.random.default_rng(seed)
-    cores = [dict(c) for c in start]
-    sums = _sums(traces, cores, threads)
-    for number in range(rounds + 1):
-        order = np.argsort(misfits(sums, 0), kind="stable")
-        cores = [cores[i] for i in order]
-        sums = [with_columns(p, order) for p in sums]
-        report(f"round {number}: {len(cores)} cores", float(misfits(sums, 0)[0]))
-        if number == rounds:
-            break
-        parents = cores[: max(2, len(cores) if number == 0 else _PARENTS)]
-        children = [_child(random, parents, f"{number}.{k}") for k in range(size)]
-        more = _sums(traces, children, threads)
-        cores += children
-        sums = [replace(p, x=np.hstack([p.x, q.x])) for p, q in zip(sums, more, strict=True)]
-    return cores, sums
-
-
-def _child(
-    random: np.random.Generator, parents: Sequence[Mapping[str, Any]], name: str
-) -> dict[str, Any]:
-    """Each parameter from one of two parents, a few of them moved along their values."""
-    for _ in range(100):
-        one, other = (parents[int(i)] for i in random.integers(len(parents), size=2))
-        core = {k: (one if random.random() < 0.5 else other).get(k, v) for k, v in one.items()}
+    out: list[dict[str, Any]] = []
+    for _ in range(100 * count):
+        core = dict(base[int(random.integers(len(base)))])
+        scale = random.uniform()
         for key, values in _GRID.items():
-            if key in core and random.random() < _VARIED:
-                at = values.index(core[key]) if core[key] in values else len(values) // 2
-                step = int(random.integers(-2, 3))
-                core[key] = values[min(max(at + step, 0), len(values) - 1)]
-        core["name"] = name
+            at = random.uniform()
+            if key in _SIZES:
+                at = min(max(scale + random.normal(0, 0.18), 0.0), 0.999)
+            core[key] = values[int(at * len(values))]
+        core["issue_width"] = core["width"]
+        core |= dict.fromkeys(("phys_int", "phys_float", "phys_vec"), 64 + core["rob"])
+        core["name"] = f"drawn{len(out)}"
         if _possible(core):
-            return core
-    return {**one, "name": name}
+            out.append(core)
+        if len(out) == count:
+            break
+    return out
 
 
 def _possible(machine: Mapping[str, Any]) -> bool:
@@ -169,11 +153,9 @@ def tune(
     name: str,
     *,
     parameters: Mapping[str, Any] | None = None,
-    rounds: int = 3,
-    size: int = 48,
+    drawn: int = DRAWN,
     seed: int = 0,
     threads: int | None = None,
-    report: Callable[[str, float], None] = lambda _name, _misfit: None,
 ) -> dict[str, Any]:
     """The machine ``name``, as ``write_machine`` writes and ``add_machines`` reads it: its cores,
     its row over the model's cores and those, and how well the row explains the traces it was tuned
@@ -188,17 +170,8 @@ def tune(
         prior = (np.arange(len(cores)) == len(model.cores)).astype(np.float64)
         weights = fit_row(sums, 0, prior, STRENGTH)
     else:
-        found, all_sums = search(
-            traces,
-            model.cores,
-            rounds=rounds,
-            size=size,
-            seed=seed,
-            threads=threads,
-            report=report,
-        )
-        cores = found[:_MIXED]
-        sums = [with_columns(p, range(len(cores))) for p in all_sums]
+        cores = [*model.cores, *drawn_cores(model.cores, drawn, seed)]
+        sums = _sums(traces, cores, threads)
         weights = mixture_row(sums, 0)
     errors = [float(p.x.sum(axis=0) @ weights / p.y.sum() - 1) for p in sums]
     # The row: the model's own cores first, then those that only this machine has.
@@ -217,7 +190,7 @@ def tune(
         "name": name,
         "machine": {**known, "name": name},
         "cores": new,
-        "searched": parameters is None,
+        "parameters_known": parameters is not None,
         "columns": columns,
         "row": row,
         "tuned_on": [
