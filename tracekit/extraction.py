@@ -6,10 +6,10 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tracekit import _core
 from tracekit._version import __version__
@@ -23,6 +23,8 @@ from tracekit.store import statics
 from tracekit.store.index import MAX_CHUNK_ROWS
 from tracekit.store.writer import Writer, check_output
 from tracekit.streams.source import Pulled, open_pulled
+
+T = TypeVar("T")
 
 CHUNK_ROWS = 1 << 16
 
@@ -49,6 +51,7 @@ class Options:
     sha256: bool = False
     threads: Literal["separate", "interleaved"] = "separate"
     isa: str | None = None
+    overlap: bool | None = None
 
     def __post_init__(self) -> None:
         if self.level not in ("micro", "macro"):
@@ -147,6 +150,11 @@ def _with_name(output: Path, cpu: str) -> Path:
     )
 
 
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Extraction:
     """One input on its way to one or more files."""
 
@@ -169,7 +177,7 @@ class Extraction:
             cleanup.enter_context(self._input)
             cleanup.callback(self._discard)
             # read | parse and order | features, encode and write: threads, this one the last.
-            for rows in overlap(self._parsed, on_stop=self._input.stop):
+            for rows in self._staged(self._parsed, self._input.stop):
                 for number, name, batch in rows:
                     self._stream(number, name).add(batch)
                 if progress:
@@ -214,16 +222,25 @@ class Extraction:
         finally:
             blocks.close()
 
-    @staticmethod
-    def _blocks(whole: Input) -> Generator[bytes | memoryview, None, None]:
-        """Decompressing has a thread of its own.  Plain text is read by the thread that parses it:
-        to hand it from core to core costs more than the reading."""
+    def _staged(
+        self, make: Callable[[], Iterable[T]], on_stop: Callable[[], None] | None = None
+    ) -> Generator[T, None, None]:
+        """A stage in a thread of its own; on a single core it would only get in the way."""
+        wanted = self._o.overlap
+        if wanted if wanted is not None else available_cores() > 1:
+            yield from overlap(make, on_stop=on_stop)
+        else:
+            yield from make()
+
+    def _blocks(self, whole: Input) -> Generator[bytes | memoryview, None, None]:
+        """Decompressing is a stage.  Plain text is read by the thread that parses it: to hand it
+        from core to core costs more than the reading."""
         blocks = iter(whole)
         first = next(blocks, None)
         if first is None:
             return
         yield first
-        yield from blocks if whole.compression is None else overlap(lambda: blocks)
+        yield from blocks if whole.compression is None else self._staged(lambda: blocks)
 
     def _check_level(self, source: Any) -> None:
         if self._o.level != "macro" and getattr(source, "native", False):

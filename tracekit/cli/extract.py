@@ -12,7 +12,8 @@ from typing import Any
 
 from tracekit.cli.main import stop_with_signals
 from tracekit.errors import TracekitError, UsageError
-from tracekit.extraction import CHUNK_ROWS, Result, extract, warn
+from tracekit.extraction import CHUNK_ROWS, Result, available_cores, extract, warn
+from tracekit.io.progress import Progress
 from tracekit.io.source import STDIN
 
 
@@ -80,7 +81,11 @@ def _output_of(path: str, folder: Path) -> Path:
     return folder / f"{name}.feats.zst"
 
 
-def _one(job: tuple[str, str, bool, dict[str, Any]]) -> Result | TracekitError:
+#: Input, output, quiet, options.
+_Job = tuple[str, str, bool, dict[str, Any]]
+
+
+def _one(job: _Job) -> Result | TracekitError:
     path, output, quiet, options = job
     try:
         return extract(path, output, quiet=quiet, **options)
@@ -106,19 +111,34 @@ def run(args: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     quiet = args.quiet or args.jobs > 1
     work = [(p, str(o), quiet, options) for p, o in zip(args.input, outputs, strict=True)]
-    if args.jobs == 1:
-        done = [_one(w) for w in work]
-    else:
-        with multiprocessing.get_context("spawn").Pool(
-            min(args.jobs, len(work)), stop_with_signals
-        ) as pool:
-            done = pool.map(_one, work, chunksize=1)
+    jobs = min(args.jobs, len(work))
+    done = [_one(w) for w in work] if jobs == 1 else _at_once(work, jobs, args.quiet)
     results = [d for d in done if isinstance(d, Result)]
     _report(args, results)
     for d in done:
         if isinstance(d, TracekitError):
             sys.stderr.write(f"tracekit: {d}\n")
     return 0 if len(results) == len(done) else 1
+
+
+def _at_once(work: list[_Job], jobs: int, quiet: bool) -> list[Result | TracekitError]:
+    """Each in a process.  One that has no second core for itself keeps to one thread."""
+    overlap = available_cores() >= 2 * jobs
+    work = [(path, output, q, {**options, "overlap": overlap}) for path, output, q, options in work]
+    sizes = [Path(w[0]).stat().st_size if Path(w[0]).is_file() else 0 for w in work]
+    progress = Progress(f"{len(work)} inputs", sum(sizes) or None, quiet=quiet)
+    done: list[Result | TracekitError] = []
+    read = rows = 0
+    with multiprocessing.get_context("spawn").Pool(jobs, stop_with_signals) as pool:
+        try:
+            for one, size in zip(pool.imap(_one, work), sizes, strict=True):
+                done.append(one)
+                read += size
+                rows += one.rows if isinstance(one, Result) else 0
+                progress.update(read, rows)
+        finally:
+            progress.close()
+    return done
 
 
 def _report(args: argparse.Namespace, results: list[Result]) -> None:

@@ -57,7 +57,7 @@ class Members:
     """Feeds compressed bytes through one decompressor a member; says where the damage is."""
 
     #: Bytes to feed at once: bounds what even a bomb can make of them.
-    READ: ClassVar[dict[str, int]] = {"gzip": 1 << 17, "zstd": 1 << 16, "xz": 1 << 17}
+    READ: ClassVar[dict[str, int]] = {"gzip": 1 << 18, "zstd": 1 << 17, "xz": 1 << 17}
 
     def __init__(self, kind: str, path: str) -> None:
         self.kind, self._path = kind, path
