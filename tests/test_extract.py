@@ -164,6 +164,46 @@ def test_macro_level(tmp_path_factory, seed, n, blocks):
             assert g.targets("ticks").tolist() == sums
 
 
+BIT_SCAN = """\
+100: system.cpu: 0x1000. 0 :   BSF_R_R : and   t1d, edx, edx : IntAlu :   flags=(IsInteger|IsMicroop|IsDelayedCommit|IsFirstMicroop)
+100: system.cpu: 0x1000. 1 :   BSF_R_R : br   0x3      : IntAlu :   flags=(IsControl|IsDirectControl|IsCondControl|IsMicroop|IsDelayedCommit)
+{skipped}100: system.cpu: 0x1000. 3 :   BSF_R_R : movi   eax, eax, 0 : IntAlu :   flags=(IsInteger|IsMicroop|IsLastMicroop)
+100: system.cpu: 0x1003. 0 :   JNZ_I : rdip   t1, %ctrl153 : IntAlu :  D=0x0 flags=(IsInteger|IsMicroop|IsDelayedCommit|IsFirstMicroop)
+100: system.cpu: 0x1003. 1 :   JNZ_I : limm   t2, {back} : IntAlu :  D=0x0 flags=(IsInteger|IsMicroop|IsDelayedCommit)
+100: system.cpu: 0x1003. 2 :   JNZ_I : wrip   t1, t2 : IntAlu :   flags=(IsInteger|IsControl|IsDirectControl|IsCondControl|IsMicroop|IsLastMicroop)
+"""  # noqa: E501
+SKIPPED = """\
+100: system.cpu: 0x1000. 2 :   BSF_R_R : subi   t2d, t1d, 0x1 : IntAlu :   flags=(IsInteger|IsMicroop|IsDelayedCommit)
+"""  # noqa: E501
+
+
+def test_a_branch_inside_the_microcode_is_none_of_the_instruction(tmp_path):
+    """X86's `br` leads to another micro-op: the instruction cannot go elsewhere by it."""
+    text = "".join(
+        BIT_SCAN.format(back="0xfffffffffffffffb", skipped=SKIPPED if i % 3 else "")
+        for i in range(8)
+    )
+    (tmp_path / "t").write_text(text)
+    for level in ("micro", "macro"):
+        tracekit.extract(tmp_path / "t", tmp_path / level, level=level)
+    with tracekit.open(tmp_path / "micro") as f, tracekit.open(tmp_path / "macro") as g:
+        assert f.statics.has("IsControl").tolist() == [
+            " : br" in t or "wrip" in t for t in f.statics.disassembly
+        ]
+        names = g.statics.disassembly
+        assert len(g) == 16 and set(names) == {"BSF_R_R", "JNZ_I"}
+        jumps = [n == "JNZ_I" for n in names]
+        assert (
+            g.statics.has("IsCondControl").tolist() == g.statics.has("IsControl").tolist() == jumps
+        )
+        assert (g.statics.branch != 0).tolist() == jumps
+        assert g["taken"].tolist() == [False, True] * 7 + [False, False]
+        outer = np.array(["wrip" in t for t in f.statics.disassembly])[f["static_id"]]
+        for name in ("window_now", "p_local", "p_global"):
+            assert g[name][1::2].tolist() == f[name][outer].tolist()
+            assert not g[name][::2].any()
+
+
 @pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("kind", ["plain", "gzip", "zstd", "xz"])
 def test_compression(tmp_path, kind, members):

@@ -60,6 +60,7 @@ HotStatic make_hot(Arch arch, const StaticTable& table, std::uint32_t sid) {
   set(reads_memory(inst.op) || writes_memory(inst.op), HotStatic::memory);
   set(is_syscall(inst), HotStatic::syscall);
   set(inst.has(flag::IsLastMicroop) || !inst.has(flag::IsMicroop), HotStatic::last);
+  hot.inner = is_inner_branch(inst);
   if (hot.is(HotStatic::conditional)) fall_through(arch, table, inst, hot);
   return hot;
 }

@@ -22,6 +22,7 @@ struct HotStatic {
   std::uint64_t fall[2]{};  // where a conditional branch goes on when it is not taken; 0 = no candidate
   std::uint16_t upc{};
   std::uint8_t bits{};
+  bool inner{};  // a branch of the microcode, which its macro-op is not
 
   bool is(unsigned mask) const { return (bits & mask) != 0; }
 };

@@ -41,6 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   decode_text(arch, inst);
   is_syscall(inst);
   x86_branch_displacement(inst);
+  is_inner_branch(inst);
   check_registers(inst.src);
   check_registers(inst.dst);
   check(inst.access_size <= 64);

@@ -30,4 +30,7 @@ bool is_syscall(const StaticInst& inst);
 // decides whether the branch was taken; nothing for any other micro-op.
 std::optional<std::int64_t> x86_branch_displacement(const StaticInst& limm);
 
+// X86's micro-op `br`: it leads to another micro-op of the same macro-op, never out of it.
+bool is_inner_branch(const StaticInst& inst);
+
 }  // namespace tracekit

@@ -4,6 +4,7 @@
 // Registers as gem5's operands are, not as the macro's are: `mov   r9, r9, rdx` reads rdx alone, a
 // destination of one or two bytes is read too (the rest of the register stays), a media micro-op
 // reads the half that it merges into.  Control registers, segments and rip are no operands here.
+#include <algorithm>
 #include <array>
 
 #include "isa/decoders.hpp"
@@ -269,6 +270,15 @@ void decode_x86(StaticInst& inst) {
 }  // namespace tracekit::isa
 
 namespace tracekit {
+
+bool is_inner_branch(const StaticInst& inst) {
+  const std::string_view text = inst.disassembly;
+  const std::size_t colon = text.find(" : ");
+  if (!inst.has(flag::IsControl) || colon == text.npos) return false;
+  std::string_view rest = text.substr(colon + 3);
+  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  return rest == "br" || rest.starts_with("br ");
+}
 
 std::optional<std::int64_t> x86_branch_displacement(const StaticInst& limm) {
   const isa::Text t = isa::split(limm.disassembly);

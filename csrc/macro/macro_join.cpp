@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "isa/text_decode.hpp"
+
 namespace tracekit {
 
 void MacroJoin::open(const FeatureBatch& in, std::size_t i) {
@@ -42,7 +44,7 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
       rows_.data_distance[r] = in.data_distance[i];
       rows_.data_reuse[r] = in.data_reuse[i];
     }
-    if (h.is(HotStatic::control)) {
+    if (h.is(HotStatic::control) && !h.inner) {
       rows_.bits[r] = static_cast<std::uint8_t>((rows_.bits[r] & ~row_bit::taken) | (bits & row_bit::taken));
       rows_.window_before[r] = in.window_before[i];
       rows_.window_now[r] = in.window_now[i];
@@ -92,8 +94,9 @@ std::uint32_t MacroJoin::intern(const std::vector<HotStatic>& statics) {
   bool memory_seen = false;
   for (const std::uint32_t sid : members_open_) {
     const HotStatic& m = statics[sid];
-    hot.bits |= m.bits & (HotStatic::control | HotStatic::syscall);
-    if (m.is(HotStatic::conditional)) {
+    hot.bits |= m.bits & HotStatic::syscall;
+    if (!m.inner) hot.bits |= m.bits & HotStatic::control;
+    if (m.is(HotStatic::conditional) && !m.inner) {
       hot.bits |= m.bits & (HotStatic::conditional | HotStatic::any_fall);
       std::copy(std::begin(m.fall), std::end(m.fall), std::begin(hot.fall));
     }
@@ -114,6 +117,7 @@ StaticTable join_statics(const StaticTable& micro, const std::vector<std::vector
                          flag::IsWriteBarrier | flag::IsReadBarrier | flag::IsNonSpeculative |
                          flag::IsQuiesce | flag::IsSyscall | flag::IsSquashAfter | flag::IsInteger |
                          flag::IsFloating | flag::IsVector | flag::IsInstPrefetch | flag::IsDataPrefetch;
+  constexpr Flags branching = flag::IsControl | flag::IsDirectControl | flag::IsCondControl;
   constexpr std::uint16_t first_temporary_arm = 32, first_temporary_x86 = 16;
   StaticTable out;
   for (const auto& ids : members) {
@@ -136,7 +140,8 @@ StaticTable join_statics(const StaticTable& micro, const std::vector<std::vector
     SmallVector<Reg, 64> written;
     for (const std::uint32_t id : ids) {
       const StaticInst& u = micro[id];
-      m.flags |= u.flags & kept;
+      const bool inner = is_inner_branch(u);
+      m.flags |= u.flags & (inner ? kept & ~branching : kept);
       m.inferred |= u.inferred;
       all_nop &= u.has(flag::IsNop);
       const bool accesses = reads_memory(u.op) || writes_memory(u.op);
@@ -148,7 +153,7 @@ StaticTable join_statics(const StaticTable& micro, const std::vector<std::vector
         real = true;
         m.op = u.op;
       }
-      if (u.branch != BranchKind::none) m.branch = u.branch;
+      if (u.branch != BranchKind::none && !inner) m.branch = u.branch;
       for (const Reg& r : u.src)
         if (!written.contains(r) && !temporary(r)) m.src.push_unique(r);
       for (const Reg& r : u.dst) {

@@ -213,11 +213,14 @@ std::pair<std::string, std::string> Recorder::encode() {
   return out;
 }
 
-pid_t start(const std::vector<std::string>& arguments) {
+pid_t start(const std::vector<std::string>& arguments,
+            const std::vector<std::string>& environment) {
   if (arguments.empty()) throw Error("system", "no program to start");
-  std::vector<char*> argv;
+  std::vector<char*> argv, envp;
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  for (const std::string& e : environment) envp.push_back(const_cast<char*>(e.c_str()));
   argv.push_back(nullptr);
+  envp.push_back(nullptr);
   int go[2], failed[2];
   if (pipe2(go, O_CLOEXEC) != 0) throw_errno("cannot make a pipe");
   if (pipe2(failed, O_CLOEXEC) != 0) {
@@ -231,7 +234,7 @@ pid_t start(const std::vector<std::string>& arguments) {
     close(go[1]);
     if (read(go[0], &byte, 1) == 1) {
       for (const int s : {SIGPIPE, SIGXFSZ}) ::signal(s, SIG_DFL);  // Python ignores them
-      execvp(argv[0], argv.data());
+      execvpe(argv[0], argv.data(), envp.data());
       const int e = errno;
       if (write(failed[1], &e, sizeof e) < 0) _exit(126);
     }

@@ -63,8 +63,10 @@ class Recorder {
   std::size_t encoded_{};  // machine codes already in a block
 };
 
-// Starts a program that stops, traced, before its first instruction.  Throws Error.
-pid_t start(const std::vector<std::string>& arguments);
+// Starts a program that stops, traced, before its first instruction; `environment` is NAME=VALUE
+// each.  Throws Error.
+pid_t start(const std::vector<std::string>& arguments,
+            const std::vector<std::string>& environment);
 
 // Minor page faults of a process so far; 0 when it is gone.
 std::uint64_t minor_faults(pid_t pid);

@@ -73,6 +73,11 @@ def add_parser(sub: Any, help_text: str) -> None:
         action="store_true",
         help="of the copy: on a machine that is always busy it never runs at the lowest",
     )
+    p.add_argument(
+        "--no-aslr",
+        action="store_true",
+        help="start it with its memory at the same addresses in each run",
+    )
     p.add_argument("--json", action="store_true", help="the totals as JSON on standard error")
     p.add_argument("-q", "--quiet", action="store_true", help="no line for each epoch")
     p.set_defaults(func=run)
@@ -106,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
             )
         },
         lowest_priority=not args.normal_priority,
+        aslr=not args.no_aslr,
         threads=int(args.threads) if args.threads.isdigit() else args.threads,
     )
 

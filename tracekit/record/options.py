@@ -19,7 +19,8 @@ class RecordOptions:
     longest life of a copy.  ``accesses``: the most that an epoch holds.  ``max_overhead``: a
     fraction (0.001 = 0.1 %) from which the period is chosen, by measured costs.  ``in_place``: step
     the program itself, through its system calls.  ``full``: all of it, from the first instruction.
-    ``lowest_priority``: the copy runs only when nothing else wants the processor.
+    ``lowest_priority``: the copy runs only when nothing else wants the processor.  ``aslr``: False
+    starts the program with its memory at the same addresses in each run.
     """
 
     epoch: int = 100_000
@@ -38,6 +39,7 @@ class RecordOptions:
     in_place: bool = False
     full: bool = False
     lowest_priority: bool = True
+    aslr: bool = True
 
     def check(self) -> None:
         """Raises `UsageError` where the numbers make no sense."""

@@ -1,12 +1,18 @@
-"""What /proc tells about the processes that are recorded."""
+"""What the kernel tells of the processes that are recorded (/proc), and is told (personality)."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from tracekit.errors import TracekitError
 from tracekit.symbols import Mapped
+
+_ADDR_NO_RANDOMIZE: Final = 0x0040000  # linux/personality.h
 
 
 def _fields(path: Path) -> list[str]:
@@ -95,3 +101,22 @@ def idle_seconds() -> float:
         return (int(first[4]) + int(first[5])) / os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError, ValueError):
         return 0.0
+
+
+@contextlib.contextmanager
+def without_aslr() -> Iterator[None]:
+    """What is started within has its memory at the same addresses in each run (personality(2)).
+
+    Raises `TracekitError` where that is not permitted.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = libc.personality(0xFFFFFFFF)
+    if before == -1 or libc.personality(before | _ADDR_NO_RANDOMIZE) == -1:
+        reason = os.strerror(ctypes.get_errno())
+        raise TracekitError(
+            f"addresses cannot be kept from being random: {reason}", hint="leave out --no-aslr"
+        )
+    try:
+        yield
+    finally:
+        libc.personality(before)

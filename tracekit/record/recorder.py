@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import random
@@ -10,7 +11,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -82,17 +83,19 @@ def record_command(
     output: str | Path,
     options: RecordOptions | None = None,
     *,
+    env: Mapping[str, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Totals:
     """Starts a program, records it to its end (or as the options say), and waits for it.
 
+    ``env`` is its whole environment; ours unless given.
     Ctrl-C ends the recording; the program gets its own.  Raises `TracekitError` where the program
     cannot be started, and `RecordError` where it cannot be recorded (it then runs on, and is waited
     for first).
     """
     options = options or RecordOptions()
     with Recording(list(argv), output, options, progress) as recording:
-        recording.start()
+        recording.start(env)
         return recording.run()
 
 
@@ -174,18 +177,21 @@ class Recording:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def start(self) -> None:
+    def start(self, env: Mapping[str, str] | None = None) -> None:
         """Starts the command, stopped before its first instruction to record all of it."""
+        env = os.environ if env is None else env
         try:
-            if self.options.full:
-                self.pid = _core.record_start(self.command)
-            else:
-                self.pid = os.posix_spawnp(
-                    self.command[0],
-                    self.command,
-                    os.environ,
-                    setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
-                )
+            with contextlib.nullcontext() if self.options.aslr else procfs.without_aslr():
+                if self.options.full:
+                    environment = [f"{k}={v}" for k, v in env.items()]
+                    self.pid = _core.record_start(self.command, environment)
+                else:
+                    self.pid = os.posix_spawnp(
+                        self.command[0],
+                        self.command,
+                        env,
+                        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
+                    )
         except _core.RecordSystemError as e:
             raise _explained(e) from None
         except OSError as e:
