@@ -157,8 +157,16 @@ def test_macro_level(tmp_path_factory, seed, n, blocks):
         assert g["fetch_distance"].tolist() == f["fetch_distance"][first].tolist()
         assert g["fault"].tolist() == [bool(f["fault"][w].any()) for w in want]
         accesses = [next((i for i in w if f["is_mem"][i]), None) for w in want]
-        for name in ("addr", "load_distance", "store_distance", "data_distance", "data_reuse"):
+        for name in ("addr", "load_distance", "store_distance", "data_distance"):
             assert g[name].tolist() == [0 if i is None else int(f[name][i]) for i in accesses]
+        # Instructions since the last access to the byte: not the micro-ops between.
+        done = np.concatenate([[0], np.cumsum(last[f["static_id"]])])
+        seen, reuse = {}, {}
+        for i in np.flatnonzero(f["is_mem"]).tolist():
+            byte = int(f["addr"][i])
+            reuse[i] = min(int(done[i]) - seen.get(byte, -1000), 1000)
+            seen[byte] = int(done[i])
+        assert g["data_reuse"].tolist() == [0 if i is None else reuse[i] for i in accesses]
         if f.timed:
             sums = [int(f.targets("ticks")[w].sum()) for w in want]
             assert g.targets("ticks").tolist() == sums
@@ -245,6 +253,29 @@ def test_start_and_count(tmp_path_factory, seed, start, count):
         for name in ("pc", "addr", "data_distance", "p_global", "retire", "fault"):
             assert np.array_equal(f.column(name, rows), g[name])
         assert g.targets("ticks").tolist() == latency.incremental(f.column("retire", rows).tolist())
+
+
+@given(seeds, st.integers(0, 500), st.sampled_from(["micro", "macro"]))
+@SLOW
+def test_cold_start(tmp_path_factory, seed, start, level):
+    """As if the trace began there (without blocks: those of the rows before would be unknown)."""
+    path = tmp_path_factory.mktemp("x") / "trace"
+    path.write_text(synthetic.text(seed, 600, blocks=False))
+    tracekit.extract(path, path.with_name("micro"))
+    with tracekit.open(path.with_name("micro")) as f:
+        last = f.statics.has("IsLastMicroop") | ~f.statics.has("IsMicroop")
+        ends = np.cumsum(last[f["static_id"]]) if level == "macro" else np.arange(1, len(f) + 1)
+        first = int(np.searchsorted(ends, start)) + 1 if start else 0
+    lines = [n for n in path.read_text().splitlines(keepends=True) if "system.cpu" in n]
+    if len(lines) != len(ends) or first >= len(lines):
+        return
+    path.with_name("part").write_text("".join(lines[first:]))
+    tracekit.extract(path, path.with_name("cold"), start=start, cold=True, level=level)
+    tracekit.extract(path.with_name("part"), path.with_name("want"), level=level)
+    with tracekit.open(path.with_name("cold")) as f, tracekit.open(path.with_name("want")) as g:
+        for name in f.columns:
+            if name != "static_id" and f.statics is not None and name not in tracekit.schema.STAGES:
+                assert f[name].tolist() == g[name].tolist(), name
 
 
 def test_two_cpus(tmp_path):

@@ -40,6 +40,7 @@ class Options:
     cpu: str | None = None
     start: int = 0
     count: int | None = None
+    cold: bool = False
     binary: str | None = None
     gem5_operands: bool = False
     history: int = 8
@@ -106,9 +107,12 @@ class _Stream:
     def __init__(self, number: int, name: str, output: Path, options: Options) -> None:
         self.number, self.name, self._o = number, name, options
         self.stage = _core.FeatureStage(
-            options.history, options.line_bits, options.level == "macro"
+            options.history,
+            options.line_bits,
+            options.level == "macro",
+            options.start if options.cold else 0,
         )
-        self._skip = options.start
+        self._skip = 0 if options.cold else options.start
         self.seen = 0  # rows skipped
         head = {"tracekit": __version__}
         self.writer = Writer(output, head, force=options.force)
@@ -300,7 +304,7 @@ class Extraction:
                 raise UsageError(
                     f"no CPU {self._o.cpu!r} in {self._input.name}; there are {', '.join(known)}"
                 )
-            if any(s.seen for s in self._streams.values()):
+            if self._o.cold or any(s.seen for s in self._streams.values()):
                 raise UsageError(
                     f"{self._input.name} ends before row {self._o.start}", hint="--start"
                 )
@@ -335,6 +339,7 @@ class Extraction:
                     "history": o.history,
                     "line_bits": o.line_bits,
                     "start": o.start,
+                    "cold": o.cold,
                     "count": o.count,
                     "clock_ps": o.clock_ps,
                     "binary": o.binary,
@@ -379,7 +384,7 @@ def extract(
     level"). cpu: of a trace of several CPUs, the one to keep; else each gets a file of its own.
     start, count: rows to keep, counted at that level.  Features are those of the whole trace: rows
         before ``start`` warm the distances and histories up; the clock starts at the first row
-        kept.
+        kept.  cold: they do not, and the features begin there as well.
     binary: the traced ELF file, whose machine code is decoded where gem5's text is ambiguous.
     gem5_operands: of a .tkt trace, gem5's own registers (its architectural indices) and access
     sizes

@@ -22,8 +22,8 @@ py::array_t<T> to_array(const std::vector<T>& v) {
 // Feature engine, macro join where asked for, and the encoder of chunks.
 class FeatureStage {
  public:
-  FeatureStage(unsigned history, unsigned line_bits, bool macro)
-      : engine_({history, line_bits}), encoder_(line_bits) {
+  FeatureStage(unsigned history, unsigned line_bits, bool macro, std::size_t unseen)
+      : engine_({history, line_bits, macro}), encoder_(line_bits), unseen_(unseen) {
     if (history < 1 || history > BranchEntropy::max_history) throw py::value_error("history: 1 to 24");
     if (line_bits > 20) throw py::value_error("line_bits: 0 to 20");
     if (macro) macro_.emplace();
@@ -34,7 +34,12 @@ class FeatureStage {
     const std::uint32_t largest = sid.empty() ? 0 : *std::max_element(sid.data(), sid.data() + sid.size());
     if (!sid.empty() && largest >= engine_.statics().size())
       throw py::index_error("rows name a static instruction that was never handed over");
-    engine_.add(rows.batch);
+    if (unseen_ == 0) {
+      engine_.add(rows.batch);
+    } else {
+      const RowBatch seen = after_unseen(rows.batch);
+      engine_.add(seen);
+    }
     join();
   }
   void finish() {
@@ -57,6 +62,22 @@ class FeatureStage {
   void skip(std::size_t n) {
     drop(std::min(n, ready()));
     begun_ = true;  // the clock starts at the first row that is kept
+  }
+
+  // The rows without the first ones, which no feature is to know of: rows, or whole instructions.
+  RowBatch after_unseen(const RowBatch& in) {
+    std::size_t at = 0;
+    for (; at < in.size() && unseen_ > 0; ++at)
+      unseen_ -= !macro_ || engine_.statics()[in.sid[at]].is(HotStatic::last);
+    RowBatch out;
+    out.timed = in.timed;
+    out.resize(in.size() - at);
+    for (std::size_t i = at; i < in.size(); ++i) {
+      out.sid[i - at] = in.sid[i], out.addr[i - at] = in.addr[i], out.bits[i - at] = in.bits[i];
+      if (!in.timed) continue;
+      for (unsigned s = 0; s < stage::count; ++s) out.ticks[s][i - at] = in.ticks[s][i];
+    }
+    return out;
   }
 
   struct Chunk {
@@ -112,6 +133,7 @@ class FeatureStage {
   std::uint64_t bit_counts_[8]{};
   std::uint64_t retired_{};
   bool finished_{}, begun_{};
+  std::size_t unseen_;  // rows still to be left out
 };
 
 py::dict export_hot(const std::vector<HotStatic>& statics) {
@@ -142,7 +164,8 @@ void register_features(py::module_& m) {
       .def("__bool__", [](const Rows& r) { return r.batch.size() != 0 || !r.statics.empty(); });
 
   py::class_<FeatureStage>(m, "FeatureStage", "Rows to features to the streams of a chunk.")
-      .def(py::init<unsigned, unsigned, bool>(), py::arg("history"), py::arg("line_bits"), py::arg("macro"))
+      .def(py::init<unsigned, unsigned, bool, std::size_t>(), py::arg("history"), py::arg("line_bits"), py::arg("macro"),
+           py::arg("unseen") = 0)
       .def("add", &FeatureStage::add, py::arg("rows"), py::call_guard<py::gil_scoped_release>())
       .def("finish", &FeatureStage::finish, py::call_guard<py::gil_scoped_release>())
       .def("ready", &FeatureStage::ready)

@@ -22,7 +22,8 @@ FeatureEngine::FeatureEngine(const Options& options)
       fetch_(make_stack(options)),
       data_(make_stack(options)),
       pair_{make_stack(options), make_stack(options)},
-      entropy_(options.history) {}
+      entropy_(options.history),
+      macro_(options.macro) {}
 
 void FeatureEngine::add_static(const HotStatic& hot) {
   hot_.push_back(hot);
@@ -104,6 +105,8 @@ void FeatureEngine::memory_pass(std::size_t begin, std::size_t end) {
   zero(rows_.load_distance_ref), zero(rows_.store_distance_ref), zero(rows_.data_reuse);
   const std::uint64_t first = done_ - begin;  // number of row 0 of the batch
   for (std::size_t i = begin; i < end; ++i) {
+    const std::uint64_t number = macro_ ? instruction_ : first + i;
+    instruction_ += macro_ && hot_[rows_.sid[i]].is(HotStatic::last);
     if (!(rows_.bits[i] & row_bit::has_addr)) continue;
     const HotStatic& h = hot_[rows_.sid[i]];
     lines_.push_back(rows_.addr[i]);
@@ -111,7 +114,7 @@ void FeatureEngine::memory_pass(std::size_t begin, std::size_t end) {
     kind_.push_back(h.is(HotStatic::load));
     kind_ref_.push_back(h.is(HotStatic::load_ref));
     differ |= kind_.back() != kind_ref_.back();
-    rows_.data_reuse[i] = static_cast<std::uint16_t>(reuse_.access(rows_.addr[i], first + i));
+    rows_.data_reuse[i] = static_cast<std::uint16_t>(reuse_.access(rows_.addr[i], number));
   }
   const std::size_t n = lines_.size();
   value_.resize(n);

@@ -59,6 +59,7 @@ class FeatureEngine {
   struct Options {
     unsigned history = 8;    // outcomes in the histories of the local and global entropy
     unsigned line_bits = 6;  // log2 of the line size
+    bool macro = false;      // data_reuse counts instructions, not their parts
   };
   FeatureEngine() : FeatureEngine(Options{}) {}
   explicit FeatureEngine(const Options& options);
@@ -104,6 +105,8 @@ class FeatureEngine {
   // serves both; then it is copied.
   std::optional<Pair> pair_ref_;
   DataReuse reuse_;
+  bool macro_;
+  std::uint64_t instruction_{};  // ended so far, where `macro`
   BranchEntropy entropy_;
 
   // Scratch of one call.

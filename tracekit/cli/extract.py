@@ -37,6 +37,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="N",
         help="rows to leave out (they warm up the features)",
     )
+    p.add_argument("--cold", action="store_true", help="... they do not: the features begin there")
     p.add_argument("--count", type=int, metavar="N", help="rows to keep")
     p.add_argument(
         "--binary", metavar="ELF", help="the traced program: its machine code is decoded"
@@ -67,7 +68,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 
 _OPTIONS = (
-    *("level", "cpu", "start", "count", "binary", "gem5_operands", "history", "line_bytes"),
+    *("level", "cpu", "start", "count", "cold", "binary", "gem5_operands", "history", "line_bytes"),
     *("clock_ps", "chunk_rows", "force", "strict", "sha256", "threads", "isa"),
 )
 

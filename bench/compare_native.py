@@ -1,0 +1,190 @@
+"""The same programs in gem5 and on this machine: do rows and features agree?
+
+    python bench/compare_native.py TRACES [PROGRAM…] [--json FILE]
+
+TRACES is a folder with programs.json, elf/ and exec/ (functional text of gem5's X86, one program
+each).  Each program is recorded natively from its first instruction to its last, extracted at the
+macro level from the row on where gem5's text begins, and compared by `tracekit diff`.  What would
+make the two runs different is made equal first:
+
+- addresses: no ASLR; the environment is padded until the stack lies as in gem5, modulo a line;
+- the processor: glibc chooses functions by CPUID, so GLIBC_TUNABLES takes away what gem5's does
+  not have (SSE2 is all that it offers);
+- the start: gem5's text begins somewhere in the program, with cold features: so do ours.
+
+What remains is told by column, with the instructions that differ most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import tracekit
+from tracekit.diff import Diff, diff_files
+from tracekit.record import RecordOptions, record_command
+from tracekit.symbols import AddressMap
+
+#: What glibc 2.36 asks CPUID for and gem5's X86 does not have.
+_WITHOUT: Final = (
+    *("AVX", "AVX2", "AVX512F", "AVX512VL", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512ER"),
+    *("AVX512PF", "BMI1", "BMI2", "ERMS", "FMA", "FMA4", "FSRM", "LZCNT", "MOVBE", "OSXSAVE"),
+    *("POPCNT", "RTM", "SSE3", "SSSE3", "SSE4_1", "SSE4_2", "XSAVE", "XSAVEC", "F16C"),
+)
+_STACK: Final = 0x7FF0_0000_0000
+"""Addresses from here on are the stack's, in both."""
+_LINE: Final = 64
+
+
+def environment(padding: int) -> dict[str, str]:
+    """Nothing but what makes the runs equal; ``padding`` bytes move the stack down."""
+    tunables = "glibc.cpu.hwcaps=" + ",".join(f"-{name}" for name in _WITHOUT)
+    return {"GLIBC_TUNABLES": tunables, "P": "x" * padding}
+
+
+def record(command: list[str], folder: Path, padding: int, level_options: dict[str, Any]) -> Path:
+    """Records ``command`` whole, and extracts it."""
+    options = RecordOptions(full=True, aslr=False, epoch=1 << 20)
+    record_command(command, folder / "x.tks", options, env=environment(padding))
+    out = folder / "native.feats"
+    tracekit.extract(folder / "x.tks", out, level="macro", force=True, **level_options)
+    return out
+
+
+def compare(name: str, spec: dict[str, Any], traces: Path, folder: Path) -> dict[str, Any]:
+    """One program: its `Diff` by column, and what was done to make the runs equal."""
+    begin = time.monotonic()
+    shutil.copytree(traces / "elf", folder / "elf", dirs_exist_ok=True)
+    os.chdir(folder / "elf")
+    binary = f"./{spec['elf']}"
+    gem5 = folder / "gem5.feats"
+    tracekit.extract(traces / "exec" / f"{name}.xz", gem5, level="macro", force=True)
+    padding, start = 0, 0
+    for _ in range(4):
+        native = record([binary, *spec["args"]], folder, padding, {})
+        first = diff_files(gem5, native, binary=binary, examples=0)
+        start = max(0, first.span_b[0] - first.span_a[0])
+        off = _stack_move(gem5, native) % _LINE
+        if off == 0:
+            break
+        padding += off  # what lies too high comes down by as much
+    tracekit.extract(folder / "x.tks", native, level="macro", force=True, start=start, cold=True)
+    d = diff_files(gem5, native, binary=binary)
+    sets = {
+        f: diff_files(gem5, native, features_of=f, binary=binary, examples=1)
+        for f in ("perfvec", "neuroscalar")
+    }
+    return {
+        "program": name,
+        "padding": padding,
+        "start": start,
+        "stack_off_by": off,
+        "seconds": round(time.monotonic() - begin, 1),
+        "functions": _functions_of_gaps(d, gem5, native, binary),
+        **d.as_dict(),
+        "features": {f: {k: c.share for k, c in s.columns.items()} for f, s in sets.items()},
+    }
+
+
+def _stack_move(a: Path, b: Path) -> int:
+    """How much higher the stack lies in ``b``: the commonest difference of matched addresses."""
+    moves: Counter[int] = Counter()
+    from tracekit.align import align
+
+    with tracekit.open(a) as x, tracekit.open(b) as y:
+        addr_a, addr_b = x["addr"], y["addr"]
+        for i, j, n in align(x["pc"], y["pc"]).tolist():
+            here, there = addr_a[i : i + n].astype("i8"), addr_b[j : j + n].astype("i8")
+            stack = (here >= _STACK) & (there >= _STACK)
+            moves.update((there - here)[stack].tolist())
+    return moves.most_common(1)[0][0] if moves else 0
+
+
+def _functions_of_gaps(d: Diff, a: Path, b: Path, binary: str) -> dict[str, list[list[Any]]]:
+    """Unmatched rows by function, of each trace."""
+    names = AddressMap.of_binary(binary)
+    out: dict[str, list[list[Any]]] = {}
+    for which, path in (("a", a), ("b", b)):
+        counts: Counter[str] = Counter()
+        with tracekit.open(path) as f:
+            pc = f["pc"]
+            for gap in d.gaps:
+                begin, end = getattr(gap, which)
+                counts.update(names.name(p) for p in pc[begin:end].tolist())
+        out[which] = [[k, n] for k, n in counts.most_common(8)]
+    return out
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """Over all programs: rows weighted alike."""
+    lines = [
+        "program            gem5 rows    matched   only gem5 / native   all columns of perfvec"
+    ]
+    for r in results:
+        inside = [end - begin - r["matched"] for begin, end in (r["span_a"], r["span_b"])]
+        shares = r["features"]["perfvec"].values()
+        lines.append(
+            f"{r['program']:<16}{r['rows_a']:>12,}{100 * r['matched'] / r['rows_a']:>10.3f} %"
+            f"{inside[0]:>10,} /{inside[1]:>8,}{100 * min(shares):>12.3f} % worst"
+        )
+    matched, rows = (sum(r[k] for r in results) for k in ("matched", "rows_a"))
+    lines.append(f"all: {matched:,} of gem5's {rows:,} rows matched, {100 * matched / rows:.3f} %")
+    lines.append(f"\n{'column':<24}{'of all rows':>12}{'median':>12}{'worst program':>16}")
+    for kind in ("columns", "perfvec", "neuroscalar"):
+        if kind != "columns":
+            lines.append(f"\nfeature set {kind}")
+        named = results[0]["columns"] if kind == "columns" else results[0]["features"][kind]
+        for name in named:
+            if kind == "columns":
+                found = [(r["columns"][name]["equal"], r["columns"][name]["rows"]) for r in results]
+            else:
+                found = [(r["features"][kind][name] * r["matched"], r["matched"]) for r in results]
+            shares = [e / n if n else 1.0 for e, n in found]
+            whole = sum(e for e, _ in found) / max(1, sum(n for _, n in found))
+            worst = min(range(len(shares)), key=shares.__getitem__)
+            lines.append(
+                f"{name:<24}{100 * whole:>11.4f}%{100 * statistics.median(shares):>11.4f}%"
+                f"{100 * shares[worst]:>10.3f}% {results[worst]['program']}"
+            )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("traces", type=Path)
+    parser.add_argument("programs", nargs="*")
+    parser.add_argument("--json", type=Path, help="all of it, one line a program, added to it")
+    parser.add_argument("--table", action="store_true", help="only of what is in --json already")
+    args = parser.parse_args()
+    known = json.loads((args.traces / "programs.json").read_text())
+    results = []
+    if args.json and args.json.exists():
+        results = [json.loads(line) for line in args.json.read_text().splitlines()]
+    done = {r["program"] for r in results}
+    traces, home = args.traces.resolve(), Path.cwd()
+    for name in () if args.table else args.programs or known:
+        if name in done:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            result = compare(name, known[name], traces, Path(folder))
+            os.chdir(home)
+        results.append(result)
+        sys.stderr.write(f"{name}: {result['matched']} of {result['rows_a']}\n")
+        if args.json:
+            with args.json.open("a") as f:
+                f.write(json.dumps(result) + "\n")
+    print(table(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

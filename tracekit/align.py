@@ -1,0 +1,124 @@
+"""Which rows of two sequences are the same ones, where one has runs that the other lacks."""
+
+from __future__ import annotations
+
+import bisect
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+_LENGTHS: Final = (64, 16, 4)
+"""Of the runs that are looked for: the long ones first, the others in what is left between them."""
+_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def align(a: U64, b: U64) -> I64:
+    """Blocks (first in ``a``, first in ``b``, length) of equal values, in order, none overlapping.
+
+    Runs of values that occur once in each sequence tell what belongs together (the longest
+    sequence of them that is in order in both, as in patience diff); a block then reaches as far as
+    the values are equal.  So an extra round of a loop in one of the two shifts nothing behind it.
+    """
+    blocks = _between(np.ascontiguousarray(a), np.ascontiguousarray(b), 0)
+    out = np.array(blocks, np.int64).reshape(-1, 3)
+    return _joined(out)
+
+
+def _between(a: U64, b: U64, level: int) -> list[tuple[int, int, int]]:
+    n = min(len(a), len(b))
+    front = _equal(a, b, n)
+    rest = n - front
+    back = _equal(a[front:][::-1], b[front:][::-1], rest)
+    inner = _inner(a[front : len(a) - back], b[front : len(b) - back], level)
+    out = [(0, 0, front)] if front else []
+    out += [(x + front, y + front, k) for x, y, k in inner]
+    if back:
+        out.append((len(a) - back, len(b) - back, back))
+    return out
+
+
+def _equal(a: U64, b: U64, limit: int) -> int:
+    """Length of the common beginning, at most ``limit``."""
+    at, step = 0, 64
+    while at < limit:
+        end = min(at + step, limit)
+        differ = np.flatnonzero(a[at:end] != b[at:end])
+        if len(differ):
+            return at + int(differ[0])
+        at, step = end, step * 4
+    return limit
+
+
+def _inner(a: U64, b: U64, level: int) -> list[tuple[int, int, int]]:
+    if level == len(_LENGTHS) or not len(a) or not len(b):
+        return []
+    length = _LENGTHS[level]
+    out: list[tuple[int, int, int]] = []
+    at_a = at_b = 0
+    for x, y in [*_anchors(a, b, length), (len(a), len(b))]:
+        if x < at_a or y < at_b:  # reached already
+            continue
+        out += [(i + at_a, j + at_b, k) for i, j, k in _between(a[at_a:x], b[at_b:y], level + 1)]
+        n = _equal(a[x:], b[y:], min(len(a) - x, len(b) - y))
+        if n:
+            out.append((x, y, n))
+        at_a, at_b = x + n, y + n
+    return out
+
+
+def _anchors(a: U64, b: U64, length: int) -> list[tuple[int, int]]:
+    """Where runs of ``length`` values that are unique in both stand, in order in both."""
+    if len(a) < length or len(b) < length:
+        return []
+    (values_a, at_a), (values_b, at_b) = _unique_runs(a, length), _unique_runs(b, length)
+    _, i, j = np.intersect1d(values_a, values_b, assume_unique=True, return_indices=True)
+    order = np.argsort(at_a[i])
+    xs, ys = at_a[i][order].tolist(), at_b[j][order].tolist()
+    # The longest increasing sequence of ys.
+    ends: list[int] = []
+    last: list[int] = []
+    before = [-1] * len(ys)
+    for k, y in enumerate(ys):
+        place = bisect.bisect_left(ends, y)
+        if place:
+            before[k] = last[place - 1]
+        if place == len(ends):
+            ends.append(y)
+            last.append(k)
+        else:
+            ends[place], last[place] = y, k
+    chain: list[tuple[int, int]] = []
+    k = last[-1] if last else -1
+    while k >= 0:
+        if a[xs[k]] == b[ys[k]]:  # no collision of the hash
+            chain.append((xs[k], ys[k]))
+        k = before[k]
+    return chain[::-1]
+
+
+def _unique_runs(values: U64, length: int) -> tuple[U64, I64]:
+    """Hashes of the runs that occur once, and where; ascending hashes."""
+    n = len(values) - length + 1
+    h = np.zeros(n, np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = values * _MULTIPLIER
+        mixed ^= mixed >> np.uint64(29)
+        for i in range(length):
+            h = h * _MULTIPLIER + mixed[i : n + i]
+    found, first, times = np.unique(h, return_index=True, return_counts=True)
+    once = times == 1
+    return found[once], first[once].astype(np.int64)
+
+
+def _joined(blocks: I64) -> I64:
+    """Blocks that go on where the one before ends, made one."""
+    if len(blocks) < 2:
+        return blocks
+    ends = blocks[:-1, :2] + blocks[:-1, 2:]
+    new = np.concatenate([[True], (blocks[1:, :2] != ends).any(axis=1)])
+    starts = np.flatnonzero(new)
+    return np.column_stack([blocks[starts, :2], np.add.reduceat(blocks[:, 2], starts)])
