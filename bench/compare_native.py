@@ -7,9 +7,10 @@ each).  Each program is recorded natively from its first instruction to its last
 macro level from the row on where gem5's text begins, and compared by `tracekit diff`.  What would
 make the two runs different is made equal first:
 
-- addresses: no ASLR; the environment is padded until the stack lies as in gem5, modulo a line;
+- addresses: no ASLR; the environment is padded until the stack lies as in gem5, modulo a line, and
+  the path of the program (of which glibc makes a copy) until the heap does;
 - the processor: glibc chooses functions by CPUID, so GLIBC_TUNABLES takes away what gem5's does
-  not have (SSE2 is all that it offers);
+  not have (it offers SSSE3, and no AVX);
 - the start: gem5's text begins somewhere in the program, with cold features: so do ours.
 
 What remains is told by column, with the instructions that differ most.
@@ -30,53 +31,67 @@ from pathlib import Path
 from typing import Any, Final
 
 import tracekit
+from tracekit.align import align
 from tracekit.diff import Diff, diff_files
 from tracekit.record import RecordOptions, record_command
 from tracekit.symbols import AddressMap
 
-#: What glibc 2.36 asks CPUID for and gem5's X86 does not have.
+#: What glibc 2.36 asks CPUID for, or prefers on this processor, and not on gem5's.
 _WITHOUT: Final = (
     *("AVX", "AVX2", "AVX512F", "AVX512VL", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512ER"),
     *("AVX512PF", "BMI1", "BMI2", "ERMS", "FMA", "FMA4", "FSRM", "LZCNT", "MOVBE", "OSXSAVE"),
-    *("POPCNT", "RTM", "SSE3", "SSSE3", "SSE4_1", "SSE4_2", "XSAVE", "XSAVEC", "F16C"),
+    *("POPCNT", "RTM", "SSE4_1", "SSE4_2", "XSAVE", "XSAVEC", "F16C"),
+    *("AVX_Fast_Unaligned_Load", "Fast_Unaligned_Copy", "Fast_Unaligned_Load"),
+    *("Fast_Copy_Backward", "Fast_Rep_String", "Prefer_PMINUB_for_stringop"),
 )
 _STACK: Final = 0x7FF0_0000_0000
 """Addresses from here on are the stack's, in both."""
 _LINE: Final = 64
+_NEAR: Final = 1024
+"""Bytes: the heap begins at the same address in both, and cannot lie further off."""
+_SLACK: Final = 60_000
+"""Instructions that the native start may take longer than gem5's."""
 
 
 def environment(padding: int) -> dict[str, str]:
     """Nothing but what makes the runs equal; ``padding`` bytes move the stack down."""
     tunables = "glibc.cpu.hwcaps=" + ",".join(f"-{name}" for name in _WITHOUT)
-    return {"GLIBC_TUNABLES": tunables, "P": "x" * padding}
+    return {"GLIBC_TUNABLES": tunables + ",-" + "X" * padding}  # an unknown name is passed over
 
 
-def record(command: list[str], folder: Path, padding: int, level_options: dict[str, Any]) -> Path:
-    """Records ``command`` whole, and extracts it."""
-    options = RecordOptions(full=True, aslr=False, epoch=1 << 20)
+def record(command: list[str], folder: Path, padding: int, instructions: int) -> Path:
+    """Records the beginning of ``command``, and extracts it."""
+    options = RecordOptions(full=True, aslr=False, epoch=instructions, count=1)
     record_command(command, folder / "x.tks", options, env=environment(padding))
     out = folder / "native.feats"
-    tracekit.extract(folder / "x.tks", out, level="macro", force=True, **level_options)
+    tracekit.extract(folder / "x.tks", out, level="macro", force=True)
     return out
 
 
 def compare(name: str, spec: dict[str, Any], traces: Path, folder: Path) -> dict[str, Any]:
     """One program: its `Diff` by column, and what was done to make the runs equal."""
     begin = time.monotonic()
-    shutil.copytree(traces / "elf", folder / "elf", dirs_exist_ok=True)
-    os.chdir(folder / "elf")
-    binary = f"./{spec['elf']}"
     gem5 = folder / "gem5.feats"
-    tracekit.extract(traces / "exec" / f"{name}.xz", gem5, level="macro", force=True)
-    padding, start = 0, 0
-    for _ in range(4):
-        native = record([binary, *spec["args"]], folder, padding, {})
-        first = diff_files(gem5, native, binary=binary, examples=0)
-        start = max(0, first.span_b[0] - first.span_a[0])
-        off = _stack_move(gem5, native) % _LINE
-        if off == 0:
+    rows = tracekit.extract(traces / "exec" / f"{name}.xz", gem5, level="macro", force=True).rows
+    near = int(spec["skipped_instructions"]) + _SLACK
+    binary = str(traces / "elf" / spec["elf"])
+    command = [f"./{spec['elf']}", *spec["args"]]
+    padding = name_padding = 0
+    whole = False  # the beginning tells how far memory is off, and the whole whether it was right
+    for attempt in range(6):
+        home = folder / ("elf" + "_" * name_padding)
+        shutil.copytree(traces / "elf", home, dirs_exist_ok=True)
+        os.chdir(home)
+        native = record(command, folder, padding, near + (rows if whole else 0))
+        stack, heap = _moves(gem5, native)
+        right = not stack % _LINE and not heap % _LINE
+        if whole and right:
             break
-        padding += off  # what lies too high comes down by as much
+        whole |= right or attempt >= 2
+        padding += stack % _LINE  # what lies too high comes down by as much
+        name_padding += -heap % _LINE
+    first = diff_files(gem5, native, examples=0)
+    start = max(0, first.span_b[0] - first.span_a[0])
     tracekit.extract(folder / "x.tks", native, level="macro", force=True, start=start, cold=True)
     d = diff_files(gem5, native, binary=binary)
     sets = {
@@ -85,9 +100,10 @@ def compare(name: str, spec: dict[str, Any], traces: Path, folder: Path) -> dict
     }
     return {
         "program": name,
-        "padding": padding,
+        "padding": [padding, name_padding],
         "start": start,
-        "stack_off_by": off,
+        "stack_moved": stack,
+        "heap_moved": heap,
         "seconds": round(time.monotonic() - begin, 1),
         "functions": _functions_of_gaps(d, gem5, native, binary),
         **d.as_dict(),
@@ -95,18 +111,21 @@ def compare(name: str, spec: dict[str, Any], traces: Path, folder: Path) -> dict
     }
 
 
-def _stack_move(a: Path, b: Path) -> int:
-    """How much higher the stack lies in ``b``: the commonest difference of matched addresses."""
-    moves: Counter[int] = Counter()
-    from tracekit.align import align
-
+def _moves(a: Path, b: Path) -> tuple[int, int]:
+    """How much higher the stack and the heap lie in ``b``: the commonest differences."""
+    stack: Counter[int] = Counter()
+    heap: Counter[int] = Counter()
     with tracekit.open(a) as x, tracekit.open(b) as y:
         addr_a, addr_b = x["addr"], y["addr"]
         for i, j, n in align(x["pc"], y["pc"]).tolist():
             here, there = addr_a[i : i + n].astype("i8"), addr_b[j : j + n].astype("i8")
-            stack = (here >= _STACK) & (there >= _STACK)
-            moves.update((there - here)[stack].tolist())
-    return moves.most_common(1)[0][0] if moves else 0
+            for high, moves in ((True, stack), (False, heap)):
+                inside = ((here >= _STACK) == high) & ((there >= _STACK) == high) & (here > 0)
+                if not high:  # but for the program's own data, and what it mapped
+                    inside &= (here != there) & (abs(there - here) < _NEAR)
+                moves.update((there - here)[inside].tolist())
+    first = [m.most_common(1)[0][0] if m else 0 for m in (stack, heap)]
+    return first[0], first[1]
 
 
 def _functions_of_gaps(d: Diff, a: Path, b: Path, binary: str) -> dict[str, list[list[Any]]]:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 
+_WINDOWS: Final = (256, 4096, 65536)
+"""Rows within which the nearest common run is looked for."""
 _LENGTHS: Final = (64, 16, 4)
 """Of the runs that are looked for: the long ones first, the others in what is left between them."""
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -54,8 +56,10 @@ def _equal(a: U64, b: U64, limit: int) -> int:
 
 
 def _inner(a: U64, b: U64, level: int) -> list[tuple[int, int, int]]:
-    if level == len(_LENGTHS) or not len(a) or not len(b):
+    if not len(a) or not len(b):
         return []
+    if level == len(_LENGTHS):
+        return _nearest(a, b)
     length = _LENGTHS[level]
     out: list[tuple[int, int, int]] = []
     at_a = at_b = 0
@@ -68,6 +72,39 @@ def _inner(a: U64, b: U64, level: int) -> list[tuple[int, int, int]]:
             out.append((x, y, n))
         at_a, at_b = x + n, y + n
     return out
+
+
+def _nearest(a: U64, b: U64) -> list[tuple[int, int, int]]:
+    """Where no run is unique (a loop whose body differs): at each difference on to the nearest
+    place, fewest rows left out, where a run is the same again."""
+    out: list[tuple[int, int, int]] = []
+    i = j = 0
+    while True:
+        for window in _WINDOWS:
+            step = _next_run(a[i : i + window], b[j : j + window])
+            if step is not None:
+                break
+        else:
+            return out
+        i, j = i + step[0], j + step[1]
+        n = _equal(a[i:], b[j:], min(len(a) - i, len(b) - j))
+        if n == 0:  # a collision of the hash
+            return out
+        out.append((i, j, n))
+        i, j = i + n, j + n
+
+
+def _next_run(a: U64, b: U64) -> tuple[int, int] | None:
+    length = _LENGTHS[-1]
+    if len(a) < length or len(b) < length:
+        return None
+    values_a, at_a = np.unique(_hashes(a, length), return_index=True)
+    values_b, at_b = np.unique(_hashes(b, length), return_index=True)
+    _, x, y = np.intersect1d(values_a, values_b, assume_unique=True, return_indices=True)
+    if not len(x):
+        return None
+    best = int(np.argmin(at_a[x] + at_b[y]))
+    return int(at_a[x[best]]), int(at_b[y[best]])
 
 
 def _anchors(a: U64, b: U64, length: int) -> list[tuple[int, int]]:
@@ -102,6 +139,14 @@ def _anchors(a: U64, b: U64, length: int) -> list[tuple[int, int]]:
 
 def _unique_runs(values: U64, length: int) -> tuple[U64, I64]:
     """Hashes of the runs that occur once, and where; ascending hashes."""
+    h = _hashes(values, length)
+    found, first, times = np.unique(h, return_index=True, return_counts=True)
+    once = times == 1
+    return found[once], first[once].astype(np.int64)
+
+
+def _hashes(values: U64, length: int) -> U64:
+    """Of each run of that length."""
     n = len(values) - length + 1
     h = np.zeros(n, np.uint64)
     with np.errstate(over="ignore"):
@@ -109,9 +154,7 @@ def _unique_runs(values: U64, length: int) -> tuple[U64, I64]:
         mixed ^= mixed >> np.uint64(29)
         for i in range(length):
             h = h * _MULTIPLIER + mixed[i : n + i]
-    found, first, times = np.unique(h, return_index=True, return_counts=True)
-    once = times == 1
-    return found[once], first[once].astype(np.int64)
+    return h
 
 
 def _joined(blocks: I64) -> I64:
