@@ -143,8 +143,11 @@ void Tracer::learn_model(ThreadContext* tc, const PCStateBase& pc) {
   simple_ = model == "timing" || model == "atomic";
   timed_ = model != "atomic";  // an atomic CPU's ticks are no timing
   const std::uint16_t stages = timed_ ? (1u << tkt::stage::fetch) | (1u << tkt::stage::retire) : 0;
-  const std::uint16_t knows =
-      tkt::knows::fault | tkt::knows::predicated_off | (simple_ ? tkt::knows::taken : 0);
+  std::uint16_t knows = tkt::knows::predicated_off;
+  if (simple_) knows |= tkt::knows::taken;
+  // Minor does not tell a tracer that an access has faulted; the row behind it, the same again,
+  // does.
+  if (model != "minor") knows |= tkt::knows::fault;
   trace_.describe(tc, pc, model, stages, knows);
 }
 
