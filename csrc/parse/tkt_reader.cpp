@@ -155,8 +155,8 @@ std::size_t TktReader::read_header(const char* p, std::size_t n) {
   for (const auto& name : header_.reg_classes) reg_classes_.push_back(reg_class_named(name));
   timed_ = batch_.timed = (header_.stages & (1u << tkt::stage::retire)) != 0;
   for (unsigned flags = 0; flags < row_size_.size(); ++flags) {
-    row_size_[flags] = static_cast<std::uint8_t>(
-        tkt::row_size(static_cast<std::uint8_t>(flags), header_.stages));
+    row_size_[flags] =
+        static_cast<std::uint8_t>(tkt::row_size(static_cast<std::uint8_t>(flags), header_.stages));
     bits_[flags] = bits_of(static_cast<std::uint8_t>(flags), header_.knows, timed_);
   }
   has_header_ = true;
@@ -299,8 +299,7 @@ inline void TktReader::read_full_row(const char* p, std::uint8_t flags, std::uin
 
   const std::uint64_t unit = header_.tick_unit;
   const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
-  const std::uint64_t fetch =
-      last_fetch_ + static_cast<std::uint64_t>(std::int64_t{step}) * unit;
+  const std::uint64_t fetch = last_fetch_ + static_cast<std::uint64_t>(std::int64_t{step}) * unit;
   last_fetch_ = fetch;
   batch_.ticks[stage::fetch][i] = fetch;
   p += 4;

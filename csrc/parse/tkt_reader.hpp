@@ -66,7 +66,7 @@ class TktReader {
   std::vector<Flags> flags_;
   std::vector<RegClass> reg_classes_;
   std::array<std::uint8_t, 256> row_size_{}, bits_{};  // by a row's flags
-  std::vector<std::uint32_t> ids_;  // the stream's numbers to the table's
+  std::vector<std::uint32_t> ids_;                     // the stream's numbers to the table's
   StaticTable table_;
   RowBatch batch_;
   Counters counters_;

@@ -65,8 +65,7 @@ class Recorder {
 
 // Starts a program that stops, traced, before its first instruction; `environment` is NAME=VALUE
 // each.  Throws Error.
-pid_t start(const std::vector<std::string>& arguments,
-            const std::vector<std::string>& environment);
+pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment);
 
 // Minor page faults of a process so far; 0 when it is gone.
 std::uint64_t minor_faults(pid_t pid);
