@@ -27,6 +27,10 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="FOLDER",
         help="models of train perfvec instead of the recipe: on families that they have not seen",
     )
+    p.add_argument("--tuning", type=int, default=3, help="programs that a new machine is tuned on")
+    p.add_argument(
+        "--drawn", type=int, default=0, help="cores beside the known ones, as tune draws them (128)"
+    )
     p.add_argument("--ablate", action="store_true", help="what each part of the recipe is worth")
     p.add_argument("--json", action="store_true")
     p.add_argument(
@@ -111,8 +115,9 @@ def _recipe(args: argparse.Namespace, manifest: Any) -> dict[str, Any]:
     from tracekit.perfvec.ablation import ablate
     from tracekit.perfvec.baselines import aggregates
     from tracekit.perfvec.evaluate import cross_validate, unseen_machines
-    from tracekit.perfvec.fit import Sums
+    from tracekit.perfvec.fit import Sums, with_columns
     from tracekit.perfvec.model import period
+    from tracekit.perfvec.tune import drawn_cores
     from tracekit.train.collect import collect
     from tracekit.train.default import priors_of
 
@@ -132,7 +137,8 @@ def _recipe(args: argparse.Namespace, manifest: Any) -> dict[str, Any]:
     priors = priors_of(cores, names)
     if args.ablate:
         return ablate(cores, priors, walked, args.seed)
-    sums = walked(cores)
+    wide = walked([*cores, *drawn_cores(cores, args.drawn)])
+    sums = [with_columns(p, range(len(cores))) for p in wide]
     tables = {}
     for p in manifest.programs:
         place = work / "sums" / f"{p.name.replace('/', '_')}-aggregates-{args.rows}.npy"
@@ -143,7 +149,9 @@ def _recipe(args: argparse.Namespace, manifest: Any) -> dict[str, Any]:
     periods = np.where(np.isfinite(periods), periods, 1.0)
     common: dict[str, Any] = {"count": args.folds, "seed": args.seed}
     result = cross_validate(sums, names, priors, periods, tables, **common)
-    result["unseen_machines"] = unseen_machines(sums, names, priors, tables, **common)
+    result["unseen_machines"] = unseen_machines(
+        wide, names, priors, tables, tuning=args.tuning, **common
+    )
     result["learning_curve"] = curves.over_instructions(sums, priors, seed=args.seed)
     result["machine_curve"] = curves.over_machines(sums, priors, seed=args.seed)
     return result
@@ -201,11 +209,14 @@ def _table(result: dict[str, Any]) -> None:
         _line(f"{name} (unseen programs)", s)
         if s is not None:
             _line(f"{name} (seen programs)", result["baselines_on_seen_programs"][name])
-    u = dict(result["unseen_machines"])
-    print(f"unseen machines, from {u.pop('tuning_programs')} programs each; mean (median)")
-    for name, v in u.items():
+    u = result["unseen_machines"]
+    print(
+        f"unseen machines, from {u['tuning_programs']} programs each, {u['drawn_cores']} drawn "
+        "cores; mean (median)"
+    )
+    for name, v in u["methods"].items():
         seen, unseen = (f"{v[k]['mean']:.1%} ({v[k]['median']:.1%})" for k in ("seen", "unseen"))
-        print(f"  {name:<32}{seen:>16} on seen families {unseen:>16} on unseen ones")
+        print(f"  {name:<40}{seen:>16} on seen families {unseen:>16} on unseen ones")
     curve = ", ".join(f"{float(k):.0%} {v:.1%}" for k, v in result["learning_curve"].items())
     print(f"share of each program's instructions: {curve}")
     for count, v in result["machine_curve"].items():

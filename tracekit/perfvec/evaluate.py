@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tracekit.errors import UsageError
 from tracekit.perfvec.baselines import BASELINES, predict_baseline
+from tracekit.perfvec.choice import choose_programs
 from tracekit.perfvec.fit import Sums, fit_row, fit_table, mixture_row, with_columns
 from tracekit.perfvec.folds import folds
 from tracekit.perfvec.ranks import kendall, spearman
@@ -20,6 +21,9 @@ __all__ = ["cross_validate", "summarise", "unseen_machines"]
 
 OWN = "reference cores"
 KNOWN, UNKNOWN = "parameters known", "parameters not known"
+CHOSEN = ", chosen programs"
+#: Of so many groups of machines, each is tuned with programs that were chosen on the others.
+_GROUPS = 5
 
 F64 = npt.NDArray[np.float64]
 
@@ -139,45 +143,62 @@ def unseen_machines(
     baselines: Sequence[str] = BASELINES,
 ) -> dict[str, Any]:
     """Machines that the table has no row for: a row from ``tuning`` programs, the rest of the table
-    unused; mean errors by method, on other programs of seen families and on unseen ones.
+    unused; errors by method, on other programs of seen families and on unseen ones.
 
     With its parameters known, a machine's own core is among the columns (nothing of it is trained);
-    with parameters unknown it is not: a mixture of the other machines' cores.  Of each fold's
-    training families ``tuning`` programs are drawn; the other programs of those families count as
-    seen, the fold's as unseen.  Each baseline is fitted to the same programs.
+    with parameters unknown it is not: a mixture of the other cores, and of drawn ones where the
+    programs have more columns than ``priors``.  Of each fold's training families ``tuning``
+    programs are drawn, or chosen on other machines; the other programs of those families count as
+    seen, the fold's as unseen.  Each baseline is fitted to the drawn programs.
     """
     parts = folds([p.family for p in programs], count, seed)
     rng = np.random.default_rng(seed)
     errors: dict[str, dict[str, list[float]]] = {}
+    own = np.where(priors.max(axis=1) == 1, priors.argmax(axis=1), -1)
+    columns = np.arange(programs[0].x.shape[1])
+    padded = np.zeros((len(machines), len(columns)))
+    padded[:, : priors.shape[1]] = priors
+    first = [with_columns(p, range(priors.shape[1])) for p in programs]
 
-    def note(name: str, found: F64 | None, j: int, where: dict[str, list[int]]) -> None:
+    def note(name: str, found: F64 | None, j: int, picked: list[int]) -> None:
         if found is None:
             return
         held = errors.setdefault(name, {"seen": [], "unseen": []})
-        for kind, members in where.items():
-            for i in members:
-                held[kind].append(float(abs(found[i] / programs[i].y[:, j].sum() - 1)))
+        for i, p in enumerate(programs):
+            if i not in picked:
+                kind = "unseen" if i in part else "seen"
+                held[kind].append(float(abs(found[i] / p.y[:, j].sum() - 1)))
+
+    def tune(picked: list[int], j: int, label: str) -> None:
+        row = fit_row([programs[i] for i in picked], j, padded[j], strength)
+        note(KNOWN + label, np.array([p.x.sum(axis=0) @ row for p in programs]), j, picked)
+        others = columns[columns != own[j]]
+        if len(others):
+            row = mixture_row([with_columns(programs[i], others) for i in picked], j)
+            found = np.array([p.x[:, others].sum(axis=0) @ row for p in programs])
+            note(UNKNOWN + label, found, j, picked)
 
     for part in parts:
         rest = [i for i in range(len(programs)) if i not in part]
         for j in range(len(machines)):
             picked = rng.choice(rest, min(tuning, len(rest)), replace=False).tolist()
-            chosen = [programs[i] for i in picked]
-            where = {"seen": [i for i in rest if i not in picked], "unseen": part}
-            row = fit_row(chosen, j, priors[j], strength)
-            note(KNOWN, np.array([p.x.sum(axis=0) @ row for p in programs]), j, where)
-            others = np.flatnonzero(priors[j] < 1)  # not its own core
-            if len(others):
-                row = mixture_row([with_columns(p, others) for p in chosen], j)
-                found = np.array([p.x[:, others].sum(axis=0) @ row for p in programs])
-                note(UNKNOWN, found, j, where)
-            alone = [replace(p, y=p.y[:, [j]]) for p in chosen]
+            tune(picked, j, "")
+            alone = [replace(programs[i], y=programs[i].y[:, [j]]) for i in picked]
             for name in baselines:
                 b = predict_baseline(name, alone, programs, aggregates)
-                note(name, None if b is None else b[:, 0], j, where)
+                note(name, None if b is None else b[:, 0], j, picked)
+        if len(rest) <= tuning or len(machines) < _GROUPS or min(own) < 0:
+            continue
+        for group in range(_GROUPS):
+            others = [j for j in range(len(machines)) if j % _GROUPS != group][::2]
+            chosen = choose_programs([first[i] for i in rest], own.tolist(), others, tuning)
+            picked = [rest[i] for i in chosen]
+            for j in range(group, len(machines), _GROUPS):
+                tune(picked, j, CHOSEN)
     return {
         "tuning_programs": tuning,
-        **{
+        "drawn_cores": len(columns) - priors.shape[1],
+        "methods": {
             name: {
                 kind: {"mean": float(np.mean(v)), "median": float(np.median(v))}
                 for kind, v in held.items()
