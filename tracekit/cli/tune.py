@@ -1,10 +1,11 @@
 """``tracekit tune``: a new machine's row of the table from one or a few short traces, the model
-frozen."""
+frozen; or this computer's, from the times of programs alone (--measure)."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
 
 
@@ -12,7 +13,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("tune", help=help_text, description=__doc__)
     p.add_argument(
         "traces",
-        nargs="+",
+        nargs="*",
         metavar="FEATS[=CYCLES]",
         help="a timed feats.zst, a file that tracekit join wrote, or features and an array of "
         "cycles (.npy, .npy.zst)",
@@ -25,11 +26,83 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--parameters", help="the machine's JSON, where its parameters are known")
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     p.add_argument("--threads", type=int)
+    g = p.add_argument_group("this computer, from the times of programs")
+    g.add_argument("--measure", metavar="MANIFEST", help="programs to step once and time (JSON)")
+    g.add_argument("--work", help="folder for recordings, which are made once (NAME.measured)")
+    g.add_argument("--runs", type=int, default=15, help="timings of each program (15)")
+    g.add_argument("--cpu", type=int, help="the processor that programs are pinned to")
     p.add_argument("--json", action="store_true")
     p.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    from tracekit.errors import UsageError
+
+    if (args.measure is None) == (not args.traces):
+        raise UsageError("give traces to tune from, or --measure MANIFEST")
+    return _traces(args) if args.measure is None else _measure(args)
+
+
+def _measure(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from tracekit.perfvec import load_model
+    from tracekit.perfvec.measure import load_natives, machine_of, measure
+    from tracekit.perfvec.tune import write_machine
+
+    model = load_model(args.model, "x86")
+    programs = load_natives(args.measure)
+    work = Path(args.work or f"{args.name}.measured")
+    shown = sys.stderr.isatty()
+
+    def report(message: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{message}" if shown else f"{message}\n")
+        sys.stderr.flush()
+
+    folder = Path(args.measure).resolve().parent
+    measured = measure(model, programs, folder, work, runs=args.runs, cpu=args.cpu, report=report)
+    if shown:
+        sys.stderr.write("\r\x1b[K")
+    found = machine_of(model, measured, args.name)
+    write_machine(args.output, found)
+    if args.json:
+        print(json.dumps(found, indent=1))
+    else:
+        _print_measured(found, args.output)
+    return 0
+
+
+def _print_measured(found: dict[str, Any], output: str) -> None:
+    from tracekit.perfvec.measure import BASELINES
+
+    out = found["leave_one_out"]
+    programs = found["measured_on"]
+    spread = sorted(p["spread"] for p in programs)[len(programs) // 2]
+    print(
+        f"{len(programs)} programs, {sum(p['instructions'] for p in programs):,} instructions; "
+        f"timings of one program spread by {spread:.1%} (median)"
+        + ("" if found["hardware_counters"] else "; the kernel offers no hardware counters")
+    )
+    print(f"starting a process costs {1e3 * out['start_seconds']:.2f} ms here")
+    mix = sorted(found["mix"].items(), key=lambda kv: -kv[1])
+    print(
+        "mix: " + (", ".join(f"{v:.2f} {k}" for k, v in mix[:6]) or "none") + " …" * (len(mix) > 6)
+    )
+    print(f"{'each program by all others':<32}{'mean':>8}{'median':>8}{'without the start':>20}")
+    for name in ("mix", *BASELINES):
+        e = out[name]
+        net = f"{e['net_mean']:>12.1%}{e['net_median']:>8.1%}"
+        print(f"  {name:<30}{e['mean']:>8.1%}{e['median']:>8.1%}{net}")
+    better = [b for b in BASELINES if out["mix"]["mean"] < out[b]["mean"]]
+    worse = [b for b in BASELINES if b not in better]
+    if worse:
+        print(
+            f"note: the mix does not beat {' and '.join(worse)}: do not rely on this machine's row"
+        )
+    print(f"wrote {output}")
+
+
+def _traces(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.dataset import Dataset, read_cycles
     from tracekit.perfvec import load_model

@@ -32,7 +32,7 @@ NO_REGISTER = 0xFFFF
 _CC, _LOW, _HIGH, _STACK, _MASK, _TEMPORARY = 32, 64, 128, 192, 224, 240  # flags: two
 _RSP: Final = 4
 
-_NO_WIDTH: Final = words("nop hint endbr64 endbr32 pause")
+_NO_WIDTH: Final = words("nop endbr32 pause")
 _MOVES: Final = words("mov movabs movnti movbe")
 _EXTENSIONS: Final = words("movzx movsx movsxd movsxl")
 _COMPARES: Final = words("cmp test bt")
@@ -51,7 +51,7 @@ _SCALAR: Final = re.compile(r"(?!p).*s[sd]|cmps[sd]_xmm")
 #: what they were on average in 53 programs (64-bit numbers mostly for div, 32-bit ones for idiv).
 _DIV_TURNS: Final = {"div": 27, "idiv": 5}
 _DIV_REST: Final = {"div": 8, "idiv": 22}
-_SCANS: Final = {"bsf": 30, "bsr": 28, "tzcnt": 3, "lzcnt": 3, "popcnt": 3}
+_SCANS: Final = {"bsf": 30, "bsr": 28, "popcnt": 3}
 _STRING: Final = re.compile(r"(movs|stos|lods|cmps|scas)[bwdq]?")
 
 
@@ -105,7 +105,11 @@ def form_of(text: str) -> Form:
     name = _same_name(head)
     if (m := _STRING.fullmatch(name)) and "X" not in letters:
         return Form(m[1], letters, False, False, repeated)
-    return Form(name, letters, byte, "lock" in prefixes, repeated)
+    if name == "nop":
+        letters, byte = "", False
+    if name == "movq" and "R" in letters:
+        name = "movd"
+    return Form(name, letters, byte, "lock" in prefixes, False)
 
 
 #: gem5's names where the assembler's differ; conditions stand behind j, set and cmov.
@@ -121,7 +125,10 @@ _SAME: Final = {
     "cwd": "cqo",
     "cwde": "cdqe",
     "cbw": "cdqe",
-    "endbr64": "hint",
+    "endbr64": "nop",
+    # Without its extension a scan's prefix means nothing, as on gem5's X86.
+    "tzcnt": "bsf",
+    "lzcnt": "bsr",
 }
 
 
@@ -148,7 +155,7 @@ def _gem5_form(text: str) -> Form:
     name = name.lower()
     letters = "".join(_GEM5_LETTERS.get(t, "") for t in tokens)
     if name == "hint":
-        letters = ""
+        return Form("nop", "", False, False, False)
     if (m := _STRING.fullmatch(name)) and "X" not in letters:
         return Form(m[1], letters, False, False, "E" in tokens or "N" in tokens)
     if "1" in tokens:  # a shift by one
@@ -165,7 +172,7 @@ def parts_of(form: Form) -> tuple[Part, ...]:
     """The parts in the order in which a core works on them."""
     name = form.name
     if name in _NO_WIDTH:
-        return (Part("No_OpClass" if name != "nop" else "IntAlu", flags=NOP),)
+        return (Part("No_OpClass", flags=NOP),)
     if name in _SERIAL:
         return (Part("IntAlu", "d", "r", SERIALIZE_AFTER),)
     if name.startswith("rdtsc"):
