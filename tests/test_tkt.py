@@ -104,6 +104,32 @@ def test_what_was_written_comes_back(
         assert ticks == ([0] * 8 if mine[1] & UNTIMED or not stages else known_ticks)
 
 
+@pytest.mark.parametrize("stages", [0xFF, 0x41, 0])
+def test_more_rows_than_columns_grow_by(stages: int) -> None:
+    def row(i: int) -> Row:
+        ticks = [500 * (i + s) * (s != 4 or i % 7 > 0) for s in range(8)]
+        wide = i % 97 == 0  # no whole number of units
+        return i % 3, ADDR * (i % 5 == 0) | UNTIMED * (i % 101 == 0), i, [t + wide for t in ticks]
+
+    rows = [row(i) for i in range(1, 9500)]
+    raw = write(rows, tick_unit=500, stages=stages)
+    _, got = read(raw, [len(raw) // 2])
+    want = oracle.rows(raw)
+    assert got["sid"].tolist() == [r[0] for r in want]
+    assert got["addr"].tolist() == [r[2] for r in want]
+    assert ("retire" in got) == (stages != 0)
+    for s, name in enumerate(STAGES if stages else []):
+        assert got[name].tolist() == [r[3][s] for r in want], name
+
+
+def test_a_row_of_no_static_instruction_ends_the_rows() -> None:
+    raw = write([(0, ADDR, i, []) for i in range(5000)] + [(3, 0, 0, [])] + [(0, 0, 0, [])] * 9, 3)
+    reader, got = read(raw)
+    assert len(got["sid"]) == 5000 and got["addr"][-1] == 4999
+    damage = reader.counters()["undefined_static"]
+    assert damage["count"] == 1 and damage["first_offset"] == len(raw) - 28 - 10 * 8
+
+
 def test_bits_say_what_is_known() -> None:
     rows = [(0, f, 64, [0] * 8) for f in (0, ADDR, TAKEN, FAULT, PREDICATED, MISPREDICTED)]
     _, all_told = read(write(rows, knows=15))

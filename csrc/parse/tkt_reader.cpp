@@ -172,16 +172,14 @@ std::size_t TktReader::read_records(const char* p, std::size_t n) {
     if (!has_header_) return 0;
   }
   while (at < n && !ended_ && !dead_) {
+    offset_ = base + at;
     const auto first = static_cast<std::uint8_t>(p[at]);
     if ((first & 15) == tkt::kind::row) {
       const std::size_t used = read_rows(p + at, n - at);
       at += used;
-      offset_ = base + at;
-      if (dead_) return at;
-      if (used == 0) return at;  // the rest of the row is still to come
+      if (used == 0) break;  // the rest of the row is still to come
       continue;
     }
-    offset_ = base + at;
     if (n - at < tkt::record_head) return at;
     const std::size_t length = tkt::get<std::uint16_t>(p + at + 2);
     if (n - at < tkt::record_head + length) return at;
