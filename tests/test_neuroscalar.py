@@ -474,8 +474,8 @@ def test_training_goes_on_where_it_was(data, small):
 def test_paper_from_end_to_end(data, small, capsys, monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("tracekit.infer")
-    spec = presets.paper_spec(hidden=16)
-    monkeypatch.setattr(presets, "paper_spec", lambda: spec)
+    made = presets.paper_spec
+    monkeypatch.setattr(presets, "paper_spec", lambda mean, std: made(mean, std, hidden=16))
     more = ("--preset", "paper", "--steps", "6", "--check", "3")
     assert train(data, "macro0.json", "n", *more, "--machines", "a") == 0
     assert train(data, "macro0.json", "n2", *more) == 2  # two machines

@@ -59,7 +59,7 @@ def _stats(y: npt.NDArray[np.generic], core: F32) -> F64:
     """What is averaged, from cycles [rows, machines]: float64 [rows, 1 + 3 x machines]."""
     y = y.astype(np.float64)
     parts = np.stack([y == 0, np.log1p(y), y == core], axis=2)
-    return np.hstack([np.ones((len(y), 1)), parts.reshape(len(y), -1)])
+    return np.hstack([np.ones((len(y), 1)), parts.reshape(len(y), parts.shape[1] * len(_STATS))])
 
 
 def _means(sums: F64) -> F32:
@@ -162,17 +162,20 @@ def make_tables(
     programs: Sequence[tuple[Sequence[U64], npt.NDArray[np.generic], F32]],
 ) -> Tables:
     """Tables of programs given as (keys, cycles [rows, machines], cores' cycles [rows, machines])
-    of the rows that count."""
+    of the rows that count; an entry needs LEAST rows of one program."""
     keys, values = [], []
     for k in range(len(_KINDS)):
         parts = []
         for key, y, core in programs:
-            own, codes = np.unique(key[k], return_inverse=True)
-            parts.append((own, _group(codes, _stats(y, core), len(own))))
+            own, codes, rows = np.unique(key[k], return_inverse=True, return_counts=True)
+            often = rows >= LEAST  # most paths are rare: they are left out before anything is added
+            place = np.cumsum(often) - 1
+            use = often[codes]
+            sums = _group(place[codes[use]], _stats(y[use], core[use]), int(often.sum()))
+            parts.append((own[often], sums))
         every = np.concatenate([own for own, _ in parts])
         table, codes = np.unique(every, return_inverse=True)
         sums = _group(codes, np.concatenate([s for _, s in parts]), len(table))
-        enough = sums[:, 0] >= LEAST
-        keys.append(np.ascontiguousarray(table[enough]))
-        values.append(_means(sums[enough]).astype(np.float16))
+        keys.append(np.ascontiguousarray(table))
+        values.append(_means(sums).astype(np.float16))
     return Tables(tuple(keys), tuple(values))

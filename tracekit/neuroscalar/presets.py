@@ -23,17 +23,24 @@ EXACT = 16
 Entry = dict[str, Any]
 
 
-def paper_spec(machine_count: int = 1, hidden: int = 256, layers: int = 2) -> ModelSpec:
+def paper_spec(
+    mean: npt.NDArray[np.float64] | None = None,
+    std: npt.NDArray[np.float64] | None = None,
+    hidden: int = 256,
+    layers: int = 2,
+) -> ModelSpec:
     """NeuroScalar's model (section 3, table 1): 1,073,348 parameters with its sizes.
 
-    The 13 numbers are scaled to about 1: the paper does not say how its own are.
+    ``mean`` and ``std`` of the 13 numbers standardise them: the paper does not say how its own are
+    scaled.
     """
     names = features.get("neuroscalar").columns
-    scale = {"op": 32.0}
-    inputs = []
-    for name in names:
-        std = float(1 << 21) if name[:2] in ("pc", "ad") else scale.get(name, 8.0)
-        inputs.append({"column": name, "transform": "value", "mean": 0.0, "std": std})
+    middle = np.zeros(len(names)) if mean is None else mean
+    spread = np.ones(len(names)) if std is None else std
+    inputs = [
+        {"column": n, "transform": "value", "mean": float(m), "std": float(s)}
+        for n, m, s in zip(names, middle, spread, strict=True)
+    ]
     return ModelSpec.parse(
         {
             "inputs": inputs,
@@ -46,7 +53,6 @@ def paper_spec(machine_count: int = 1, hidden: int = 256, layers: int = 2) -> Mo
                     "name": "cycles",
                     "type": "two_way",
                     "targets": True,
-                    "out": machine_count,
                     "hidden": 64,
                     "threshold": THRESHOLD,
                     "cap": CAP,

@@ -99,7 +99,7 @@ def train_neuroscalar(
     data = _read(manifest, programs, names, options, cache or out / "cache", report)
     train = [r for r in data if r.program.family not in manifest.validation]
     check = [r for r in data if r.program.family in manifest.validation]
-    spec = _spec(names, options)
+    spec = _spec(names, options, train)
     run = _Run(torch, spec, _columns(names, options), options, names)
     out.mkdir(parents=True, exist_ok=True)
     setup = f"{options} {sorted(r.program.name for r in train)} {sorted(manifest.validation)}"
@@ -163,9 +163,11 @@ def _read(
     )
 
 
-def _spec(names: Sequence[str], options: Options) -> ModelSpec:
+def _spec(names: Sequence[str], options: Options, train: Sequence[Rows]) -> ModelSpec:
     if options.preset == "paper":
-        return presets.paper_spec()
+        x = np.concatenate([r.columns[: 1 << 15] for r in train]).astype(np.float64)
+        std = x.std(axis=0)
+        return presets.paper_spec(x.mean(axis=0), np.where(std > 0, std, 1))
     return presets.default_spec(names, options.width, with_history=options.history)
 
 
@@ -347,6 +349,11 @@ class _Run:
         torch, o = self.torch, self.o
         state = state or {"step": 0, "best": math.inf, "bad": 0, "best_step": 0, "validation": {}}
         best = state.pop("tensors", None)
+        if best is None:  # what training has to beat
+            found = self.validate(watch)
+            report({"event": "start", **found})
+            best = {n: v.cpu().numpy().copy() for n, v in self.mean.items()}
+            state |= {"best": found["mae"], "validation": found}
         begin, lost, seen = time.monotonic(), 0.0, 0
         for step, batch in _ahead(sampler, state["step"], o.steps):
             x, y, use = (torch.from_numpy(a).to(o.device) for a in batch)
@@ -390,8 +397,6 @@ class _Run:
             if state["bad"] >= o.patience:
                 report({"event": "stopped early", "step": step + 1})
                 break
-        if best is None:
-            raise TracekitError("no validation was finite: nothing was trained")
         return {"tensors": best, "step": state["best_step"], "validation": state["validation"]}
 
     def _average(self, step: int) -> None:
