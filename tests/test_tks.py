@@ -174,3 +174,22 @@ def test_sizes_are_checked_before_memory_is_taken(tmp_path: Path) -> None:
         with pytest.raises(FormatError):
             everything(path)
     assert END == 4
+
+
+def test_an_instruction_of_many_accesses(tmp_path: Path) -> None:
+    """A `rep` string touches thousands of addresses; data_reuse counts instructions all the same."""
+    import tracekit
+
+    path = tmp_path / "x.tks"
+    rep, load = (0x1000, b"\xf3\x48\xab"), (0x1003, b"\x48\x8b\x00")  # rep stosq; mov rax, [rax]
+    stores = [(0x10000 + 8 * i, 8, 1) for i in range(20_000)]
+    later = [(0x10000 + 8 * i, 8, 0) for i in (19_999, 0, 4096, 19_999)]
+    rows = [(0, 0, stores), *((1, 0, [a]) for a in later), (0, 0, stores[:5])]
+    with TksWriter(path, arch="x86", meta={}) as w:
+        w.block(code_block(0, [rep, load]))
+        w.block(epoch_block([0] * N_FIELDS, rows))
+        w.close({})
+    tracekit.extract(path, tmp_path / "f", level="macro")
+    with tracekit.open(tmp_path / "f") as f:
+        assert f["addr"].tolist() == [0x10000, *(a for a, _, _ in later), 0x10000]
+        assert f["data_reuse"].tolist() == [1000, 1, 2, 3, 3, 3]
