@@ -221,6 +221,22 @@ def test_comparisons(seed, rows, machines):
     assert sum(alone["pairs"][0][k] for k in ("fewer", "equal", "more")) == pytest.approx(1)
 
 
+def test_a_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    from tracekit.neuroscalar.plot import compare_plot
+
+    r = np.random.default_rng(0)
+    names = ["a", "b", "c"]
+    counts = [ab.count(names, *r.integers(0, 3, (3, 50, 3))) for _ in range(4)]
+    programs = {f"p{k}": {"ab": ab.report(c)} for k, c in enumerate(counts)}
+    result = {"seen": False, "ab": ab.report(ab.merge(counts)), "programs": programs}
+    compare_plot(result, str(tmp_path / "x.svg"))
+    text = (tmp_path / "x.svg").read_text()
+    assert text.startswith("<?xml") and len(text) > 10_000
+    with pytest.raises(UsageError):
+        compare_plot(result, str(tmp_path / "x.txt"))
+
+
 # ---- readouts
 
 

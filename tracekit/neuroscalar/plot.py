@@ -25,13 +25,13 @@ def compare_plot(result: dict[str, Any], path: str) -> None:
             [x + offset for x in at], [100 * p[key] for p in pairs], 0.4, color=color, label=label
         )
     for x, p in zip(at, pairs, strict=True):
-        top.text(x, 2, f"{p['differ']:.1%}\ndiffer", ha="center", fontsize=6, color="white")
+        top.text(x - 0.2, 2, f"{p['differ']:.1%}\ndiffer", ha="center", fontsize=6, color="white")
     top.set_xticks(at, [" : ".join(p["pair"]) for p in pairs], rotation=20, ha="right", fontsize=7)
-    top.set_ylim(0, 105)
+    top.set_ylim(0, 118)
     top.set_ylabel("right sign, % of instructions\nwhose cycles differ")
     kind = "seen programs, held-out blocks" if result["seen"] else "families that training left out"
     top.set_title(f"pairs of designs, instruction by instruction: {kind}", fontsize=9)
-    top.legend(fontsize=7, loc="lower right", framealpha=0.9)
+    top.legend(fontsize=7, loc="upper right", ncol=2)
     places = list(range(len(names)))
     values = [programs[n]["ab"] for n in names]
     bottom.plot(
