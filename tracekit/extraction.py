@@ -154,6 +154,10 @@ def _with_name(output: Path, cpu: str) -> Path:
     )
 
 
+#: A CPU's number and name, and its rows.
+_Taken = tuple[int, str, Any]
+
+
 def available_cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -171,8 +175,9 @@ class Extraction:
 
             ElfImage(options.binary).close()
         check_output(self._output, options.force, os.fspath(path))
-        self._folder = open_pulled(path, options.threads)
-        self._input: Input | Pulled = self._folder or Input(path, sha256=options.sha256)
+        self._input: Input | Pulled = open_pulled(path, options.threads) or Input(
+            path, sha256=options.sha256
+        )
         self._streams: dict[int, _Stream] = {}
         self._source: Source | Pulled | None = None
 
@@ -180,8 +185,7 @@ class Extraction:
         with contextlib.ExitStack() as cleanup:
             cleanup.enter_context(self._input)
             cleanup.callback(self._discard)
-            # read | parse and order | features, encode and write: threads, this one the last.
-            for rows in self._staged(self._parsed, self._input.stop):
+            for rows in cleanup.enter_context(contextlib.closing(self._rows())):
                 for number, name, batch in rows:
                     self._stream(number, name).add(batch)
                 if progress:
@@ -192,18 +196,46 @@ class Extraction:
                     break
             return self._finish()
 
-    def _parsed(self) -> Iterator[list[tuple[int, str, Any]]]:
-        if self._folder is not None:
-            self._source = self._folder
-            self._check_level(self._folder)
-            for rows in self._folder.batches():
-                if self._o.strict:
-                    self._check_strict(self._folder)
-                yield [r for r in rows if r[2] and self._o.cpu in (None, r[1])]
-            return
-        whole = self._input
-        assert isinstance(whole, Input)
-        blocks = self._blocks(whole)
+    def _rows(self) -> Generator[list[_Taken], None, None]:
+        """Rows from stages in threads of their own, as far as there are cores for them: decompress
+        | parse and order | what the caller does with the rows."""
+        if isinstance(self._input, Input):
+            whole = self._input
+            blocks = iter(whole)
+            first = next(blocks, b"")  # tells the compression
+
+            def text() -> Iterator[bytes | memoryview]:
+                yield first
+                yield from blocks
+
+            # Plain text is read by the thread that parses it: to hand it from core to core costs
+            # more than the reading.
+            packed = whole.compression is not None
+
+            def parsed() -> Iterator[list[_Taken]]:
+                return self._parsed(whole, self._stage(text, 2) if packed else text())
+
+            yield from self._stage(parsed, 3 if packed else 2)
+        else:
+            folder = self._input
+            yield from self._stage(lambda: self._pulled(folder), 2)
+
+    def _stage(self, make: Callable[[], Iterable[T]], cores: int) -> Iterator[T]:
+        """``make()`` in a thread of its own where there are that many cores."""
+        wanted = self._o.overlap
+        if wanted if wanted is not None else available_cores() >= cores:
+            return overlap(make, on_stop=self._input.stop)
+        return iter(make())
+
+    def _pulled(self, folder: Pulled) -> Iterator[list[_Taken]]:
+        self._source = folder
+        self._check_level(folder)
+        for rows in folder.batches():
+            if self._o.strict:
+                self._check_strict(folder)
+            yield [r for r in rows if r[2] and self._o.cpu in (None, r[1])]
+
+    def _parsed(self, whole: Input, blocks: Iterator[bytes | memoryview]) -> Iterator[list[_Taken]]:
         try:
             head = b""
             for block in blocks:
@@ -224,27 +256,8 @@ class Extraction:
             source.finish()
             yield self._taken(source)
         finally:
-            blocks.close()
-
-    def _staged(
-        self, make: Callable[[], Iterable[T]], on_stop: Callable[[], None] | None = None
-    ) -> Generator[T, None, None]:
-        """A stage in a thread of its own; on a single core it would only get in the way."""
-        wanted = self._o.overlap
-        if wanted if wanted is not None else available_cores() > 1:
-            yield from overlap(make, on_stop=on_stop)
-        else:
-            yield from make()
-
-    def _blocks(self, whole: Input) -> Generator[bytes | memoryview, None, None]:
-        """Decompressing is a stage.  Plain text is read by the thread that parses it: to hand it
-        from core to core costs more than the reading."""
-        blocks = iter(whole)
-        first = next(blocks, None)
-        if first is None:
-            return
-        yield first
-        yield from blocks if whole.compression is None else self._staged(lambda: blocks)
+            if isinstance(blocks, Generator):
+                blocks.close()
 
     def _check_level(self, source: Any) -> None:
         if self._o.level != "macro" and getattr(source, "native", False):
@@ -258,7 +271,7 @@ class Extraction:
             raise UsageError("gem5_operands: only traces of the gem5 plug-in (.tkt) have them")
         source.use_gem5_operands()
 
-    def _taken(self, source: Source) -> list[tuple[int, str, Any]]:
+    def _taken(self, source: Source) -> list[_Taken]:
         if self._o.strict:
             self._check_strict(source)
         return [
