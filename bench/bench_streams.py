@@ -1,6 +1,8 @@
 """Native streams: drmemtrace to batches, to rows, to features; ChampSim read and written.
 
-The floor reads every record once (NumPy, the type column alone).  The trace is that of the shared
+The floor reads every record once (NumPy, the type column alone); the peers are what one writes in
+an afternoon: `struct.iter_unpack` and a loop to the same instructions and accesses, and for
+ChampSim's records also NumPy's structured arrays.  The trace is that of the shared
 folder where there is one, else the fixture over and over.  `--benchmark-timer=time.process_time`
 where the machine is shared.
 """
@@ -8,6 +10,7 @@ where the machine is shared.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ from tracekit._core import (
     FeatureStage,
     Rows,
 )
+from tracekit.streams.champsim import RECORD
 from tracekit.streams.chunks import chunks
 from tracekit.streams.native import NativeConverter
 
@@ -115,6 +119,42 @@ def test_parse(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
     rate(benchmark, counts)
 
 
+PEER_BYTES = 12 * 300_000
+FETCHED = {10, 11, 12, 13, 14, 15, 16, 31, 48, 49}
+
+
+def plain_reader(data: bytes) -> tuple[int, int, int]:
+    """Instructions with their pc, machine code and accesses: numbers of them, of loads, of
+    stores."""
+    code: dict[int, bytes] = {}
+    pending = b""
+    rows: list[tuple[int, bytes, list[tuple[int, int, bool]]]] = []
+    loads = stores = 0
+    for kind, size, value in struct.iter_unpack("<HHQ", data):
+        if kind == 47:  # machine code, up to eight bytes of it, of the next instruction
+            pending += value.to_bytes(8, "little")[:size]
+        elif kind in FETCHED:
+            if pending:
+                code[value], pending = pending, b""
+            rows.append((value, code.get(value, b""), []))
+        elif kind in (0, 1):
+            if rows:
+                rows[-1][2].append((value, size, kind == 1))
+            loads += kind == 0
+            stores += kind == 1
+    return len(rows), loads, stores
+
+
+def test_peer_plain_python(benchmark: Any, data: bytes) -> None:
+    part = data[:PEER_BYTES]
+    parser = DrmemtraceParser(EncodingTable())
+    parser.feed(part)
+    found = benchmark.pedantic(plain_reader, args=(part,), rounds=3)
+    names = ("instructions", "loads", "stores")
+    assert dict(zip(names, found, strict=True)) == {k: parser.counts[k] for k in names}
+    rate(benchmark, {"instructions": found[0], "no_fetch": parser.counts["no_fetch"]})
+
+
 def test_rows(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
     def run() -> int:
         for converter, _ in converted(data):  # noqa: B007 (the last one is asked below)
@@ -163,6 +203,34 @@ def test_champsim_read(benchmark: Any, champsim: bytes) -> None:
         return n
 
     assert benchmark(run) == len(champsim) // 64
+    rate(benchmark, {"instructions": len(champsim) // 64, "no_fetch": 0})
+
+
+def test_peer_champsim_plain_python(benchmark: Any, champsim: bytes) -> None:
+    part = champsim[: 64 * 100_000]
+
+    def run() -> int:
+        rows = [
+            (ip, branch, taken, registers, [a for a in memory if a])
+            for ip, branch, taken, *rest in struct.iter_unpack("<QBB6B6Q", part)
+            for registers, memory in [(rest[:6], rest[6:])]
+        ]
+        return len(rows)
+
+    assert benchmark.pedantic(run, rounds=3) == len(part) // 64
+    rate(benchmark, {"instructions": len(part) // 64, "no_fetch": 0})
+
+
+def test_peer_champsim_numpy(benchmark: Any, champsim: bytes) -> None:
+    """Columns of their own, without the table of static instructions."""
+
+    def run() -> int:
+        records = np.frombuffer(champsim, RECORD)
+        columns = [np.ascontiguousarray(records[name]) for name in RECORD.names or ()]
+        return len(columns[0])
+
+    assert benchmark(run) == len(champsim) // 64
+    rate(benchmark, {"instructions": len(champsim) // 64, "no_fetch": 0})
 
 
 def test_champsim_written(benchmark: Any, data: bytes, champsim: bytes) -> None:
