@@ -18,13 +18,15 @@ from oracles.macro import groups
 from test_reference import MACHINE
 
 import tracekit
+import tracekit.model
 from tracekit.cli.main import main
 from tracekit.dataset.join import join
 from tracekit.errors import FormatError, UsageError
 from tracekit.model import Card, ModelSpec
 from tracekit.neuroscalar import ab, history, instructions, presets
 from tracekit.neuroscalar.metrics import group_medians, score
-from tracekit.neuroscalar.readout import apply_mean_map, fit_mean_map
+from tracekit.neuroscalar.model import CycleModel
+from tracekit.neuroscalar.readout import apply_mean_map, best_share, fit_mean_map
 from tracekit.reference import TIMING, walk
 
 A, B = {**MACHINE, "name": "a"}, {**MACHINE, "name": "b", "width": 1, "l1d_lat": 6}
@@ -250,6 +252,13 @@ def test_a_mean_map_keeps_the_sum(seed, rows):
     assert apply_mean_map(entry, found).sum() == pytest.approx(truth.sum())
 
 
+def test_the_share_with_the_smallest_error():
+    truth = np.array([[100.0, 200], [300, 400]])
+    assert best_share(truth, 2 * truth, truth) == 0
+    assert best_share(2 * truth, truth, truth) == 1
+    assert best_share(1.1 * truth, 0.9 * truth, truth) == 0.5
+
+
 @pytest.mark.parametrize(
     "entry", [None, {}, {"edges": [1, 0], "values": [1, 2, 3]}, {"edges": [1], "values": [1]},
               {"edges": [1], "values": [1, float("nan")]}, {"edges": "x", "values": []}],
@@ -402,6 +411,17 @@ def test_default_from_end_to_end(data, small, capsys):
     assert [e["event"] for e in events][-1] == "saved"
     losses = [e["loss"] for e in events if e["event"] == "step"]
     assert losses[-1] < 0.6 * losses[0]
+
+    card = tracekit.model.load_card(data / "m")
+    card.extra["core_share"] = 0.25
+    tracekit.model.save_card(data / "m", card, [])
+    with tracekit.open(str(data / "0.micro.zst")) as trace:  # in blocks, the cores' beside them
+        model = CycleModel(data / "m", threads=1)
+        rows = np.concatenate(list(model.rows(trace)))
+        mixed = model.predict(trace)["mean"]
+        plain = model.engine.predict(rows, "mean")
+        core = rows[:, [0, len(TIMING)]]
+    np.testing.assert_allclose(mixed, 0.75 * plain + 0.25 * core, rtol=1e-5)
 
     argv = ["evaluate", str(data / "micro0.json"), "--model", str(data / "m"), "--work",
             str(data / "cache"), "--json"]  # fmt: skip

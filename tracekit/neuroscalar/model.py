@@ -16,7 +16,7 @@ from tracekit.model.card import load_file
 from tracekit.neuroscalar import history, instructions
 from tracekit.neuroscalar.readout import apply_mean_map
 from tracekit.perfvec.model import check_arch
-from tracekit.reference import core_row
+from tracekit.reference import TIMING, core_row
 from tracekit.store.reader import TraceFile
 
 __all__ = ["CYCLES", "MEAN", "TABLES", "CycleModel", "is_cycle_model"]
@@ -62,6 +62,10 @@ class CycleModel:
         if MEAN not in heads and self._mapped is None:
             raise FormatError("the card has no readout of the mean", path=str(folder))
         self._cores = self._reference_cores()
+        share = self.card.extra.get("core_share", 0.0)
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise FormatError("core_share is not a share", path=str(folder))
+        self._share = float(share)
         self._tables: history.Tables | None = None
         if self.card.extra.get("history"):
             tensors = load_file(folder, self.card, TABLES)
@@ -153,12 +157,22 @@ class CycleModel:
         from tracekit.infer import Stream
 
         asked = list(dict.fromkeys(CYCLES if self._mapped and o == MEAN else o for o in outputs))
-        for found in Stream(self.engine, asked).feed(blocks):
-            yield {o: self._readout(o, found) for o in outputs}
+        cores = _Kept(self._core_columns())
+        for found in Stream(self.engine, asked).feed(cores.keep(blocks)):
+            own = cores.take(len(found[asked[0]]))
+            yield {o: self._readout(o, found, own) for o in outputs}
 
-    def _readout(self, output: str, found: dict[str, F32]) -> F32:
+    def _core_columns(self) -> list[int]:
+        """The columns of the cores' cycles, where the mean has a share of them."""
+        if not self._share:
+            return []
+        return [self.card.columns.index(f"{m}.{TIMING[0]}") for m in self.machines]
+
+    def _readout(self, output: str, found: dict[str, F32], core: F32) -> F32:
         if output == MEAN and self._mapped:
             return apply_mean_map(self._mapped, found[CYCLES]).astype(np.float32)
+        if output == MEAN and self._share:
+            return (1 - self._share) * found[MEAN] + self._share * core
         return found[output]
 
     def predict(self, trace: TraceFile, outputs: Sequence[str] = (CYCLES, MEAN)) -> dict[str, F32]:
@@ -166,6 +180,23 @@ class CycleModel:
         parts = list(self.feed(self.rows(trace), outputs))
         empty = np.zeros((0, len(self.machines)), np.float32)
         return {o: np.concatenate([empty, *(p[o] for p in parts)]) for o in outputs}
+
+
+class _Kept:
+    """Columns of blocks that go by, for as long as the engine is behind."""
+
+    def __init__(self, columns: Sequence[int]) -> None:
+        self._columns = list(columns)
+        self._rows = np.zeros((0, len(self._columns)), np.float32)
+
+    def keep(self, blocks: Iterable[F32]) -> Iterator[F32]:
+        for block in blocks:
+            self._rows = np.concatenate([self._rows, block[:, self._columns]])
+            yield block
+
+    def take(self, count: int) -> F32:
+        out, self._rows = self._rows[:count], self._rows[count:]
+        return out
 
 
 def _has_gpu() -> bool:

@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from tracekit.errors import FormatError
 
-__all__ = ["apply_mean_map", "fit_mean_map"]
+__all__ = ["apply_mean_map", "best_share", "fit_mean_map"]
 
 F64 = npt.NDArray[np.float64]
 #: Quantiles that the map has its pieces at.
 PIECES = 64
+#: Shares of the reference core in the mean that are tried.
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def fit_mean_map(found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> dict[str, list[float]]:
@@ -40,3 +42,11 @@ def apply_mean_map(entry: Any, found: npt.NDArray[Any]) -> F64:
         raise FormatError("mean_map's edges do not increase")
     out: F64 = values[np.searchsorted(edges, found, "right")]
     return out
+
+
+def best_share(found: F64, core: F64, truth: F64) -> float:
+    """The share of the reference cores in the mean with which total times err least: all are sums,
+    [programs, machines]."""
+    whole = np.maximum(truth, 1)
+    errors = [np.abs(((1 - a) * found + a * core) / whole - 1).mean() for a in SHARES]
+    return SHARES[int(np.argmin(errors))]

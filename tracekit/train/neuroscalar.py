@@ -19,7 +19,8 @@ from tracekit.dataset import Manifest, Program
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.model import Card, ModelSpec, save_card, save_model, write_safetensors
 from tracekit.neuroscalar import history, instructions, presets
-from tracekit.neuroscalar.readout import fit_mean_map
+from tracekit.neuroscalar.readout import best_share, fit_mean_map
+from tracekit.reference import TIMING
 from tracekit.train.neuroscalar_data import (
     HELD,
     VALIDATION,
@@ -35,6 +36,8 @@ CHECKPOINT, TABLES = "checkpoint.pt", "history.safetensors"
 GOLDEN_ROWS = 384
 #: Chunks that the mean readout is fitted on.
 FITTED = 1000
+#: Chunks of each program that the cores' share is chosen on.
+SHARED_CHUNKS = 40
 Array = npt.NDArray[Any]
 Report = Callable[[dict[str, Any]], None]
 
@@ -121,7 +124,8 @@ def train_neuroscalar(
         "held_out_families": sorted(manifest.test),
         "held_out_blocks": f"every tenth of 5000 rows (number {HELD})",
     }
-    _save(run, manifest, out, data, names, options, sampler, training)
+    judge = (check, None) if check else (train, VALIDATION)
+    _save(run, manifest, out, data, names, options, sampler, training, judge)
     report({"event": "saved", **best["validation"], "step": best["step"]})
     return out
 
@@ -243,12 +247,12 @@ def chunk(
 
 
 def _watched(
-    data: Sequence[Rows], o: Options, tenth: int | None
+    data: Sequence[Rows], o: Options, tenth: int | None, chunks: int = 400
 ) -> list[tuple[Array, Array, Array]]:
-    """Batches for the validation: chunks at equal distances, about 400 in all."""
+    """Batches for the validation: chunks drawn from each program, about ``chunks`` in all."""
     random = np.random.default_rng([o.seed, 2])
     every: list[tuple[Array, Array, Array]] = []
-    each = max(2, 400 // len(data))
+    each = max(2, chunks // len(data))
     for r in data:
         tenths = part_of(len(r))
         ok = np.ones(len(r), bool) if tenth is None else tenths == tenth
@@ -481,8 +485,10 @@ def _save(
     o: Options,
     sampler: _Sampler,
     training: dict[str, Any],
+    judge: tuple[Sequence[Rows], int | None],
 ) -> None:
-    """The model folder: the mean readout is fitted on training chunks first."""
+    """The model folder.  The mean readout is fitted on training chunks first, the cores' share in
+    it on those of ``judge``: programs, and the tenth of their blocks."""
     raws, truths = [], []
     for step in range(max(1, FITTED // o.batch)):
         x, y, use = sampler.batch((1 << 30) + step)
@@ -501,6 +507,7 @@ def _save(
         scale = _mean_scale(run.head, raw, truth)
         spec = presets.default_spec(names, o.width, with_history=o.history, scale=scale)
         run.net.spec = run.spec = spec
+        extra["core_share"] = _core_share(run, *judge)
     first = data[0]
     sample = np.array(first.columns[:GOLDEN_ROWS])
     if extra["history"]:
@@ -539,6 +546,28 @@ def _save(
             parts.append(([np.asarray(k)[use] for k in d.keys], d.cycles[use], core[use]))
         write_safetensors(out / TABLES, history.make_tables(parts).tensors())
         save_card(out, card, [TABLES])
+
+
+def _core_share(run: _Run, programs: Sequence[Rows], tenth: int | None) -> float:
+    """How much of the reference cores' cycles is best in the mean, by the programs' total times."""
+    torch, o = run.torch, run.o
+    at = [run.columns.index(f"{m}.{TIMING[0]}") for m in run.machines]
+    sums = []
+    for r in programs:
+        try:
+            batches = _watched([r], o, tenth, SHARED_CHUNKS)
+        except UsageError:  # too short to have rows there
+            continue
+        own = np.zeros((3, len(at)))
+        for x, y, use in batches:
+            with torch.no_grad():
+                found, _ = run.net(torch.from_numpy(x).to(o.device))
+                mean = run.net.head("mean", found[:, -o.target :]).cpu().numpy()
+            for k, values in enumerate((mean, x[:, -o.target :, at], y)):
+                own[k] += values[use].sum(axis=0, dtype=np.float64)
+        sums.append(own)
+    found, core, truth = np.stack(sums, axis=1)
+    return best_share(found, core, truth)
 
 
 def _mean_scale(head: Any, raw: Array, truth: Array) -> list[float]:
