@@ -110,68 +110,40 @@ def load_natives(path: str | Path) -> list[Native]:
 # ---- times
 
 
-class TaskClock:
-    """The processor time of what this process starts, from its exec on: the kernel's task clock
-    (perf_event_open); ``close`` it."""
-
-    def __init__(self, kind: int = 1, event: int = 1) -> None:
-        number = _PERF_EVENT_OPEN.get(platform.machine())
-        self._fd = -1
-        if number is None or not hasattr(os, "sched_setaffinity"):
-            return
-        # struct perf_event_attr: type, size, config, …, read_format, flags: disabled, inherit,
-        # exclude_kernel, exclude_hv, enable_on_exec.
-        flags = 1 | 1 << 1 | 1 << 6 | 1 << 12 | (1 << 5 if kind == 0 else 0)
-        attr = struct.pack("<IIQQQQQ", kind, 112, event, 0, 0, 0, flags).ljust(112, b"\0")
-        libc = ctypes.CDLL(None, use_errno=True)
-        held = ctypes.create_string_buffer(attr, 112)
-        self._fd = int(libc.syscall(number, held, 0, -1, -1, 8))
-
-    @property
-    def works(self) -> bool:
-        return self._fd >= 0
-
-    def read(self) -> int:
-        """Nanoseconds (of a counter: events) so far."""
-        return int(struct.unpack("<Q", os.read(self._fd, 8))[0])
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
 def counters_offered() -> bool:
-    """Whether the kernel counts instructions in hardware (most virtual machines do not)."""
-    counter = TaskClock(0, 1)
-    try:
-        return counter.works
-    finally:
-        counter.close()
+    """Whether the kernel counts instructions in hardware (most virtual machines do not): asks
+    perf_event_open for such a counter of this process."""
+    number = _PERF_EVENT_OPEN.get(platform.machine())
+    if number is None:
+        return False
+    # struct perf_event_attr: type, size, config, …, flags: disabled, exclude_kernel, exclude_hv.
+    flags = 1 | 1 << 5 | 1 << 6
+    attr = struct.pack("<IIQQQQQ", 0, 112, 1, 0, 0, 0, flags).ljust(112, b"\0")
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = int(libc.syscall(number, ctypes.create_string_buffer(attr, 112), 0, -1, -1, 8))
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
 
 
 def run_times(command: Sequence[str], folder: Path, runs: int, cpu: int) -> list[float]:
-    """Seconds of processor time of a run: ``runs`` numbers, each the mean of a batch that is long
-    enough to be told."""
-    clock = TaskClock()
+    """Seconds of processor time of a run, pinned to one processor: ``runs`` numbers, each the mean
+    of a batch that is long enough to be told.
+
+    The time is what the scheduler counted for the process, user and system: on a process of a
+    millisecond the two cannot be told apart by the clock's ticks.
+    """
     before = os.sched_getaffinity(0)
-    out = []
     try:
         os.sched_setaffinity(0, {cpu})
-        batch = 1
-        first = _batch(command, folder, clock, 1)
-        if first < BATCH:
-            batch = min(200, max(1, round(BATCH / max(first, 1e-5))))
-        for _ in range(runs):
-            out.append(_batch(command, folder, clock, batch) / batch)
+        first = max(_batch(command, folder, 1), 1e-5)
+        batch = min(200, max(1, round(BATCH / first)))
+        return [_batch(command, folder, batch) / batch for _ in range(runs)]
     finally:
         os.sched_setaffinity(0, before)
-        clock.close()
-    return out
 
 
-def _batch(command: Sequence[str], folder: Path, clock: TaskClock, n: int) -> float:
-    begin = clock.read() if clock.works else 0
+def _batch(command: Sequence[str], folder: Path, n: int) -> float:
     spent = 0.0
     quiet = os.open(os.devnull, os.O_RDWR)
     here = Path.cwd()
@@ -194,7 +166,7 @@ def _batch(command: Sequence[str], folder: Path, clock: TaskClock, n: int) -> fl
     finally:
         os.chdir(here)
         os.close(quiet)
-    return (clock.read() - begin) / 1e9 if clock.works else spent
+    return spent
 
 
 # ---- representations
@@ -225,6 +197,8 @@ def measure(
         report(f"{i + 1} of {len(programs)}: {p.name}: timing")
         times = run_times(p.command, folder, runs, chosen)
         middle = statistics.median(times)
+        if middle <= 0:
+            raise TracekitError("its runs take no time that the kernel counts", path=p.command[0])
         spread = statistics.median(abs(t - middle) for t in times) / middle
         out.append(Measured(p.name, p.family, instructions, middle, spread, total))
     return out

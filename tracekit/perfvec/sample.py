@@ -1,10 +1,11 @@
 """A program's figures on every machine from a sample of its instructions: the epochs of a
 recording.
 
-Epochs start in the middle of a program, and nothing is known of what its caches held: the sample
-is walked twice, and only the second walk counts, so that an epoch finds what the sample as a whole
-touches, as far as a machine's caches hold it.  The first walk, which finds only what earlier epochs
-touched, is the other extreme; what is between them is reported (``cold``).
+Epochs start in the middle of a program, and nothing is known of what its caches held.  The sample
+is walked twice: the first time an epoch finds what earlier ones touched (``cold``), the second time
+what the whole sample touches (``warm``), as far as a machine's caches hold it.  The truth lies
+between them, near the second: `COLD` of the way, give or take `COLD_SPREAD` (docs/predict.md has
+the measurements), which goes into the interval beside what the epochs differ.
 
 Epochs are taken evenly in time, so that slow phases have more of them than their share of the
 instructions.  Each epoch therefore weighs by its speed: on this computer, where the model has a row
@@ -31,6 +32,10 @@ __all__ = ["Estimate", "Sums", "estimate", "interval", "sums_of", "walk_epochs"]
 F64 = npt.NDArray[np.float64]
 Range = tuple[int, int]
 
+#: How far from the warm to the cold figure the truth is, and twice its standard deviation.
+COLD, COLD_SPREAD = 0.05, 0.15
+#: What an epoch's beginning and end, in an empty core, may cost, as a share.
+EDGES = 0.01
 #: Epochs that are shorter say nothing.
 SHORTEST = 200
 #: Student's t for two-sided 95 %, 1 to 30 degrees of freedom.
@@ -56,8 +61,8 @@ class Sums:
 class Estimate:
     """Per machine: ``cpi`` cycles an instruction, ``half`` half the width of its 95 % interval (NaN
     where one epoch is all there is, 0 where nothing was sampled), ``cold`` by how much the figure
-    rises where nothing was in the caches that the sample had not touched before; ``weights``
-    [epochs] of an instruction of each epoch, mean 1 over the instructions."""
+    would be higher if nothing was in the caches that the sample had not touched before;
+    ``weights`` [epochs] of an instruction of each epoch, mean 1 over the instructions."""
 
     cpi: F64
     half: F64
@@ -144,12 +149,14 @@ def estimate(
             slowness = np.exp(np.log(np.maximum(rate, 1e-9)).mean(axis=1))
         weights = 1 / np.maximum(slowness, 1e-9)
     weights *= sums.rows.sum() / (weights * sums.rows).sum()
-    cpi, half = interval(warm, sums.rows, weights)
     if not sampled:
-        half = np.zeros_like(half)
+        cpi = warm.sum(axis=0) / sums.rows.sum()
+        return Estimate(cpi, np.zeros_like(cpi), np.zeros_like(cpi), weights)
+    cpi, half = interval(warm + COLD * (cold - warm), sums.rows, weights)
     whole = (weights * sums.rows).sum()
-    chilled = (weights[:, None] * cold).sum(axis=0) / whole
-    return Estimate(cpi, half, chilled / cpi - 1, weights)
+    unknown = (weights[:, None] * (cold - warm)).sum(axis=0) / whole
+    half = np.sqrt(half**2 + (COLD_SPREAD * unknown) ** 2 + (EDGES * cpi) ** 2)
+    return Estimate(cpi, half, (1 - COLD) * unknown / cpi, weights)
 
 
 def interval(cycles: F64, rows: F64, weights: F64) -> tuple[F64, F64]:

@@ -1,0 +1,78 @@
+"""Samples of a program's epochs: weights, intervals, two walks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import synthetic
+from hypothesis import given
+from hypothesis import strategies as st
+from test_reference import MACHINE, extract
+
+from tracekit.perfvec.model import PerfVec
+from tracekit.perfvec.sample import Sums, estimate, interval, student, walk_epochs
+
+
+def model(cores: int = 2) -> PerfVec:
+    machines = [{**MACHINE, "name": f"m{k}", "width": k + 1} for k in range(cores)]
+    return PerfVec(machines, machines, np.eye(cores), {})
+
+
+@given(st.integers(0, 2**32), st.integers(2, 30))
+def test_ratio_and_jackknife(seed, n):
+    rng = np.random.default_rng(seed)
+    rows, weights = rng.integers(100, 1000, n).astype(float), rng.random(n) + 0.1
+    cycles = rng.random((n, 3)) * rows[:, None]
+    ratio, half = interval(cycles, rows, weights)
+    keep = ~np.eye(n, dtype=bool)
+    left = np.array(
+        [(weights[k, None] * cycles[k]).sum(axis=0) / (weights[k] * rows[k]).sum() for k in keep]
+    )
+    variance = (n - 1) / n * ((left - left.mean(axis=0)) ** 2).sum(axis=0)
+    w = weights * rows
+    t = student(w.sum() ** 2 / (w**2).sum() - 1)
+    assert np.allclose(ratio, (weights[:, None] * cycles).sum(axis=0) / w.sum())
+    assert np.allclose(half, t * np.sqrt(variance))
+
+
+def test_one_epoch_has_no_interval():
+    _, half = interval(np.ones((1, 2)), np.ones(1), np.ones(1))
+    assert np.isnan(half).all()
+
+
+def test_intervals_of_normal_epochs_hold_the_truth():
+    rng = np.random.default_rng(1)
+    inside = 0
+    for _ in range(400):
+        cycles = rng.normal(2, 0.3, (8, 1)) * 1000
+        ratio, half = interval(cycles, np.full(8, 1000.0), np.ones(8))
+        inside += abs(ratio[0] - 2) <= half[0]
+    assert inside >= 0.92 * 400
+
+
+def test_slow_epochs_weigh_less_where_they_were_taken_evenly_in_time():
+    # Half the time at 1 cycle an instruction, half at 3: three quarters of the instructions are
+    # fast.
+    rows = np.full(2, 1000.0)
+    cycles = np.array([[1000.0, 1000.0], [3000.0, 3000.0]])
+    sums = Sums(rows, cycles, cycles, None)
+    assert estimate(model(), sums).cpi == pytest.approx([1.5, 1.5])
+    assert estimate(model(), sums, here="m1").cpi == pytest.approx([1.5, 1.5])
+    whole = estimate(model(), sums, sampled=False)
+    assert whole.cpi == pytest.approx([2, 2]) and (whole.half == 0).all()
+
+
+def test_two_walks(tmp_path):
+    trace = extract(tmp_path, synthetic.text(3, 400, blocks=False))
+    m, n = model(), len(trace)
+    ranges = [(0, n // 3), (n // 2, n)]
+    labels = np.arange(len(trace.statics), dtype=np.int64) % 3
+    found = walk_epochs(m, trace, ranges, labels=labels)
+    once = walk_epochs(m, trace, ranges, contiguous=True)
+    assert np.array_equal(found.cold, once.warm) and np.array_equal(found.rows, once.rows)
+    assert found.rows.tolist() == [b - a for a, b in ranges]
+    assert found.parts is not None
+    assert np.allclose(found.parts.sum(axis=1), found.warm)
+    assert (found.warm <= found.cold).any()  # the second time something is cached
+    e = estimate(m, found)
+    assert (e.cold >= -0.5).all() and (e.half >= 0).all()
