@@ -49,7 +49,7 @@ O3Probe::O3Probe(const Params& p)
       trace_(p.tracer->trace()),
       stages_(p.stages),
       ring_(ring_size),
-      faulted_(1024) {
+      faulted_(4096) {
   p.tracer->serve_listener();
   trace_.before_end([this] { write_held(true); });
 #if TRACING_ON
