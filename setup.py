@@ -1,8 +1,9 @@
-"""Build of the two kinds of extension: tracekit._core (pybind11, all of csrc/) and the Cython modules.
+"""Build of the two kinds of extension: tracekit._core (pybind11, all of csrc/) and the Cython
+modules.
 
-Sources are found by folder, so that a new file needs no edit here.  A file that is compiled for a wider
-instruction set says so in its name (``*_avx2.cpp``, ``*_avx512.cpp``); it is chosen at run time
-(csrc/core/cpu.hpp), so what is built never depends on the machine that builds it.
+Sources are found by folder, so that a new file needs no edit here.  A file that is compiled for a
+wider instruction set says so in its name (``*_avx2.cpp``, ``*_avx512.cpp``); it is chosen at run
+time (csrc/core/cpu.hpp), so what is built never depends on the machine that builds it.
 """
 
 import platform

@@ -1,5 +1,5 @@
-"""End to end: a plain text file in the page cache to a feats.zst with everything, on one core and on
-two."""
+"""End to end: a plain text file in the page cache to a feats.zst with everything, on one core and
+on two."""
 
 from __future__ import annotations
 

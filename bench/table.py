@@ -13,21 +13,23 @@ from typing import Any
 
 
 def rows(path: str) -> list[str]:
-    """A Markdown table a group: best and median time, the rates, and the time against the group's floor."""
+    """A Markdown table a group: best and median time, the rates, and the time against the group's
+    floor."""
     data = json.loads(Path(path).read_text())
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for b in data["benchmarks"]:
         groups[b["group"] or b["name"]].append(b)
     cpu = data["machine_info"].get("cpu", {})
     out = [
-        f"{cpu.get('brand_raw', '?')}, {cpu.get('count', '?')} cores, Python {data['machine_info']['python_version']}"
+        f"{cpu.get('brand_raw', '?')}, {cpu.get('count', '?')} cores, "
+        f"Python {data['machine_info']['python_version']}"
     ]
     for group in sorted(groups):
         out += [
             "",
             f"**{group}**",
             "",
-            "| bench | best, ms | median, ms | × floor | rates |",
+            "| bench | best, ms | median, ms | times floor | rates |",
             "|---|---|---|---|---|",
         ]
         floors = [b["stats"]["min"] for b in groups[group] if "floor" in b["name"]]
@@ -39,7 +41,8 @@ def rows(path: str) -> list[str]:
                 for k, v in b["extra_info"].items()
             )
             out.append(
-                f"| {b['name'].removeprefix('test_')} | {best * 1e3:.2f} | {median * 1e3:.2f} | {ratio} | {rates} |"
+                f"| {b['name'].removeprefix('test_')} | {best * 1e3:.2f} | {median * 1e3:.2f} "
+                f"| {ratio} | {rates} |"
             )
     return out
 

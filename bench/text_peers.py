@@ -8,7 +8,8 @@ _EXEC = re.compile(rb" *(\d+): (\S+): 0x(\w+).*?FetchSeq=(\d+)")
 
 
 def per_line_python(text: bytes) -> tuple[int, int]:
-    """A reader of a line at a time, as in most papers' scripts: (committed rows, last retire tick)."""
+    """A reader of a line at a time, as in most papers' scripts: (committed rows, last retire
+    tick)."""
     rows, last, waiting, seq = 0, 0, set(), 0
     for line in text.split(b"\n"):
         if line.startswith(b"O3PipeView:fetch:"):

@@ -1,4 +1,5 @@
-"""Where the tests' data is: what ships with the repository, and the shared traces where they stand."""
+"""Where the tests' data is: what ships with the repository, and the shared traces where they
+stand."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # oracles, synthetic
 GOLDEN = ROOT / "tests" / "golden"
 
 
-# ``python -m tracekit`` in a test must find the package that is tested: not the sources in the working
-# directory, which have no extension where tracekit was installed.
+# ``python -m tracekit`` in a test must find the package that is tested: not the sources in the
+# working directory, which have no extension where tracekit was installed.
 _PACKAGE = str(Path(tracekit.__file__).resolve().parent.parent)
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [_PACKAGE, os.environ.get("PYTHONPATH", "")])
@@ -38,7 +39,8 @@ def golden() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of shared traces ($TRACEKIT_SHARED, else ../shared/traces); skips where there is none."""
+    """The folder of shared traces ($TRACEKIT_SHARED, else ../shared/traces); skips where there is
+    none."""
     folder = Path(os.environ.get("TRACEKIT_SHARED", ROOT.parent / "shared" / "traces"))
     if not folder.is_dir():
         pytest.skip("the shared traces are not here")

@@ -235,7 +235,9 @@ LAYERS = st.lists(
         st.just({"type": "layernorm"}),
         st.sampled_from(["relu", "softplus", "sigmoid", "tanh", "silu"]).map(lambda t: {"type": t}),
         st.just({"type": "residual", "layers": [{"type": "gru", "hidden": 0}, {"type": "tanh"}]}),
-        st.just({"type": "concat", "layers": [{"type": "conv1d", "out": 3, "kernel": 2, "dilation": 1}]}),
+        st.just(
+            {"type": "concat", "layers": [{"type": "conv1d", "out": 3, "kernel": 2, "dilation": 1}]}
+        ),
     ),
     min_size=1,
     max_size=4,

@@ -17,11 +17,14 @@ from tracekit import reference
 from tracekit.errors import UsageError
 
 MACHINE = {
-    "name": "m", "clock_ghz": 2.0, "width": 4, "issue_width": 4, "rob": 64, "iq": 32, "lq": 16, "sq": 16,
+    "name": "m", "clock_ghz": 2.0, "width": 4, "issue_width": 4, "rob": 64, "iq": 32, "lq": 16,
+    "sq": 16,
     "phys_int": 128, "phys_vec": 128, "fetch_buffer": 64, "fetch_queue": 32, "front_delay": 1,
     "issue_to_exec": 1, "int_alu": 4, "int_mul": 1, "int_mul_lat": 3, "int_div_lat": 12, "fp": 2,
-    "fp_add_lat": 2, "fp_mul_lat": 4, "fp_div_lat": 12, "simd": 2, "load_ports": 2, "store_ports": 1,
-    "agu_lat": 1, "bp": "Local", "btb": 1024, "l1i_kb": 32, "l1i_assoc": 4, "l1i_lat": 1, "l1d_kb": 32,
+    "fp_add_lat": 2, "fp_mul_lat": 4, "fp_div_lat": 12, "simd": 2, "load_ports": 2,
+    "store_ports": 1,
+    "agu_lat": 1, "bp": "Local", "btb": 1024, "l1i_kb": 32, "l1i_assoc": 4, "l1i_lat": 1,
+    "l1d_kb": 32,
     "l1d_assoc": 4, "l1d_lat": 2, "l1d_mshrs": 8, "l1d_pf": "none", "l2_kb": 512, "l2_assoc": 8,
     "l2_lat": 12, "l2_mshrs": 16, "l2_pf": "none", "l3_kb": 0, "l3_assoc": 16, "l3_lat": 30,
     "mem": "DDR4_2400_8x8",

@@ -1,4 +1,5 @@
-"""The real traces: gem5's own counts, the authors' own features, sizes.  Skipped where they are not."""
+"""The real traces: gem5's own counts, the authors' own features, sizes.  Skipped where they are
+not."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def test_against_gem5(shared, tmp_path, name):
         assert f.targets("ticks").sum() == timed.max() - timed[0]
         assert f.targets("ticks").tolist() == latency.incremental(retire.tolist())
         assert f.clock_ps == (667 if "small" in name else 500)
-        ticks = {n for n in f.index["chunks"][0]["streams"]} & set(tracekit.schema.STAGES)
+        ticks = set(f.index["chunks"][0]["streams"]) & set(tracekit.schema.STAGES)
         sizes = dict.fromkeys(ticks, 0)
         for c in f.index["chunks"]:
             for n in ticks:
@@ -93,7 +94,9 @@ def test_perfvec_ref_is_the_authors(shared, tmp_path):
 def test_functional_rows_are_the_lines(shared, tmp_path, name):
     path = shared / "exec" / f"{name}.xz"
     tracekit.extract(path, tmp_path / "f.zst")
-    pcs = [int(m, 16) for m in re.findall(rb"^ *\d+: [^ ]+: 0x(\w+)", lzma.open(path).read(), re.M)]
+    with lzma.open(path) as f:
+        found = re.findall(rb"^ *\d+: [^ ]+: 0x(\w+)", f.read(), re.M)
+    pcs = [int(m, 16) for m in found]
     with tracekit.open(tmp_path / "f.zst") as f:
         assert f["pc"].tolist() == pcs
         assert not f.timed and f.size / len(f) <= 2.5
@@ -105,7 +108,8 @@ def test_faults_from_text_are_those_of_the_blocks(shared, tmp_path):
     """features.md's rule, on a trace that has both: without its blocks the same rows fault."""
     source = shared / "text" / "qsort.x86.8w.full.xz"
     tracekit.extract(source, tmp_path / "full.zst")
-    lines = lzma.open(source, "rt").read().splitlines(keepends=True)
+    with lzma.open(source, "rt") as f:
+        lines = f.read().splitlines(keepends=True)
     functional = (re.sub(r"  FetchSeq=\d+", "", x) for x in lines if not x.startswith("O3PipeView"))
     (tmp_path / "t").write_text("".join(functional))
     tracekit.extract(tmp_path / "t", tmp_path / "exec.zst")

@@ -177,7 +177,8 @@ def test_sizes_are_checked_before_memory_is_taken(tmp_path: Path) -> None:
 
 
 def test_an_instruction_of_many_accesses(tmp_path: Path) -> None:
-    """A `rep` string touches thousands of addresses; data_reuse counts instructions all the same."""
+    """A `rep` string touches thousands of addresses; data_reuse counts instructions all the
+    same."""
     import tracekit
 
     path = tmp_path / "x.tks"

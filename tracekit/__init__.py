@@ -1,6 +1,7 @@
 """tracekit: instruction traces to features, datasets and fast predictions.
 
-The public names are imported when they are first used, so that ``import tracekit`` costs next to nothing.
+The public names are imported when they are first used, so that ``import tracekit`` costs next to
+nothing.
 """
 
 from __future__ import annotations

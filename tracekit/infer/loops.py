@@ -15,8 +15,8 @@ from tracekit.infer.functions import fast_exp, fast_expm1, fast_sigmoid, fast_ta
 
 __all__ = [
     "add_block", "add_to_sums", "choose_head", "copy_block", "gather_bits", "gather_embedding",
-    "gather_taps", "gather_values", "gru_step", "layer_norm", "mingru_scan", "read_distribution", "scatter",
-    "to_bf16", "to_rounded", "to_signed", "to_u8",
+    "gather_taps", "gather_values", "gru_step", "layer_norm", "mingru_scan", "read_distribution",
+    "scatter", "to_bf16", "to_rounded", "to_signed", "to_u8",
 ]  # fmt: skip
 
 F = np.float32
