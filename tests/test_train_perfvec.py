@@ -18,14 +18,17 @@ from tracekit.dataset import load_manifest
 from tracekit.dataset.join import join
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.perfvec import load_model
+from tracekit.perfvec.ablation import CORES
+from tracekit.perfvec.choice import choose_programs
 from tracekit.perfvec.dse import Space, explore, pareto
 from tracekit.perfvec.expression import Expression
+from tracekit.perfvec.fit import Sums, mixture_row
 from tracekit.perfvec.folds import folds
 from tracekit.perfvec.nnls import nnls
 from tracekit.perfvec.predict import predict
 from tracekit.perfvec.ranks import kendall, spearman
-from tracekit.perfvec.tune import add_machines, tune, write_machine
-from tracekit.reference import totals, walk
+from tracekit.perfvec.tune import add_machines, drawn_cores, tune, write_machine
+from tracekit.reference import core_row, totals, walk
 
 A, B = {**MACHINE, "name": "a"}, {**MACHINE, "name": "b", "width": 1, "l1d_lat": 4, "bp": "LTAGE"}
 NEW = {**MACHINE, "name": "new", "width": 2, "clock_ghz": 1.0}
@@ -200,6 +203,52 @@ def test_evaluation_runs(data, tmp_path, capsys):
     assert names == {f"p{k}" for k in range(6)}
     for part in result["folds"]:
         assert len(part) == 2 and len({int(n[1:]) // 2 for n in part}) == 1
+
+
+def test_evaluation_takes_parts_away(data, tmp_path, capsys):
+    args = ["evaluate", str(data / "m.json"), "--work", str(tmp_path), "--rows", "600"]
+    assert main([*args, "--ablate", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(CORES) < set(result)
+    # The cycles are 1.1 and 0.9 times those of the cores: without their widths they cannot be had.
+    assert result["all of the cores"] < 0.03
+    assert result["one width and one set of units for all"] > 2 * result["all of the cores"]
+    assert result["nothing fitted: a machine is its own core"] == pytest.approx(0.1, abs=0.02)
+    assert main([*args, "--folds", "3", "--drawn", "3", "--tuning", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 programs each, 3 drawn cores" in shown and "parameters not known" in shown
+
+
+def test_trained_models_are_evaluated_on_what_they_have_not_seen(data, tmp_path, capsys):
+    manifest = json.loads((data / "m.json").read_text())
+    (data / "held.json").write_text(json.dumps({**manifest, "test": ["f1"]}))
+    model = str(tmp_path / "model")
+    assert main(["train", "perfvec", str(data / "held.json"), "-o", model, "--quiet"]) == 0
+    assert main(["evaluate", str(data / "held.json"), "--trained", model, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert set(found["unseen"]["programs"]) == {"p2", "p3"}
+    assert set(found["seen"]["programs"]) == {"p0", "p1", "p4", "p5"}
+    assert found["unseen"]["mean"] < 0.03
+
+
+def test_the_program_that_tells_cores_apart_is_chosen():
+    def program(name: str, a: float, b: float) -> Sums:
+        x = np.full((20, 2), [a, b])
+        return Sums(name, name, 20, x, x.copy())  # machine 0 is core 0, machine 1 core 1
+
+    programs = [program("p0", 9, 9), program("p1", 5, 5), program("p2", 9, 1), program("p3", 7, 7)]
+    assert choose_programs(programs, [-1, -1], [0, 1], 2)[0] == 2
+    assert len(set(choose_programs(programs, [-1, -1], [0, 1], 9))) == 3
+    row = mixture_row([programs[2]], 1)
+    assert programs[3].x.sum(axis=0) @ row == pytest.approx(140, rel=0.2)
+
+
+def test_drawn_cores_are_possible_and_the_same_again():
+    drawn = drawn_cores([A, B], 9, seed=3)
+    assert drawn == drawn_cores([A, B], 9, seed=3) != drawn_cores([A, B], 9, seed=4)
+    assert len({c["name"] for c in drawn}) == 9
+    for c in drawn:
+        core_row(c)
 
 
 def test_bad_manifests_say_what_is_wrong(data, tmp_path):
