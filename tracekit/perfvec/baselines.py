@@ -146,6 +146,7 @@ def predict_baseline(
 def _trees(train: Sequence[Sums], test: Sequence[Sums]) -> F64 | None:
     try:
         from sklearn.ensemble import HistGradientBoostingRegressor
+        from threadpoolctl import threadpool_limits  # scikit-learn needs it, too
     except ModuleNotFoundError:
         return None
 
@@ -158,8 +159,10 @@ def _trees(train: Sequence[Sums], test: Sequence[Sums]) -> F64 | None:
     for j in range(out.shape[1]):
         cpi = np.concatenate([p.y[:, j] / inputs(p)[1] for p in train])
         model = HistGradientBoostingRegressor(max_iter=100, learning_rate=0.1, random_state=0)
-        model.fit(a, np.log(np.maximum(cpi, 1e-6)))
-        for i, p in enumerate(test):
-            b, rows = inputs(p)
-            out[i, j] = float((np.exp(model.predict(b)) * rows).sum())
+        # A few hundred rows: more threads only wait for one another, on a busy machine for minutes.
+        with threadpool_limits(1):
+            model.fit(a, np.log(np.maximum(cpi, 1e-6)))
+            for i, p in enumerate(test):
+                b, rows = inputs(p)
+                out[i, j] = float((np.exp(model.predict(b)) * rows).sum())
     return out
