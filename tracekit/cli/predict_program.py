@@ -20,9 +20,10 @@ def add_arguments(p: Any) -> None:
     """The options of recording."""
     g = p.add_argument_group("recording (of a program or process)")
     g.add_argument("--pid", type=int, help="sample this running process")
-    g.add_argument("--seconds", type=float, default=20.0, help="how long to sample (20)")
+    g.add_argument("--seconds", type=float, default=15.0, help="how long to sample (15)")
     g.add_argument("--epoch", type=int, default=20_000, help="instructions of an epoch (20000)")
     g.add_argument("--period", type=float, default=0.5, help="mean seconds between epochs (0.5)")
+    g.add_argument("--count", type=int, metavar="N", help="stop after so many epochs")
     g.add_argument("--seed", type=int, help="of the epochs' random moments")
     g.add_argument("--full", action="store_true", help="step all of a short program instead")
     g.add_argument(
@@ -109,11 +110,12 @@ def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
     options = RecordOptions(
         epoch=args.epoch,
         period=args.period,
-        random=not args.full,
+        random=not args.full and args.period > 0,
         seed=args.seed,
         duration=None if args.full else args.seconds,
         copy_seconds=min(60.0, max(args.seconds, 1.0)),
         full=args.full,
+        count=None if args.full else args.count,
         follow_exec=True,
         lowest_priority=False,
     )

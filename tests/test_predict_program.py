@@ -1,0 +1,164 @@
+"""The commands of docs/predict.md, as they stand there, and what they print."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.test_record import _why_not
+from tracekit.cli.main import main
+from tracekit.errors import FormatError
+from tracekit.perfvec import load_model, measure
+from tracekit.perfvec.distribution import Distribution, wide
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
+
+
+def run(commands: str, folder: Path) -> str:
+    (folder / "bin").mkdir(exist_ok=True)
+    for name, what in (("tracekit", "-m tracekit"), ("python3", "")):
+        script = folder / "bin" / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {what} "$@"\n')
+        script.chmod(0o755)
+    path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@RECORDS
+@pytest.mark.skipif(shutil.which("gzip") is None, reason="needs gzip")
+def test_the_page_runs(tmp_path):
+    text = (ROOT / "docs" / "predict.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.S | re.M)
+    assert len(blocks) == 4
+    out = run("\n".join(blocks), tmp_path)
+    assert out.count("x best") == 3 and "epochs, all of it" in out
+    result = json.loads((tmp_path / "search.json").read_text())
+    names = load_model(arch="x86").names
+    assert sorted(m["name"] for m in result["machines"]) == sorted(names)
+    ns = [m["ns_per_instruction"] for m in result["machines"]]
+    assert ns == sorted(ns) and min(ns) > 0
+    assert result["sampled"] and result["instructions"] > 0 and result["parts"]
+    for name in names:
+        total = sum(p["share"][name] for p in result["parts"])
+        assert total == pytest.approx(1, abs=1e-6)
+    assert {"outside", "wide", "threads"} <= result["honesty"].keys()
+
+
+@RECORDS
+def test_a_program_that_is_over_at_once(tmp_path, capsys):
+    assert main(["predict", "--period", "30", "--", "true"]) != 0
+    assert "--full" in capsys.readouterr().err
+
+
+def test_what_is_given_must_make_sense(tmp_path, capsys):
+    assert main(["predict"]) != 0
+    assert main(["predict", "--pid", "1", "x.zst"]) != 0
+    assert main(["tune", "--name", "n", "-o", str(tmp_path / "n.json")]) != 0
+    err = capsys.readouterr().err
+    assert "--pid takes no program" in err and "--measure" in err
+
+
+def test_the_shipped_x86_model():
+    model = load_model(arch="x86")
+    assert model.arch == "x86" and model.level == "macro" and len(model.machines) == 22
+    folder = ROOT / "tracekit" / "perfvec" / "default_x86"
+    assert sum(f.stat().st_size for f in folder.iterdir()) <= 4 << 20
+    seen = Distribution.parse(model.training["distribution"])
+    assert seen.names["mov"] > 0 and seen.lines > 0
+    other = Distribution(10, {"mov": 9.0, "vpermb": 1.0}, {64: 10.0})
+    assert other.outside(seen)["names"] == pytest.approx(0.1)
+    assert other.outside(seen)["sizes"] == 1
+    assert other.unseen_names(seen) == ["vpermb"]
+    with pytest.raises(FormatError, match="distribution"):
+        Distribution.parse({"names": {}})
+
+
+def test_vector_extensions_are_told():
+    assert wide("vaddps ymm0, ymm1, ymm2") == "AVX"
+    assert wide("vpaddd zmm0, zmm1, zmm2") == "AVX-512"
+    assert wide("vmovdqu8 xmm17, xmmword ptr [rax]") == "AVX-512"
+    assert wide("addps xmm0, xmm1") is None and wide("ADDPS_XMM_XMM") is None
+
+
+def measured(seed: int, count: int = 24) -> list[measure.Measured]:
+    """Programs whose times are a mix of two machines and a start."""
+    model, rng = load_model(arch="x86"), np.random.default_rng(seed)
+    out = []
+    for k in range(count):
+        n = int(rng.integers(1e5, 1e6))
+        r = n * rng.uniform(0.5, 3, len(model.cores))
+        periods = np.array([measure.period(m) for m in model.machines])
+        seconds = 4e-4 + (model.cycles(r) * periods)[[2, 8]] @ [0.7, 0.6]
+        out.append(measure.Measured(f"p{k}", f"f{k}", n, float(seconds), 0.0, r))
+    return out
+
+
+def test_a_mix_is_found_from_totals(tmp_path):
+    model = load_model(arch="x86")
+    found = measure.machine_of(model, measured(0), "here")
+    errors = found["leave_one_out"]
+    assert errors["mix"]["mean"] < 0.5 * errors["constant ns/instruction"]["mean"]
+    assert errors["mix"]["mean"] < errors["nearest known machine"]["mean"]
+    assert min(found["row"]) >= 0 and len(found["row"]) == len(model.cores)
+    from tracekit.perfvec.tune import add_machines, write_machine
+
+    write_machine(tmp_path / "here.json", found)
+    more = add_machines(model, [tmp_path / "here.json"])
+    assert more.names[-1] == "here" and more.machines[-1]["measured"]
+    p = measured(0)[0]
+    assert more.seconds(p.representation)[-1] == pytest.approx(p.seconds - 4e-4, rel=0.2)
+
+
+def test_lists_of_programs_are_checked(tmp_path):
+    good = {"name": "a", "command": ["true"]}
+    for bad in (
+        {},
+        {"programs": [good]},
+        {"programs": [good, good, {"name": "b", "command": ["true"]}]},
+        {
+            "programs": [
+                good,
+                {"name": "../b", "command": ["true"]},
+                {"name": "c", "command": ["c"]},
+            ]
+        },
+        {"programs": [good, {"name": "b", "command": "true"}, {"name": "c", "command": ["c"]}]},
+    ):
+        path = tmp_path / "m.json"
+        path.write_text(json.dumps(bad))
+        with pytest.raises(FormatError):
+            measure.load_natives(path)
+
+
+@RECORDS
+def test_this_computer_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    programs = [
+        {"name": n, "command": [shutil.which(c) or c, *args]}
+        for n, c, args in (("t", "true", []), ("e", "echo", ["a"]), ("f", "false", []))
+    ]
+    Path("m.json").write_text(json.dumps({"programs": programs}))
+    assert (
+        main(["tune", "--measure", "m.json", "--name", "here", "-o", "h.json", "--runs", "2"]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "3 programs" in out and "nearest known machine" in out
+    assert json.loads(Path("h.json").read_text())["machine"]["measured"]
