@@ -22,7 +22,7 @@ class Stopped(Exception):
 
 
 def overlap(
-    make: Callable[[], Iterable[T]], depth: int = 3, on_stop: Callable[[], None] | None = None
+    make: Callable[[], Iterable[T]], depth: int = 2, on_stop: Callable[[], None] | None = None
 ) -> Iterator[T]:
     """Iterates ``make()`` in a thread, at most ``depth`` items ahead; its exception is raised here.
 
