@@ -175,6 +175,25 @@ def test_tuning_a_new_machine(data, model, tmp_path, known):
         add_machines(wider, [tmp_path / "new.json"])
 
 
+def test_tune_reads_joined_files_and_arrays(data, model, tmp_path, capsys):
+    cycles = np.load(data / "p0.npy")
+    np.save(tmp_path / "one.npy", cycles[0])
+    rows = []
+    for source in (
+        [str(data / "p0.data.zst"), "--column", "a"],
+        [f"{data}/p0.zst={tmp_path}/one.npy"],
+    ):
+        out = ["--name", "x", "--parameters", str(data / "a.json"), "-o", str(tmp_path / "x.json")]
+        assert main(["tune", *source, *out, "--model", str(model), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert abs(found["tuned_on"][0]["error"]) < 0.02 and found["parameters_known"]
+        rows.append(found["row"])
+    assert rows[0] == rows[1]
+    arguments = ["tune", str(data / "p0.data.zst"), "--name", "zzz", "-o", str(tmp_path / "z.json")]
+    assert main([*arguments, "--model", str(model)]) == 2
+    assert "no targets of machine zzz" in capsys.readouterr().err
+
+
 def test_exploring_ranks_by_the_objective(data):
     space = Space(A, {"width": [1, 2, 4], "l1d_lat": [1, 4]}, "here")
     with tracekit.open(str(data / "p0.zst")) as t:

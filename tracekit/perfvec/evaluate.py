@@ -156,8 +156,6 @@ def unseen_machines(
     errors: dict[str, dict[str, list[float]]] = {}
     own = np.where(priors.max(axis=1) == 1, priors.argmax(axis=1), -1)
     columns = np.arange(programs[0].x.shape[1])
-    padded = np.zeros((len(machines), len(columns)))
-    padded[:, : priors.shape[1]] = priors
     first = [with_columns(p, range(priors.shape[1])) for p in programs]
 
     def note(name: str, found: F64 | None, j: int, picked: list[int]) -> None:
@@ -170,8 +168,8 @@ def unseen_machines(
                 held[kind].append(float(abs(found[i] / p.y[:, j].sum() - 1)))
 
     def tune(picked: list[int], j: int, label: str) -> None:
-        row = fit_row([programs[i] for i in picked], j, padded[j], strength)
-        note(KNOWN + label, np.array([p.x.sum(axis=0) @ row for p in programs]), j, picked)
+        row = fit_row([first[i] for i in picked], j, priors[j], strength)
+        note(KNOWN + label, np.array([p.x.sum(axis=0) @ row for p in first]), j, picked)
         others = columns[columns != own[j]]
         if len(others):
             row = mixture_row([with_columns(programs[i], others) for i in picked], j)
