@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         with tracekit.open(path) as trace:
             rows = (0, min(args.rows, len(trace)))
             blocks.append(trace.features(card.feature_set, rows))
-            targets.append(trace.targets("cycles", rows) if trace.timed else None)
+            targets.append(_truth(trace, card, rows))
     quantize(args.model, np.concatenate(blocks), raw=args.raw)
     report = {
         "model": args.model,
@@ -54,3 +54,16 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     return 0
+
+
+def _truth(trace: Any, card: Any, rows: tuple[int, int]) -> Any:
+    """Cycles of the rows on the model's first machine: joined ones, else the trace's own; None
+    where there are none."""
+    from tracekit.dataset import Dataset
+
+    names = [m.get("name") for m in card.microarchitectures]
+    if "targets" in trace.index and names:
+        with Dataset(trace.path) as data:
+            if names[0] in data.machines and rows[1] <= len(data):
+                return data.cycles(rows)[:, data.column_of(names[0])]
+    return trace.targets("cycles", rows) if trace.timed else None

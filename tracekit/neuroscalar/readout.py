@@ -12,35 +12,45 @@ from tracekit.errors import FormatError
 __all__ = ["apply_mean_map", "best_share", "fit_mean_map"]
 
 F64 = npt.NDArray[np.float64]
-#: Quantiles that the map has its pieces at.
-PIECES = 64
-#: Shares of the reference core in the mean that are tried.
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+#: Knots of the map, at quantiles of the predictions, and how far they are apart at least: what a
+#: number format changes must not matter.
+KNOTS, APART = 24, 0.05
+#: Shares of the reference core in the mean that are tried.  Never the whole: where cores are equal
+#: the model tells designs apart.
+SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)
 
 
 def fit_mean_map(found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> dict[str, list[float]]:
-    """The mean of ``truth`` in each interval of predictions, the intervals holding about equally
-    many rows: ``edges`` increasing, ``values`` one more than edges."""
-    edges = np.unique(np.quantile(found.astype(np.float64), np.linspace(0, 1, PIECES + 1)[1:-1]))
-    row = np.searchsorted(edges, found, "right")
-    count = np.bincount(row, minlength=len(edges) + 1)
-    sums = np.bincount(row, truth.astype(np.float64), len(edges) + 1)
-    whole = float(truth.mean()) if len(truth) else 0.0
-    values = np.where(count > 0, sums / np.maximum(count, 1), whole)
-    return {"edges": edges.tolist(), "values": values.tolist()}
+    """A piecewise linear map of predictions to the mean of ``truth`` that goes with them, by least
+    squares; scaled so that the sum is that of ``truth``.  ``knots`` increase; ``values`` are 0 or
+    more."""
+    p, t = found.astype(np.float64), truth.astype(np.float64)
+    knots: list[float] = []
+    for k in np.quantile(p, np.linspace(0, 1, KNOTS)) if len(p) else [0.0]:
+        if not knots or k - knots[-1] >= APART:
+            knots.append(float(k))
+    hats = np.stack([np.interp(p, knots, row) for row in np.eye(len(knots))], axis=1)
+    near = hats.sum(axis=0)
+    start = np.where(near > 0, hats.T @ t / np.maximum(near, 1e-9), 0.0)
+    square = hats.T @ hats + 1e-6 * max(1.0, float(near.max(initial=0))) * np.eye(len(knots))
+    values = np.maximum(start + np.linalg.solve(square, hats.T @ (t - hats @ start)), 0)
+    whole = float((hats @ values).sum())
+    if whole > 0:
+        values *= t.sum() / whole
+    return {"knots": knots, "values": values.tolist()}
 
 
 def apply_mean_map(entry: Any, found: npt.NDArray[Any]) -> F64:
     """Expected cycles of predictions; FormatError where ``entry`` is no map."""
     try:
-        edges, values = (np.array(entry[k], np.float64) for k in ("edges", "values"))
+        knots, values = (np.array(entry[k], np.float64) for k in ("knots", "values"))
     except (TypeError, KeyError, ValueError):
-        raise FormatError("mean_map is not edges and values") from None
-    if edges.ndim != 1 or values.shape != (len(edges) + 1,) or not np.isfinite(values).all():
-        raise FormatError("mean_map is not edges and one more value")
-    if not np.isfinite(edges).all() or (edges[1:] <= edges[:-1]).any():
-        raise FormatError("mean_map's edges do not increase")
-    out: F64 = values[np.searchsorted(edges, found, "right")]
+        raise FormatError("mean_map is not knots and values") from None
+    if knots.ndim != 1 or not len(knots) or values.shape != knots.shape:
+        raise FormatError("mean_map is not knots and a value for each")
+    if not np.isfinite([knots, values]).all() or (knots[1:] <= knots[:-1]).any():
+        raise FormatError("mean_map's knots do not increase")
+    out: F64 = np.interp(found.astype(np.float64), knots, values)
     return out
 
 
