@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from repeat_trace import Repeater
+from repeat_trace import feats
 
 import tracekit
 from tracekit.dataset import Dataset, batches
@@ -18,12 +18,7 @@ def data(tmp_path_factory):
     """The bench's trace beside invented cycles, distributed as those of real machines: most
     retirements share a cycle, bursts of a few, one row in 300 far."""
     folder = tmp_path_factory.mktemp("dataset")
-    with (folder / "trace").open("wb") as f:
-        for piece in Repeater().pieces(ROWS):
-            f.write(piece)
-    tracekit.extract(folder / "trace", folder / "feats.zst")
-    (folder / "trace").unlink()
-    with tracekit.open(folder / "feats.zst") as f:
+    with tracekit.open(feats(folder, ROWS)) as f:
         ids = f["static_id"]
     r = np.random.default_rng(0)
     habit = r.geometric(0.55, (int(ids.max()) + 1, MACHINES)).astype(np.uint16) - 1

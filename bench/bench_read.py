@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from repeat_trace import Repeater
+from repeat_trace import feats
 
 import tracekit
 
@@ -13,13 +13,7 @@ ROWS = 200_000
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("read")
-    with (folder / "trace").open("wb") as f:
-        for piece in Repeater().pieces(ROWS):
-            f.write(piece)
-    tracekit.extract(folder / "trace", folder / "feats.zst")
-    (folder / "trace").unlink()
-    with tracekit.open(folder / "feats.zst") as f:
+    with tracekit.open(feats(tmp_path_factory.mktemp("read"), ROWS)) as f:
         yield f
 
 

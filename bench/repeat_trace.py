@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+import tracekit
+
 SAMPLE = Path(__file__).parent.parent / "tests" / "golden" / "lua.arm.trace.xz"
 
 # Ticks: at the head of an Exec line, behind a stage's colon (0 = not reached, stays); sequence
@@ -67,6 +69,16 @@ class Repeater:
         """Whole pieces, at least ``rows`` rows."""
         for k in range(-(-rows // self.rows)):
             yield self.piece(k)
+
+
+def feats(folder: Path, rows: int) -> Path:
+    """The trace extracted: ``folder``/feats.zst."""
+    with (folder / "trace").open("wb") as f:
+        for piece in Repeater().pieces(rows):
+            f.write(piece)
+    tracekit.extract(folder / "trace", folder / "feats.zst")
+    (folder / "trace").unlink()
+    return folder / "feats.zst"
 
 
 if __name__ == "__main__":
