@@ -61,6 +61,14 @@ KNOWN: dict[str, dict[str, set[str]]] = {
 }
 
 
+# The same registers in another order than gem5's micro-ops first name them.
+OTHER_ORDER: dict[str, set[str]] = {
+    "arm": {"casa", "ld1b"},
+    "x86": {"cpuid", "div", "idiv", "lock", "setne", "shld"},
+    "riscv": set(),
+}
+
+
 def differences(arch: str, inst: DecodedInst, row: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """field -> (gem5's, ours), for the fields that differ."""
     pairs: dict[str, tuple[Any, Any]] = {
@@ -77,7 +85,7 @@ def differences(arch: str, inst: DecodedInst, row: dict[str, Any]) -> dict[str, 
 def test_sample_decodes_as_gem5_does(arch: str) -> None:
     rows = json.loads((GOLDEN / f"isa_{arch}.json").read_text())
     assert len(rows) > 60
-    wrong = []
+    wrong, order = [], set()
     seen: dict[str, set[str]] = defaultdict(set)
     for pc, code, uops, _ in rows:
         inst = decode(arch, bytes.fromhex(code), int(pc, 16))
@@ -94,7 +102,12 @@ def test_sample_decodes_as_gem5_does(arch: str) -> None:
         left = {k: v for k, v in found.items() if k not in known}
         if left:
             wrong.append((pc, code, inst.text, uops[0][0], left))
+        for which in ("src", "dst"):
+            theirs, ours = [tuple(r) for r in row[which]], list(getattr(inst, which))
+            if theirs != ours and set(theirs) == set(ours):
+                order.add(mnemonic.partition(".")[0])
     assert not wrong, "\n".join(map(str, wrong))
+    assert order == OTHER_ORDER[arch]
     assert KNOWN[arch] == {m: fields for m, fields in seen.items() if fields}
 
 

@@ -70,6 +70,9 @@ _POPS: Final = {xc.X86_INS_POP: 0, xc.X86_INS_POPF: 2, xc.X86_INS_POPFQ: 8, xc.X
 _RDX: Final[Reg] = (INTEGER, 2)
 _SIGN_TO_RDX: Final = frozenset(("cwd", "cdq", "cqo"))  # capstone has rax written too
 _DISCARDS: Final = frozenset(("test", "cmp"))  # capstone has test's register written
+_FLAGS_FIRST: Final = frozenset(
+    ("mul", "imul", "div", "idiv", "bsf", "bsr", "bts", "btr", "btc", "cmpxchg", "xadd")
+)
 _WRITES_CC: Final = frozenset(
     ("cmpxchg", "cmpxchg8b", "cmpxchg16b", "xadd")
 )  # not in all its forms
@@ -309,9 +312,20 @@ def _registers_of(insn: Any, operands: Any, loads: bool) -> tuple[tuple[Reg, ...
         order = implicit + data + address
     else:
         order = merged + data + kept + address + implicit
-    src = dict.fromkeys(regs[r] for r in order if r in regs)
-    dst = dict.fromkeys(regs[r] for r in (*out, *writes) if r in regs)
-    return _cc_last(src), _cc_last(dst)
+    src = _cc_last(dict.fromkeys(regs[r] for r in order if r in regs))
+    if mnemonic == "pop":  # the stack pointer moves before the register is written
+        out, writes = writes, out
+    dst = _cc_last(dict.fromkeys(regs[r] for r in (*out, *writes) if r in regs))
+    if mnemonic in _FLAGS_FIRST:
+        dst = tuple(sorted(dst, key=lambda r: r != CC))
+    if mnemonic.startswith("cmov") and not address:  # the old value, the condition, the new one
+        old = [regs[r] for r in out if r in regs]
+        src = tuple(dict.fromkeys((*old, CC, *src)))
+    if mnemonic == "div" and not address:
+        src = tuple(dict.fromkeys((_RDX, *(regs[r] for r in data if r in regs), *src)))
+    elif mnemonic == "idiv":
+        dst = tuple(dict.fromkeys((CC, _RDX, *dst)))
+    return src, dst
 
 
 def _mask_access(mnemonic: str, first: bool) -> int:
