@@ -135,14 +135,20 @@ def sums_of(
 
 
 def estimate(
-    model: PerfVec, sums: Sums, *, sampled: bool = True, here: str | None = None
+    model: PerfVec,
+    sums: Sums,
+    *,
+    sampled: bool = True,
+    here: str | None = None,
+    even_in_time: bool = True,
 ) -> Estimate:
-    """Figures of the whole program.  ``sampled``: the epochs were taken evenly in time, of a longer
-    program; else they are all of it.  ``here``: the machine that they were taken on."""
+    """Figures of the whole program.  ``sampled``: the epochs are of a longer program, taken
+    ``even_in_time`` or else evenly in its instructions; not sampled: they are all of it.  ``here``:
+    the machine that they were taken on."""
     warm, cold = model.cycles(sums.warm), model.cycles(sums.cold)
     rate = warm / sums.rows[:, None]
     weights = np.ones(len(sums.rows))
-    if sampled:
+    if sampled and even_in_time:
         if here is not None:
             slowness = rate[:, model.index([here])[0]]
         else:
