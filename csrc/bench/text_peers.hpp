@@ -16,11 +16,14 @@ namespace tracekit::bench {
 // The floor: every newline, nothing else.
 inline std::uint64_t newlines(const char* p, std::size_t size) {
   std::uint64_t n = 0;
-  for (const char* end = p + size; (p = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)))); ++p) ++n;
+  for (const char* end = p + size;
+       (p = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)))); ++p)
+    ++n;
   return n;
 }
 
-// A reader as one writes it in C++: a line at a time, numbers by strtoull.  (rows, last retire tick)
+// A reader as one writes it in C++: a line at a time, numbers by strtoull.  (rows, last retire
+// tick)
 inline std::pair<std::uint64_t, std::uint64_t> getline_reader(const char* data, std::size_t size) {
   struct Buffer : std::streambuf {
     Buffer(char* b, std::size_t n) { setg(b, b, b + n); }

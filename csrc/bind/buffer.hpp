@@ -10,7 +10,8 @@ class ByteView {
   explicit ByteView(const pybind11::buffer& b) : info_(b.request()) {
     pybind11::ssize_t expected = info_.itemsize;
     for (pybind11::ssize_t d = info_.ndim; d-- > 0;) {
-      if (info_.shape[static_cast<std::size_t>(d)] > 1 && info_.strides[static_cast<std::size_t>(d)] != expected)
+      if (info_.shape[static_cast<std::size_t>(d)] > 1 &&
+          info_.strides[static_cast<std::size_t>(d)] != expected)
         throw pybind11::value_error("a contiguous buffer is needed");
       expected *= info_.shape[static_cast<std::size_t>(d)];
     }

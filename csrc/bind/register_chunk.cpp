@@ -42,11 +42,14 @@ py::array_t<T> column_of(const Chunk& c, const py::buffer& data, F&& decode) {
 void register_chunk(py::module_& m) {
   py::register_exception<DecodeError>(m, "DecodeError", PyExc_ValueError);
 
-  py::class_<HotTable, std::shared_ptr<HotTable>>(m, "HotTable", "What decoding asks of each static instruction.")
+  py::class_<HotTable, std::shared_ptr<HotTable>>(m, "HotTable",
+                                                  "What decoding asks of each static instruction.")
       .def(py::init([](const py::array_t<std::uint64_t>& pc, const py::array_t<std::uint16_t>& upc,
-                       const py::array_t<std::uint8_t>& bits, const py::array_t<std::uint8_t>& fall) {
+                       const py::array_t<std::uint8_t>& bits,
+                       const py::array_t<std::uint8_t>& fall) {
              const py::ssize_t n = pc.size();
-             if (upc.size() != n || bits.size() != n || fall.ndim() != 2 || fall.shape(0) != n || fall.shape(1) != 2)
+             if (upc.size() != n || bits.size() != n || fall.ndim() != 2 || fall.shape(0) != n ||
+                 fall.shape(1) != 2)
                throw py::value_error("static columns of different lengths");
              auto t = std::make_shared<HotTable>();
              t->statics.resize(static_cast<std::size_t>(n));
@@ -62,8 +65,8 @@ void register_chunk(py::module_& m) {
            py::arg("pc"), py::arg("upc"), py::arg("bits"), py::arg("fall"));
 
   py::class_<Chunk>(m, "Chunk", "Decoder of one chunk's streams.")
-      .def(py::init([](std::shared_ptr<HotTable> table, std::size_t rows, const py::buffer& static_id,
-                       const py::buffer& bits) {
+      .def(py::init([](std::shared_ptr<HotTable> table, std::size_t rows,
+                       const py::buffer& static_id, const py::buffer& bits) {
              const ByteView a(static_id), b(bits);
              py::gil_scoped_release release;
              ChunkDecoder decoder(table->statics, rows, span_of(a), span_of(b));
@@ -72,15 +75,18 @@ void register_chunk(py::module_& m) {
            py::arg("table"), py::arg("rows"), py::arg("static_id"), py::arg("bits"))
       .def("static_id",
            [](const Chunk& c) {
-             return py::array_t<std::uint32_t>(static_cast<py::ssize_t>(c.decoder.size()), c.decoder.sid().data());
+             return py::array_t<std::uint32_t>(static_cast<py::ssize_t>(c.decoder.size()),
+                                               c.decoder.sid().data());
            })
       .def("bits",
            [](const Chunk& c) {
-             return py::array_t<std::uint8_t>(static_cast<py::ssize_t>(c.decoder.size()), c.decoder.bits().data());
+             return py::array_t<std::uint8_t>(static_cast<py::ssize_t>(c.decoder.size()),
+                                              c.decoder.bits().data());
            })
       .def("addr",
            [](const Chunk& c, const py::buffer& b) {
-             return column_of<std::uint64_t>(c, b, [&](auto in, auto* to) { c.decoder.addr(in, to); });
+             return column_of<std::uint64_t>(c, b,
+                                             [&](auto in, auto* to) { c.decoder.addr(in, to); });
            })
       .def("fetch_distance",
            [](const Chunk& c, const py::buffer& b, unsigned line_bits) {
@@ -90,27 +96,31 @@ void register_chunk(py::module_& m) {
            })
       .def("distance",
            [](const Chunk& c, const py::buffer& b) {
-             return column_of<std::uint32_t>(c, b, [&](auto in, auto* to) { c.decoder.distance(in, to); });
+             return column_of<std::uint32_t>(
+                 c, b, [&](auto in, auto* to) { c.decoder.distance(in, to); });
            })
       .def("distance_ref",
            [](const Chunk& c, const py::buffer& b, const py::array_t<std::uint32_t>& plain) {
              if (static_cast<std::size_t>(plain.size()) != c.decoder.size())
                throw py::value_error("plain: one value a row");
              const std::uint32_t* p = plain.data();
-             return column_of<std::uint32_t>(c, b,
-                                             [&](auto in, auto* to) { c.decoder.distance_ref(in, p, to); });
+             return column_of<std::uint32_t>(
+                 c, b, [&](auto in, auto* to) { c.decoder.distance_ref(in, p, to); });
            })
       .def("reuse",
            [](const Chunk& c, const py::buffer& b) {
-             return column_of<std::uint16_t>(c, b, [&](auto in, auto* to) { c.decoder.reuse(in, to); });
+             return column_of<std::uint16_t>(c, b,
+                                             [&](auto in, auto* to) { c.decoder.reuse(in, to); });
            })
       .def("window",
            [](const Chunk& c, const py::buffer& b) {
-             return column_of<std::uint8_t>(c, b, [&](auto in, auto* to) { c.decoder.window(in, to); });
+             return column_of<std::uint8_t>(c, b,
+                                            [&](auto in, auto* to) { c.decoder.window(in, to); });
            })
       .def("probability",
            [](const Chunk& c, const py::buffer& b) {
-             return column_of<float>(c, b, [&](auto in, auto* to) { c.decoder.probability(in, to); });
+             return column_of<float>(c, b,
+                                     [&](auto in, auto* to) { c.decoder.probability(in, to); });
            })
       .def("ticks", [](const Chunk& c, const std::vector<py::buffer>& streams, std::uint64_t unit) {
         if (streams.size() != stage::count) throw py::value_error("one stream a stage");

@@ -24,14 +24,16 @@ class FeatureStage {
  public:
   FeatureStage(unsigned history, unsigned line_bits, bool macro, std::size_t unseen)
       : engine_({history, line_bits, macro}), encoder_(line_bits), unseen_(unseen) {
-    if (history < 1 || history > BranchEntropy::max_history) throw py::value_error("history: 1 to 24");
+    if (history < 1 || history > BranchEntropy::max_history)
+      throw py::value_error("history: 1 to 24");
     if (line_bits > 20) throw py::value_error("line_bits: 0 to 20");
     if (macro) macro_.emplace();
   }
   void add(const Rows& rows) {
     for (const HotStatic& h : rows.statics) engine_.add_static(h);
     const auto& sid = rows.batch.sid;
-    const std::uint32_t largest = sid.empty() ? 0 : *std::max_element(sid.data(), sid.data() + sid.size());
+    const std::uint32_t largest =
+        sid.empty() ? 0 : *std::max_element(sid.data(), sid.data() + sid.size());
     if (!sid.empty() && largest >= engine_.statics().size())
       throw py::index_error("rows name a static instruction that was never handed over");
     if (unseen_ == 0) {
@@ -90,7 +92,8 @@ class FeatureStage {
     n = std::min(n, ready());
     FeatureBatch& rows = batch();
     encoder_.encode(rows, n, statics());
-    // The sum over an instruction's micro-ops: also of the first one, whose first micro-op starts the clock.
+    // The sum over an instruction's micro-ops: also of the first one, whose first micro-op starts
+    // the clock.
     if (macro_ && !begun_) retired_ = macro_->first_retire();
     begun_ = true;
     Chunk c{n, encoder_.tick_unit(), retired_, rows.timed};
@@ -107,7 +110,9 @@ class FeatureStage {
     return c;
   }
   std::span<const std::uint8_t> stream(unsigned id) const { return encoder_.stream(id); }
-  const std::vector<HotStatic>& statics() const { return macro_ ? macro_->statics() : engine_.statics(); }
+  const std::vector<HotStatic>& statics() const {
+    return macro_ ? macro_->statics() : engine_.statics();
+  }
   FeatureBatch& batch() { return macro_ ? macro_->rows() : engine_.rows(); }
   std::vector<std::uint64_t> counts() {
     counts_.resize(statics().size());
@@ -164,8 +169,8 @@ void register_features(py::module_& m) {
       .def("__bool__", [](const Rows& r) { return r.batch.size() != 0 || !r.statics.empty(); });
 
   py::class_<FeatureStage>(m, "FeatureStage", "Rows to features to the streams of a chunk.")
-      .def(py::init<unsigned, unsigned, bool, std::size_t>(), py::arg("history"), py::arg("line_bits"), py::arg("macro"),
-           py::arg("unseen") = 0)
+      .def(py::init<unsigned, unsigned, bool, std::size_t>(), py::arg("history"),
+           py::arg("line_bits"), py::arg("macro"), py::arg("unseen") = 0)
       .def("add", &FeatureStage::add, py::arg("rows"), py::call_guard<py::gil_scoped_release>())
       .def("finish", &FeatureStage::finish, py::call_guard<py::gil_scoped_release>())
       .def("ready", &FeatureStage::ready)

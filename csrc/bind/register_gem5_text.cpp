@@ -21,7 +21,8 @@ struct Gem5Source {
 }  // namespace
 
 void register_gem5_text(py::module_& m) {
-  py::class_<Gem5Source>(m, "Gem5Text", "Parser of gem5's O3PipeView and Exec text, in chunks cut anywhere.")
+  py::class_<Gem5Source>(m, "Gem5Text",
+                         "Parser of gem5's O3PipeView and Exec text, in chunks cut anywhere.")
       .def(py::init<>())
       .def(
           "feed",
@@ -31,7 +32,9 @@ void register_gem5_text(py::module_& m) {
             s.text.feed(view.data(), view.size());
           },
           py::arg("data"))
-      .def("finish", [](Gem5Source& s) { s.text.finish(); }, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "finish", [](Gem5Source& s) { s.text.finish(); },
+          py::call_guard<py::gil_scoped_release>())
       .def("cpus",
            [](const Gem5Source& s) {
              py::list names;
@@ -46,10 +49,13 @@ void register_gem5_text(py::module_& m) {
             return take_rows(c.take(), s.text.arch(), c.statics, s.taken[i]);
           },
           py::arg("cpu"), py::call_guard<py::gil_scoped_release>())
-      .def("statics", [](Gem5Source& s, std::size_t i) { return export_statics(s.cpu(i).statics); },
-           py::arg("cpu"))
-      .def("table", [](Gem5Source& s, std::size_t i) -> const StaticTable& { return s.cpu(i).statics; },
-           py::arg("cpu"), py::return_value_policy::reference_internal)
+      .def(
+          "statics", [](Gem5Source& s, std::size_t i) { return export_statics(s.cpu(i).statics); },
+          py::arg("cpu"))
+      .def(
+          "table",
+          [](Gem5Source& s, std::size_t i) -> const StaticTable& { return s.cpu(i).statics; },
+          py::arg("cpu"), py::return_value_policy::reference_internal)
       .def("counters", [](const Gem5Source& s) { return export_counters(s.text.counters()); })
       .def("arch", [](const Gem5Source& s) { return arch_name(s.text.arch()); })
       .def("stats", [](const Gem5Source& s) {

@@ -38,9 +38,12 @@ void register_perfvec_text(py::module_& m) {
       .def("wants_stores", [](const PerfvecSource& s) { return s.text.wants_stores(); })
       .def("finish", [](PerfvecSource& s) { s.text.finish(); })
       .def("take",
-           [](PerfvecSource& s) { return take_rows(take_batch(s.text.rows()), Arch::unknown, s.text.statics(), s.taken); })
-      .def("table", [](PerfvecSource& s) -> const StaticTable& { return s.text.statics(); },
-           py::return_value_policy::reference_internal)
+           [](PerfvecSource& s) {
+             return take_rows(take_batch(s.text.rows()), Arch::unknown, s.text.statics(), s.taken);
+           })
+      .def(
+          "table", [](PerfvecSource& s) -> const StaticTable& { return s.text.statics(); },
+          py::return_value_policy::reference_internal)
       .def("counters", [](const PerfvecSource& s) { return export_counters(s.text.counters()); })
       .def("lines", [](const PerfvecSource& s) { return s.text.lines(); });
 }

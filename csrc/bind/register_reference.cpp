@@ -93,8 +93,7 @@ class Cores {
                read_parts(parts, pc.size()), ReferenceCore::most_registers, read_cores(cores)) {}
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads,
-                bool timed) {
+                const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads, bool timed) {
     const py::ssize_t n = sid.size();
     if (addr.size() != n || bits.size() != n) refuse("columns of different lengths");
     const auto known = static_cast<std::uint32_t>(cores_.statics());

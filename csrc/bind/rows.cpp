@@ -27,8 +27,10 @@ py::dict export_statics(const StaticTable& table) {
   py::array_t<std::uint64_t> pc(n), flags(n);
   py::array_t<std::uint16_t> upc(n), access_size(n);
   py::array_t<std::uint8_t> op(n), branch(n), inferred(n), lost(n);
-  py::array_t<std::uint8_t> src_class({n, py::ssize_t{max_src}}), dst_class({n, py::ssize_t{max_dst}});
-  py::array_t<std::uint16_t> src_index({n, py::ssize_t{max_src}}), dst_index({n, py::ssize_t{max_dst}});
+  py::array_t<std::uint8_t> src_class({n, py::ssize_t{max_src}}),
+      dst_class({n, py::ssize_t{max_dst}});
+  py::array_t<std::uint16_t> src_index({n, py::ssize_t{max_src}}),
+      dst_index({n, py::ssize_t{max_dst}});
   py::list disassembly, bytes, op_name;
   constexpr std::uint8_t no_reg = 255;
   for (py::ssize_t i = 0; i < n; ++i) {
@@ -50,11 +52,11 @@ py::dict export_statics(const StaticTable& table) {
     regs(s.src, src_class, src_index, max_src);
     regs(s.dst, dst_class, dst_index, max_dst);
     // The text of a trace is untrusted: whatever is no UTF-8 must not become an exception here.
-    disassembly.append(py::reinterpret_steal<py::object>(
-        PyUnicode_DecodeUTF8(s.disassembly.data(), static_cast<py::ssize_t>(s.disassembly.size()), "replace")));
+    disassembly.append(py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
+        s.disassembly.data(), static_cast<py::ssize_t>(s.disassembly.size()), "replace")));
     bytes.append(py::bytes(s.bytes));
-    op_name.append(py::reinterpret_steal<py::object>(
-        PyUnicode_DecodeUTF8(s.op_name.data(), static_cast<py::ssize_t>(s.op_name.size()), "replace")));
+    op_name.append(py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
+        s.op_name.data(), static_cast<py::ssize_t>(s.op_name.size()), "replace")));
   }
   py::dict d;
   d["pc"] = pc, d["upc"] = upc, d["op"] = op, d["flags"] = flags, d["branch"] = branch;

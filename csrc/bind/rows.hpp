@@ -34,7 +34,8 @@ inline Rows take_rows(RowBatch batch, Arch arch, const StaticTable& table, std::
   return out;
 }
 
-// The table as a dict of NumPy arrays and lists; its keys are documented in tracekit/store/statics.py.
+// The table as a dict of NumPy arrays and lists; its keys are documented in
+// tracekit/store/statics.py.
 pybind11::dict export_statics(const StaticTable& table);
 pybind11::dict export_counters(const Counters& counters);
 const char* arch_name(Arch arch);

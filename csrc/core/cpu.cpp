@@ -40,7 +40,8 @@ Isa active_isa() {
   for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
     if (std::string(isa_name(isa)) == forced) {
       if (isa > best)
-        throw std::runtime_error("TRACEKIT_ISA=" + std::string(forced) + ": this CPU has no " + forced);
+        throw std::runtime_error("TRACEKIT_ISA=" + std::string(forced) + ": this CPU has no " +
+                                 forced);
       return isa;
     }
   throw std::runtime_error("TRACEKIT_ISA=" + std::string(forced) +

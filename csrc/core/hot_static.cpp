@@ -19,12 +19,14 @@ void fall_through(Arch arch, const StaticTable& table, const StaticInst& inst, H
         hot.fall[0] = inst.pc + 2;
         hot.fall[1] = inst.pc + 4;
       } else {
-        hot.fall[0] = inst.pc + (inst.disassembly.starts_with("c_") || inst.disassembly.starts_with("c.") ? 2 : 4);
+        hot.fall[0] =
+            inst.pc +
+            (inst.disassembly.starts_with("c_") || inst.disassembly.starts_with("c.") ? 2 : 4);
       }
       return;
     case Arch::x86:
-      // features.md: the displacement in the macro's `limm t2, d` tells the length, 2 or 6 bytes; some
-      // branches have the long form for a short displacement.
+      // features.md: the displacement in the macro's `limm t2, d` tells the length, 2 or 6 bytes;
+      // some branches have the long form for a short displacement.
       for (unsigned upc = inst.upc; upc-- > 0;) {
         for (std::uint32_t s = table.find(inst.pc, static_cast<std::uint16_t>(upc));
              s != StaticTable::none; s = table.next(s)) {

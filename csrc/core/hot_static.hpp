@@ -19,7 +19,8 @@ struct HotStatic {
     last = 128,     // ends its instruction: a macro-op's last micro-op, or no micro-op at all
   };
   std::uint64_t pc{};
-  std::uint64_t fall[2]{};  // where a conditional branch goes on when it is not taken; 0 = no candidate
+  std::uint64_t
+      fall[2]{};  // where a conditional branch goes on when it is not taken; 0 = no candidate
   std::uint16_t upc{};
   std::uint8_t bits{};
   bool inner{};  // a branch of the microcode, which its macro-op is not

@@ -107,7 +107,8 @@ struct RowBatch {
   }
   void drop_front(std::size_t n) {
     each([n](auto& column) {
-      if (n < column.size()) std::memmove(column.data(), column.data() + n, (column.size() - n) * sizeof(column[0]));
+      if (n < column.size())
+        std::memmove(column.data(), column.data() + n, (column.size() - n) * sizeof(column[0]));
       column.resize(column.size() - n);
     });
   }

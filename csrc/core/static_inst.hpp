@@ -28,17 +28,17 @@ struct Reg {
   friend bool operator==(const Reg&, const Reg&) = default;
 };
 
-inline constexpr std::size_t max_src = 8;   // perfvec-ref has eight sources
-inline constexpr std::size_t max_dst = 6;   // and six destinations
+inline constexpr std::size_t max_src = 8;  // perfvec-ref has eight sources
+inline constexpr std::size_t max_dst = 6;  // and six destinations
 using SrcRegs = SmallVector<Reg, max_src>;
 using DstRegs = SmallVector<Reg, max_dst>;
 
 enum class BranchKind : std::uint8_t {
   none,
-  conditional,    // direct, may fall through
-  jump,           // direct, unconditional
-  call,           // direct call
-  indirect,       // indirect jump
+  conditional,  // direct, may fall through
+  jump,         // direct, unconditional
+  call,         // direct call
+  indirect,     // indirect jump
   indirect_call,
   ret,
   indirect_conditional,

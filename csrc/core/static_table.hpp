@@ -11,9 +11,9 @@
 
 namespace tracekit {
 
-// Candidates for one (pc, upc) are chained: code that is rewritten (a JIT) has several.  A chain that grows
-// too long begins anew, so that a search stays short whatever a trace holds; the older ones may then get a
-// second id.
+// Candidates for one (pc, upc) are chained: code that is rewritten (a JIT) has several.  A chain
+// that grows too long begins anew, so that a search stays short whatever a trace holds; the older
+// ones may then get a second id.
 class StaticTable {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};

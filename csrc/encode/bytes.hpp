@@ -41,7 +41,9 @@ class ByteWriter {
   }
   // For loops over several writers: where to write_varint to, and where that ended.
   std::uint8_t* begin_varints() { return data_.data() + used_; }
-  void end_varints(const std::uint8_t* end) { used_ = static_cast<std::size_t>(end - data_.data()); }
+  void end_varints(const std::uint8_t* end) {
+    used_ = static_cast<std::size_t>(end - data_.data());
+  }
   void raw(const void* from, std::size_t n) {
     if (n == 0) return;  // memcpy takes no null pointer
     if (data_.size() < used_ + n) data_.resize(2 * data_.size() + n);

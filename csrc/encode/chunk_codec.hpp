@@ -1,5 +1,5 @@
-// The columns of one chunk as byte streams, before zstd: few bytes first, then the compressor (features.md).
-// docs/feats-format.md says what each stream holds.
+// The columns of one chunk as byte streams, before zstd: few bytes first, then the compressor
+// (features.md). docs/feats-format.md says what each stream holds.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ inline constexpr std::string_view names[] = {
 };
 }  // namespace column
 
-// Turns rows [0, n) of a batch into one stream a column.  An empty stream is a column without a value
-// (or, for the _ref distances, without a difference).
+// Turns rows [0, n) of a batch into one stream a column.  An empty stream is a column without a
+// value (or, for the _ref distances, without a difference).
 class ChunkEncoder {
  public:
   explicit ChunkEncoder(unsigned line_bits = 6) : line_bits_(line_bits) {}
@@ -57,17 +57,19 @@ class ChunkEncoder {
 class ChunkDecoder {
  public:
   // Decodes the two columns that all others need.
-  ChunkDecoder(std::span<const HotStatic> statics, std::size_t n, std::span<const std::uint8_t> static_id,
-               std::span<const std::uint8_t> bits);
+  ChunkDecoder(std::span<const HotStatic> statics, std::size_t n,
+               std::span<const std::uint8_t> static_id, std::span<const std::uint8_t> bits);
 
   std::size_t size() const { return sid_.size(); }
   const std::vector<std::uint32_t>& sid() const { return sid_; }
   const std::vector<std::uint8_t>& bits() const { return bits_; }
 
   void addr(std::span<const std::uint8_t> in, std::uint64_t* out) const;
-  void fetch_distance(std::span<const std::uint8_t> in, unsigned line_bits, std::uint32_t* out) const;
+  void fetch_distance(std::span<const std::uint8_t> in, unsigned line_bits,
+                      std::uint32_t* out) const;
   void distance(std::span<const std::uint8_t> in, std::uint32_t* out) const;
-  void distance_ref(std::span<const std::uint8_t> in, const std::uint32_t* plain, std::uint32_t* out) const;
+  void distance_ref(std::span<const std::uint8_t> in, const std::uint32_t* plain,
+                    std::uint32_t* out) const;
   void reuse(std::span<const std::uint8_t> in, std::uint16_t* out) const;
   void window(std::span<const std::uint8_t> in, std::uint8_t* out) const;
   void probability(std::span<const std::uint8_t> in, float* out) const;

@@ -15,7 +15,8 @@ std::uint32_t distance_value(std::uint64_t code) {
 }  // namespace
 
 ChunkDecoder::ChunkDecoder(std::span<const HotStatic> statics, std::size_t n,
-                           std::span<const std::uint8_t> static_id, std::span<const std::uint8_t> bits)
+                           std::span<const std::uint8_t> static_id,
+                           std::span<const std::uint8_t> bits)
     : statics_(statics), sid_(n), bits_(n) {
   ByteReader r(static_id.data(), static_id.size());
   std::uint64_t expected = 0;
@@ -46,7 +47,8 @@ ChunkDecoder::ChunkDecoder(std::span<const HotStatic> statics, std::size_t n,
   }
   for (std::size_t i = 0; i < n; ++i) {
     if (bits_[i] & row_bit::has_addr) memory_.push_back(static_cast<std::uint32_t>(i));
-    if (statics[sid_[i]].is(HotStatic::conditional)) branch_.push_back(static_cast<std::uint32_t>(i));
+    if (statics[sid_[i]].is(HotStatic::conditional))
+      branch_.push_back(static_cast<std::uint32_t>(i));
   }
 }
 
@@ -136,7 +138,8 @@ void ChunkDecoder::probability(std::span<const std::uint8_t> in, float* out) con
 }
 
 void ChunkDecoder::ticks(const std::array<std::span<const std::uint8_t>, stage::count>& in,
-                         std::uint64_t unit, const std::array<std::uint64_t*, stage::count>& out) const {
+                         std::uint64_t unit,
+                         const std::array<std::uint64_t*, stage::count>& out) const {
   const std::size_t n = size();
   std::vector<std::uint64_t> reference(n);
   std::uint64_t fetched = 0, retired = 0;

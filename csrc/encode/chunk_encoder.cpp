@@ -11,8 +11,8 @@ namespace {
 // A distance is at least 1, so 0 can stand for the far one, the most frequent of the large ones.
 std::uint64_t distance_code(std::uint32_t d) { return d == far_distance ? 0 : d; }
 
-// Ids are given in order of first appearance, so a straight run of code is a run of ids + 1: pairs of
-// (jump from the id that would have followed, rows in the run behind its first).
+// Ids are given in order of first appearance, so a straight run of code is a run of ids + 1: pairs
+// of (jump from the id that would have followed, rows in the run behind its first).
 void put_static_id(ByteWriter& w, const std::uint32_t* sid, std::size_t n) {
   w.reserve_varints(2 * n);
   std::int64_t expected = 0;
@@ -27,7 +27,8 @@ void put_static_id(ByteWriter& w, const std::uint32_t* sid, std::size_t n) {
 }
 
 // Pairs of (rows since the last surprise, difference), behind the bits that most rows share.
-void put_bits(ByteWriter& w, const FeatureBatch& rows, std::size_t n, const std::vector<HotStatic>& statics) {
+void put_bits(ByteWriter& w, const FeatureBatch& rows, std::size_t n,
+              const std::vector<HotStatic>& statics) {
   const auto untimed = std::count_if(rows.bits.data(), rows.bits.data() + n,
                                      [](std::uint8_t b) { return b & row_bit::untimed; });
   const std::uint8_t base = 2 * static_cast<std::size_t>(untimed) > n ? row_bit::untimed : 0;
@@ -61,7 +62,8 @@ void put_floats(ByteWriter& w, const float* values, const std::vector<std::uint3
   std::vector<std::uint8_t> planes(4 * at.size());
   for (std::size_t k = 0; k < at.size(); ++k) {
     const auto u = std::bit_cast<std::uint32_t>(values[at[k]]);
-    for (unsigned b = 0; b < 4; ++b) planes[b * at.size() + k] = static_cast<std::uint8_t>(u >> (8 * b));
+    for (unsigned b = 0; b < 4; ++b)
+      planes[b * at.size() + k] = static_cast<std::uint8_t>(u >> (8 * b));
   }
   w.raw(planes.data(), planes.size());
 }
@@ -86,8 +88,8 @@ class ExactDivisor {
   std::uint64_t inverse_, limit_, low_;
 };
 
-// The greatest common divisor of all ticks but those of stores, at least 1.  Nearly all values are multiples of
-// what the first few have in common: those cost a multiplication.
+// The greatest common divisor of all ticks but those of stores, at least 1.  Nearly all values are
+// multiples of what the first few have in common: those cost a multiplication.
 std::uint64_t common_divisor(const FeatureBatch& rows, std::size_t n) {
   std::uint64_t g = 0;
   for (unsigned s = 0; s < stage::store; ++s) {
@@ -106,7 +108,8 @@ std::uint64_t common_divisor(const FeatureBatch& rows, std::size_t n) {
 
 }  // namespace
 
-void ChunkEncoder::encode(const FeatureBatch& rows, std::size_t n, const std::vector<HotStatic>& statics) {
+void ChunkEncoder::encode(const FeatureBatch& rows, std::size_t n,
+                          const std::vector<HotStatic>& statics) {
   for (auto& s : streams_) s.clear();
   put_static_id(streams_[column::static_id], rows.sid.data(), n);
   put_bits(streams_[column::bits], rows, n, statics);
@@ -116,7 +119,8 @@ void ChunkEncoder::encode(const FeatureBatch& rows, std::size_t n, const std::ve
   branch_.clear();
   for (std::size_t i = 0; i < n; ++i) {
     if (rows.bits[i] & row_bit::has_addr) memory_.push_back(static_cast<std::uint32_t>(i));
-    if (statics[rows.sid[i]].is(HotStatic::conditional)) branch_.push_back(static_cast<std::uint32_t>(i));
+    if (statics[rows.sid[i]].is(HotStatic::conditional))
+      branch_.push_back(static_cast<std::uint32_t>(i));
   }
   encode_memory(rows, statics.size());
   for (unsigned id : {column::window_before, column::window_now}) {
@@ -155,11 +159,13 @@ void ChunkEncoder::encode_memory(const FeatureBatch& rows, std::size_t statics) 
     w.end_varints(p);
   };
   put(column::load_distance, [&](std::uint32_t i) { return distance_code(rows.load_distance[i]); });
-  put(column::store_distance, [&](std::uint32_t i) { return distance_code(rows.store_distance[i]); });
+  put(column::store_distance,
+      [&](std::uint32_t i) { return distance_code(rows.store_distance[i]); });
   put(column::data_distance, [&](std::uint32_t i) { return distance_code(rows.data_distance[i]); });
   put(column::data_reuse, [&](std::uint32_t i) { return rows.data_reuse[i]; });
   const auto put_ref = [&](unsigned id, const auto& ref, const auto& plain) {
-    if (std::all_of(memory_.begin(), memory_.end(), [&](auto i) { return ref[i] == plain[i]; })) return;
+    if (std::all_of(memory_.begin(), memory_.end(), [&](auto i) { return ref[i] == plain[i]; }))
+      return;
     put(id, [&](std::uint32_t i) { return ref[i] == plain[i] ? 0 : 1 + distance_code(ref[i]); });
   };
   put_ref(column::load_distance_ref, rows.load_distance_ref, rows.load_distance);
@@ -168,8 +174,8 @@ void ChunkEncoder::encode_memory(const FeatureBatch& rows, std::size_t statics) 
 
 void ChunkEncoder::encode_ticks(const FeatureBatch& rows, std::size_t n) {
   for (unsigned s = 0; s < stage::count; ++s) streams_[column::fetch + s].reserve_varints(n);
-  // In units of the greatest common divisor, the clock's period: mostly that of the chunk before.  The
-  // cache answers a store in its own time, off the CPU's clock: that one stays in ticks.
+  // In units of the greatest common divisor, the clock's period: mostly that of the chunk before.
+  // The cache answers a store in its own time, off the CPU's clock: that one stays in ticks.
   if (unit_ != 1 && try_ticks(rows, n)) return;
   unit_ = common_divisor(rows, n);
   try_ticks(rows, n);

@@ -1,4 +1,5 @@
-// What the static instruction and the next row of the chunk foretell of a row; only surprises are stored.
+// What the static instruction and the next row of the chunk foretell of a row; only surprises are
+// stored.
 #pragma once
 
 #include "features/outcome.hpp"

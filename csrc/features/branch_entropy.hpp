@@ -1,4 +1,5 @@
-// Branch entropies, from conditional branches only (features.md; PerfVec section IV-B and its Table I).
+// Branch entropies, from conditional branches only (features.md; PerfVec section IV-B and its Table
+// I).
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,8 @@ class PairCounts {
 struct BranchState {
   // Numerator in sixteenths of the mean of the pc's last eight outcomes, not yet seen = 0.5.
   std::uint8_t window_before{}, window_now{};
-  // Taken probability of (pc, last H outcomes of this branch | of all conditional branches), past only;
-  // 0.5, whose entropy is 1, for a pair never seen.
+  // Taken probability of (pc, last H outcomes of this branch | of all conditional branches), past
+  // only; 0.5, whose entropy is 1, for a pair never seen.
   float p_local{}, p_global{};
 };
 
@@ -78,8 +79,8 @@ class BranchEntropy {
     s.window_before = static_cast<std::uint8_t>(2 * ones + 8 - seen);
     b.last8 = static_cast<std::uint8_t>(b.last8 << 1 | (taken ? 1 : 0));
     if (seen < 8) ++b.seen;
-    s.window_now =
-        static_cast<std::uint8_t>(2 * static_cast<unsigned>(__builtin_popcount(b.last8)) + 8 - b.seen);
+    s.window_now = static_cast<std::uint8_t>(
+        2 * static_cast<unsigned>(__builtin_popcount(b.last8)) + 8 - b.seen);
     const std::uint64_t key = std::uint64_t{slot} << history_;
     s.p_local = count(local_(key | b.local), taken);
     s.p_global = count(global_(key | all_), taken);
@@ -95,8 +96,9 @@ class BranchEntropy {
     std::uint8_t last8{}, seen{};
   };
   static float count(PairCounts::Count& c, bool taken) {
-    const float p = c.total ? static_cast<float>(static_cast<double>(c.taken) / static_cast<double>(c.total))
-                            : 0.5F;
+    const float p =
+        c.total ? static_cast<float>(static_cast<double>(c.taken) / static_cast<double>(c.total))
+                : 0.5F;
     c.taken += taken ? 1 : 0;
     ++c.total;
     return p;

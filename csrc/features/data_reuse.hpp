@@ -1,4 +1,5 @@
-// Instructions since the last access to exactly this byte address, at most 1000 (perfvec-ref, column 22).
+// Instructions since the last access to exactly this byte address, at most 1000 (perfvec-ref,
+// column 22).
 #pragma once
 
 #include <cstdint>
@@ -7,13 +8,15 @@
 
 namespace tracekit {
 
-// Only the last 1000 rows can matter, so two small tables take turns: one fills for 1000 rows while the
-// other keeps the 1000 before.  An entry of an older turn counts as empty, so nothing is ever cleared.
+// Only the last 1000 rows can matter, so two small tables take turns: one fills for 1000 rows while
+// the other keeps the 1000 before.  An entry of an older turn counts as empty, so nothing is ever
+// cleared.
 class DataReuse {
  public:
   static constexpr std::uint64_t cap = 1000;
 
-  // The row numbers must not decrease; where rows are instructions, one may have any number of accesses.
+  // The row numbers must not decrease; where rows are instructions, one may have any number of
+  // accesses.
   std::uint32_t access(std::uint64_t addr, std::uint64_t row) {
     const std::uint64_t turn = row / cap;
     if (turn != turn_) {

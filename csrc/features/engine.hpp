@@ -83,8 +83,8 @@ class FeatureEngine {
   // The stacks of loaded and of stored lines; an access asks both and updates that of its own kind.
   struct Pair {
     StackDistance load, store;
-    void run(const std::uint64_t* addr, std::uint8_t* is_load, std::size_t n, std::uint32_t* to_load,
-             std::uint32_t* to_store);
+    void run(const std::uint64_t* addr, std::uint8_t* is_load, std::size_t n,
+             std::uint32_t* to_load, std::uint32_t* to_store);
   };
   void resolve(std::size_t begin, std::size_t end, bool last_has_next);
   void fetch_pass(std::size_t begin, std::size_t end);
@@ -95,14 +95,14 @@ class FeatureEngine {
   std::vector<std::uint32_t> branch_slot_;
   FeatureBatch rows_;
   std::size_t ready_{};
-  std::uint64_t done_{};        // rows ever made ready
+  std::uint64_t done_{};  // rows ever made ready
 
   unsigned line_bits_;
   std::uint64_t last_line_{~std::uint64_t{0}};
   StackDistance fetch_, data_;
   Pair pair_;
-  // perfvec-ref sees a FloatMemRead as no load.  Until one comes both views are the same and one pair
-  // serves both; then it is copied.
+  // perfvec-ref sees a FloatMemRead as no load.  Until one comes both views are the same and one
+  // pair serves both; then it is copied.
   std::optional<Pair> pair_ref_;
   DataReuse reuse_;
   bool macro_;

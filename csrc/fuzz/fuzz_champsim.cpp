@@ -1,4 +1,5 @@
-// Any bytes as ChampSim records: read, converted to rows, written, read again with the same meaning.
+// Any bytes as ChampSim records: read, converted to rows, written, read again with the same
+// meaning.
 #include <algorithm>
 
 #include "streams/champsim.hpp"

@@ -1,5 +1,5 @@
-// Any bytes as the blocks of a recording (u32 size, payload, ...): what decodes is encoded and decoded again
-// to the same.
+// Any bytes as the blocks of a recording (u32 size, payload, ...): what decodes is encoded and
+// decoded again to the same.
 #include <cstdlib>
 #include <cstring>
 

@@ -21,9 +21,9 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
     const std::uint32_t sid = in.sid[i];
     const HotStatic& h = statics[sid];
     const std::uint8_t bits = in.bits[i];
-    // Another pc is another instruction, also behind a fault that is not tried again at once (a handler
-    // runs).  Without flags (O3PipeView alone) no micro-op is known to be the last; but the first one
-    // has upc 0, and only a faulting one is followed by itself again.
+    // Another pc is another instruction, also behind a fault that is not tried again at once (a
+    // handler runs).  Without flags (O3PipeView alone) no micro-op is known to be the last; but the
+    // first one has upc 0, and only a faulting one is followed by itself again.
     if (!members_open_.empty() &&
         (h.pc != statics[members_open_.front()].pc || (h.upc == 0 && !last_faulted_)))
       close(statics);
@@ -45,7 +45,8 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
       rows_.data_reuse[r] = in.data_reuse[i];
     }
     if (h.is(HotStatic::control) && !h.inner) {
-      rows_.bits[r] = static_cast<std::uint8_t>((rows_.bits[r] & ~row_bit::taken) | (bits & row_bit::taken));
+      rows_.bits[r] =
+          static_cast<std::uint8_t>((rows_.bits[r] & ~row_bit::taken) | (bits & row_bit::taken));
       rows_.window_before[r] = in.window_before[i];
       rows_.window_now[r] = in.window_now[i];
       rows_.p_local[r] = in.p_local[i];
@@ -109,14 +110,16 @@ std::uint32_t MacroJoin::intern(const std::vector<HotStatic>& statics) {
   return id;
 }
 
-StaticTable join_statics(const StaticTable& micro, const std::vector<std::vector<std::uint32_t>>& members) {
+StaticTable join_statics(const StaticTable& micro,
+                         const std::vector<std::vector<std::uint32_t>>& members) {
   constexpr Flags kept = flag::IsLoad | flag::IsStore | flag::IsAtomic | flag::IsStoreConditional |
                          flag::IsControl | flag::IsDirectControl | flag::IsIndirectControl |
-                         flag::IsCondControl | flag::IsUncondControl | flag::IsCall | flag::IsReturn |
-                         flag::IsSerializing | flag::IsSerializeBefore | flag::IsSerializeAfter |
-                         flag::IsWriteBarrier | flag::IsReadBarrier | flag::IsNonSpeculative |
-                         flag::IsQuiesce | flag::IsSyscall | flag::IsSquashAfter | flag::IsInteger |
-                         flag::IsFloating | flag::IsVector | flag::IsInstPrefetch | flag::IsDataPrefetch;
+                         flag::IsCondControl | flag::IsUncondControl | flag::IsCall |
+                         flag::IsReturn | flag::IsSerializing | flag::IsSerializeBefore |
+                         flag::IsSerializeAfter | flag::IsWriteBarrier | flag::IsReadBarrier |
+                         flag::IsNonSpeculative | flag::IsQuiesce | flag::IsSyscall |
+                         flag::IsSquashAfter | flag::IsInteger | flag::IsFloating | flag::IsVector |
+                         flag::IsInstPrefetch | flag::IsDataPrefetch;
   constexpr Flags branching = flag::IsControl | flag::IsDirectControl | flag::IsCondControl;
   constexpr std::uint16_t first_temporary_arm = 32, first_temporary_x86 = 16;
   StaticTable out;

@@ -1,4 +1,5 @@
-// The macro level: one row an instruction, joined from its micro-ops (features.md, "The macro level").
+// The macro level: one row an instruction, joined from its micro-ops (features.md, "The macro
+// level").
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,18 @@
 
 namespace tracekit {
 
-// Rows from the one behind an instruction's last micro-op to the next last one are one row; a page's first
-// touch and its retry are one row, a system call is one of its own.  Address and data distances come from
-// the first access, the fetch distance from the first row, the outcome and entropies from the last branch.
-// Of the stages, fetch to issue are the first micro-op's, complete, retire and store the last to happen; so
-// the sum of incremental latencies is that of the micro-ops.
+// Rows from the one behind an instruction's last micro-op to the next last one are one row; a
+// page's first touch and its retry are one row, a system call is one of its own.  Address and data
+// distances come from the first access, the fetch distance from the first row, the outcome and
+// entropies from the last branch. Of the stages, fetch to issue are the first micro-op's, complete,
+// retire and store the last to happen; so the sum of incremental latencies is that of the
+// micro-ops.
 class MacroJoin {
  public:
   // Takes rows [0, n).  `statics` are the micro-ops'.
   void add(const FeatureBatch& in, std::size_t n, const std::vector<HotStatic>& statics);
-  // An instruction whose last micro-op never came is dropped and counted, unless the trace does not tell
-  // which micro-op is the last (O3PipeView alone).
+  // An instruction whose last micro-op never came is dropped and counted, unless the trace does not
+  // tell which micro-op is the last (O3PipeView alone).
   void finish(const std::vector<HotStatic>& statics);
 
   std::size_t unfinished() const { return unfinished_; }
@@ -40,7 +42,7 @@ class MacroJoin {
   std::uint32_t intern(const std::vector<HotStatic>& statics);
 
   bool last_faulted_{};  // the row before trapped: what follows is its retry
-  FeatureBatch rows_;  // the last one is open while `members_open_` is not empty
+  FeatureBatch rows_;    // the last one is open while `members_open_` is not empty
   std::vector<std::uint32_t> members_open_;
   bool any_timed_{};
   bool ends_known_{};  // a last micro-op was seen
@@ -52,6 +54,7 @@ class MacroJoin {
 };
 
 // The static instructions of the macro level.
-StaticTable join_statics(const StaticTable& micro, const std::vector<std::vector<std::uint32_t>>& members);
+StaticTable join_statics(const StaticTable& micro,
+                         const std::vector<std::vector<std::uint32_t>>& members);
 
 }  // namespace tracekit

@@ -38,7 +38,8 @@ void ExecOrder::add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std
   const auto taken = [&] {
     const std::uint64_t n = by_seq_[seq & by_seq_mask_];
     // An entry that was never written says row 0, which may be another's.
-    return n >= head_ && n < tail_ && !at(n).done && at(n).seq != seq && ((at(n).seq ^ seq) & by_seq_mask_) == 0;
+    return n >= head_ && n < tail_ && !at(n).done && at(n).seq != seq &&
+           ((at(n).seq ^ seq) & by_seq_mask_) == 0;
   };
   while (taken() && by_seq_.size() < max_by_seq) index(by_seq_.size() * 2);
   by_seq_[seq & by_seq_mask_] = tail_++;
@@ -132,7 +133,8 @@ void SeqOrder::drain(RowBatch& out) {
 }
 
 void SeqOrder::advance_to(std::uint64_t seq, RowBatch& out) {
-  // Behind the largest seq seen every slot is empty: a jump of 2^60 in a broken trace costs nothing.
+  // Behind the largest seq seen every slot is empty: a jump of 2^60 in a broken trace costs
+  // nothing.
   for (; head_ < seq && head_ < top_; ++head_) emit(at(head_), out);
   if (head_ < seq) head_ = top_ = seq;
   drain(out);

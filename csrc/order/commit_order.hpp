@@ -1,9 +1,11 @@
-// Commit order of one CPU: joins Exec lines with O3PipeView blocks, or sorts blocks that stand alone.
+// Commit order of one CPU: joins Exec lines with O3PipeView blocks, or sorts blocks that stand
+// alone.
 //
-// Exec lines come in commit order, and each before the block of its instruction, which is printed when the
-// instruction dies.  So with Exec lines a row's place is its line's place, and the block only fills in the
-// ticks; without them it is the order of seq.  Both wait in a ring that is as long as the reordering in the
-// trace asks for, up to `max_window`, and so memory is bounded whatever the trace holds.
+// Exec lines come in commit order, and each before the block of its instruction, which is printed
+// when the instruction dies.  So with Exec lines a row's place is its line's place, and the block
+// only fills in the ticks; without them it is the order of seq.  Both wait in a ring that is as
+// long as the reordering in the trace asks for, up to `max_window`, and so memory is bounded
+// whatever the trace holds.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +23,10 @@ struct Block {
 };
 
 struct OrderStats {
-  std::uint64_t squashed{};           // blocks of instructions that never committed
-  std::uint64_t trapped{};            // Exec line, block with retire 0
-  std::uint64_t untimed{};            // Exec line, no block
-  std::uint64_t block_without_exec{}; // retired, but no Exec line
+  std::uint64_t squashed{};            // blocks of instructions that never committed
+  std::uint64_t trapped{};             // Exec line, block with retire 0
+  std::uint64_t untimed{};             // Exec line, no block
+  std::uint64_t block_without_exec{};  // retired, but no Exec line
 };
 
 // Rows known by Exec lines, waiting for their blocks.  They wait in the columns they will leave in.
@@ -38,11 +40,13 @@ class ExecOrder {
   void add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std::uint16_t upc,
            std::uint32_t sid, std::uint64_t addr, std::uint8_t bits);
   // The number of this CPU's row that waits for such a block, or none.
-  std::uint64_t find(std::uint64_t seq, std::uint64_t pc, std::uint16_t upc, std::uint64_t fetch) const {
+  std::uint64_t find(std::uint64_t seq, std::uint64_t pc, std::uint16_t upc,
+                     std::uint64_t fetch) const {
     const std::uint64_t n = by_seq_[seq & by_seq_mask_];
     if (n - head_ >= tail_ - head_) return none;
     const Waiting& w = at(n);
-    return w.seq == seq && w.pc == pc && w.upc == upc && !w.done && rows_.ticks[stage::fetch][n - origin_] == fetch
+    return w.seq == seq && w.pc == pc && w.upc == upc && !w.done &&
+                   rows_.ticks[stage::fetch][n - origin_] == fetch
                ? n
                : none;
   }

@@ -1,8 +1,8 @@
 // The lines of an O3PipeView block, recognised as a whole.
 //
-// Where every stage up to `complete` was reached and the ticks are as long as that of the fetch and share all
-// but its last eight digits, as they nearly always do, these lines are a constant text with digits at known
-// places: one comparison under a mask, and five numbers that wait for nothing.
+// Where every stage up to `complete` was reached and the ticks are as long as that of the fetch and
+// share all but its last eight digits, as they nearly always do, these lines are a constant text
+// with digits at known places: one comparison under a mask, and five numbers that wait for nothing.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ class BlockShape {
   // Bytes that `read` may look at.
   static constexpr std::size_t max_size = 256;
 
-  // For ticks near the one in [p, end), which has 8 to 16 digits.  base: its value without the last eight.
+  // For ticks near the one in [p, end), which has 8 to 16 digits.  base: its value without the last
+  // eight.
   void set(const char* p, const char* end, std::uint64_t base) {
     const auto width = static_cast<std::size_t>(end - p);
     base_ = base;
@@ -33,9 +34,9 @@ class BlockShape {
       std::memset(mask_ + n, 0xff, s.size());
       n += s.size();
     };
-    static constexpr std::string_view names[stages] = {"O3PipeView:decode:", "O3PipeView:rename:",
-                                                       "O3PipeView:dispatch:", "O3PipeView:issue:",
-                                                       "O3PipeView:complete:"};
+    static constexpr std::string_view names[stages] = {
+        "O3PipeView:decode:", "O3PipeView:rename:", "O3PipeView:dispatch:", "O3PipeView:issue:",
+        "O3PipeView:complete:"};
     for (unsigned s = 0; s < stages; ++s) {
       constant(names[s]);
       constant({p, width - 8});
@@ -48,8 +49,8 @@ class BlockShape {
     vectors_ = (n + 15) / 16;
   }
 
-  // The lines of `decode` to `complete` at q, and the name of `retire` behind them: their ticks and the first
-  // byte behind, or nullptr where the lines are others.
+  // The lines of `decode` to `complete` at q, and the name of `retire` behind them: their ticks and
+  // the first byte behind, or nullptr where the lines are others.
   const char* read(const char* q, std::uint64_t (&tick)[stage::count]) const {
     using namespace bytes16;
     if (vectors_ == 0) return nullptr;
@@ -62,7 +63,8 @@ class BlockShape {
       bad |= scan::no_digits(x[s]);
     }
     if (any(differs) || bad) return nullptr;
-    for (unsigned s = 0; s < stages; ++s) tick[stage::decode + s] = base_ + scan::eight_digits(x[s]);
+    for (unsigned s = 0; s < stages; ++s)
+      tick[stage::decode + s] = base_ + scan::eight_digits(x[s]);
     return q + size_;
   }
 

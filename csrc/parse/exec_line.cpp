@@ -14,11 +14,13 @@ std::string_view trim_right(std::string_view s) {
   return s;
 }
 
-// Op classes begin with a capital and are one word; X86's micro-ops, which also follow a " : ", are not.
+// Op classes begin with a capital and are one word; X86's micro-ops, which also follow a " : ", are
+// not.
 bool is_class_name(std::string_view s) {
   return !s.empty() && s.front() >= 'A' && s.front() <= 'Z' &&
          std::all_of(s.begin(), s.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_';
          });
 }
 
@@ -45,7 +47,8 @@ std::optional<ExecText> split_exec(std::string_view rest) {
   scan::Cursor c(rest.data(), rest.data() + rest.size());
   if (!parse_place(c, t)) return std::nullopt;
   std::string_view body(c.at(), c.left());
-  if (const std::size_t at = body.rfind("  flags=("); at != std::string_view::npos && body.ends_with(')')) {
+  if (const std::size_t at = body.rfind("  flags=(");
+      at != std::string_view::npos && body.ends_with(')')) {
     t.tail = body.substr(at);
     t.flags = t.tail.substr(9, t.tail.size() - 10);
     body = body.substr(0, at);

@@ -10,17 +10,20 @@
 
 namespace tracekit {
 
-// What stands behind "<tick>: <cpu>: [A<asid> ][T<tid> : ]", cut into what is static and what is not:
-//   0x402890    :   ldr   x1, [sp]           : MemRead :  A=0x7ffffefe50  FetchSeq=5  flags=(IsLoad)
-//   |<----------------- head ------------------------->|<----- fields ----------->|<---- tail ---->|
+// What stands behind "<tick>: <cpu>: [A<asid> ][T<tid> : ]", cut into what is static and what is
+// not:
+//   0x402890    :   ldr   x1, [sp]           : MemRead :  A=0x7ffffefe50  FetchSeq=5 flags=(IsLoad)
+//   |<----------------- head ------------------------->|<----- fields ----------->|<---- tail
+//   ---->|
 struct ExecText {
   std::string_view head, fields, tail;
   std::uint64_t pc{};
   std::uint16_t upc{};
-  std::string_view disassembly;  // as printed, with its leading blanks, without the padding behind it
-  std::string_view op_class;     // empty where ExecOpClass was off
-  std::string_view flags;        // inside the parentheses; data() is null where ExecFlags was off
-  bool macro_line{};             // ExecMacro's own line, which is no execution
+  std::string_view
+      disassembly;            // as printed, with its leading blanks, without the padding behind it
+  std::string_view op_class;  // empty where ExecOpClass was off
+  std::string_view flags;     // inside the parentheses; data() is null where ExecFlags was off
+  bool macro_line{};          // ExecMacro's own line, which is no execution
 };
 
 // nullopt: not an Exec line.

@@ -47,7 +47,8 @@ bool parse_fetch(scan::Cursor c, Block& b, std::string_view& disassembly) {
 int parse_stage(scan::Cursor c, std::uint64_t (&tick)[stage::count]) {
   for (unsigned s = stage::decode; s <= stage::retire; ++s) {
     const std::string_view name = stage_names[s];
-    if (c.left() <= name.size() || view(c.at(), c.at() + name.size()) != name || c.at()[name.size()] != ':')
+    if (c.left() <= name.size() || view(c.at(), c.at() + name.size()) != name ||
+        c.at()[name.size()] != ':')
       continue;
     c.skip(name.size() + 1);
     c.skip_blanks();
@@ -78,8 +79,8 @@ const char* fast_retire(const char* q, std::uint64_t (&tick)[stage::count], F nu
 
 }  // namespace
 
-// BOOM's blocks: one line a stage, in no order, no mark for a squash.  One that is this far behind the
-// newest gets no further lines.
+// BOOM's blocks: one line a stage, in no order, no mark for a squash.  One that is this far behind
+// the newest gets no further lines.
 struct Gem5Text::Boom {
   static constexpr std::size_t window = std::size_t{1} << 16;
   struct Open {
@@ -99,7 +100,8 @@ void Gem5Text::feed(const char* data, std::size_t size) {
   if (!carry_.empty() || skipping_) {
     const auto* nl = static_cast<const char*>(std::memchr(p, '\n', size));
     const char* upto = nl ? nl + 1 : end;
-    const std::uint64_t begin = base_ - carry_.size(), after = base_ + static_cast<std::uint64_t>(upto - p);
+    const std::uint64_t begin = base_ - carry_.size(),
+                        after = base_ + static_cast<std::uint64_t>(upto - p);
     if (!skipping_) carry_.append(p, upto);
     if (carry_.size() > max_line) {
       counters_.add("overlong_line", begin);
@@ -149,7 +151,8 @@ void Gem5Text::whole_lines(const char* p, const char* end) {
         continue;
       }
     }
-    const auto* nl = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
+    const auto* nl =
+        static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
     if (nl - p > static_cast<std::ptrdiff_t>(max_line))
       count("overlong_line", p);
     else
@@ -167,7 +170,8 @@ inline const char* Gem5Text::fast_tick(const char* p, std::uint64_t& tick) {
   return q;
 }
 
-// A whole block as gem5 prints it, or nullptr where anything differs: then its lines go the slow way.
+// A whole block as gem5 prints it, or nullptr where anything differs: then its lines go the slow
+// way.
 const char* Gem5Text::fast_block(const char* p, const char* end) {
   if (in_block_ || !scan::starts(p, "O3PipeView:fetch:")) return nullptr;
   Block b;
@@ -185,12 +189,14 @@ const char* Gem5Text::fast_block(const char* p, const char* end) {
   q = scan::decimal(digits, b.seq);
   if (!q || q == digits || *q != ':') return nullptr;
   const char* text = q + 1;
-  const auto* nl = static_cast<const char*>(std::memchr(text, '\n', static_cast<std::size_t>(end - text)));
+  const auto* nl =
+      static_cast<const char*>(std::memchr(text, '\n', static_cast<std::size_t>(end - text)));
   if (!nl || end - nl < std::ptrdiff_t{2 * BlockShape::max_size} || nl[-1] == '\r' ||
       nl - p > std::ptrdiff_t{max_line})
     return nullptr;
   q = shape_.read(nl + 1, b.tick);
-  q = q ? fast_retire(q, b.tick, [this](const char* at, std::uint64_t& t) { return fast_tick(at, t); })
+  q = q ? fast_retire(q, b.tick,
+                      [this](const char* at, std::uint64_t& t) { return fast_tick(at, t); })
         : fast_lines(nl + 1, b);
   if (q) take_block(b, view(text, nl));
   return q;
@@ -198,7 +204,8 @@ const char* Gem5Text::fast_block(const char* p, const char* end) {
 
 // The lines behind the fetch, one by one.
 const char* Gem5Text::fast_lines(const char* q, Block& b) {
-  // A stage that was not reached is followed by none that was: one comparison for the rest of the block.
+  // A stage that was not reached is followed by none that was: one comparison for the rest of the
+  // block.
   static constexpr char rest[] =
       "O3PipeView:decode:0\nO3PipeView:rename:0\nO3PipeView:dispatch:0\nO3PipeView:issue:0\n"
       "O3PipeView:complete:0\nO3PipeView:retire:0:store:0\n";
@@ -241,7 +248,8 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
   q += 2;
   CpuStream* c = last_cpu_;
   if (!same(q, c->prefix)) {
-    const auto it = std::find_if(cpus_.begin(), cpus_.end(), [&](const auto& o) { return same(q, o->prefix); });
+    const auto it =
+        std::find_if(cpus_.begin(), cpus_.end(), [&](const auto& o) { return same(q, o->prefix); });
     if (it == cpus_.end()) return nullptr;
     c = it->get();
   }
@@ -289,8 +297,8 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
       r += r[1] == ' ' ? 2 : 1;
       if (!scan::decimal(r, upc) || upc > 0xffff) return nullptr;
     }
-    for (std::uint32_t s = c->statics.find(pc, static_cast<std::uint16_t>(upc)); s != StaticTable::none;
-         s = c->statics.next(s))
+    for (std::uint32_t s = c->statics.find(pc, static_cast<std::uint16_t>(upc));
+         s != StaticTable::none; s = c->statics.next(s))
       if (fits(s)) {
         sid = s;
         break;
@@ -343,9 +351,8 @@ void Gem5Text::block_line(const char* begin, const char* end) {
   const int s = parse_stage(c, in_block_ ? open_.tick : ignored);
   if (s < 0) {
     // A stage that this table does not know (a fork's), or digits that are none.
-    const bool known = std::any_of(std::begin(stage_names), std::end(stage_names), [&](auto name) {
-      return view(c.at(), end).starts_with(name);
-    });
+    const bool known = std::any_of(std::begin(stage_names), std::end(stage_names),
+                                   [&](auto name) { return view(c.at(), end).starts_with(name); });
     count(known ? "malformed_line" : "unknown_stage", begin);
     return;
   }
@@ -427,7 +434,8 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   }
   if (!exec_lines_) {
     if (seq_order_.started()) {
-      count("exec_line_after_blocks", begin);  // too late to join: blocks alone made the rows so far
+      count("exec_line_after_blocks",
+            begin);  // too late to join: blocks alone made the rows so far
       return true;
     }
     // The blocks before the first Exec line belong to instructions from before it.
@@ -443,7 +451,8 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   CpuStream& s = cpu(name);
   last_cpu_ = &s;
   std::uint32_t sid = StaticTable::none;
-  for (sid = s.statics.find(text->pc, text->upc); sid != StaticTable::none; sid = s.statics.next(sid))
+  for (sid = s.statics.find(text->pc, text->upc); sid != StaticTable::none;
+       sid = s.statics.next(sid))
     if (s.text.is(sid, text->head, text->tail)) break;
   if (sid == StaticTable::none) {
     ExecStatic fresh = make_static(*text);
@@ -464,7 +473,8 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
 }
 
 void Gem5Text::take_checked(const Block& b, std::string_view disassembly) {
-  if (std::all_of(std::begin(b.tick), std::end(b.tick), [](std::uint64_t t) { return t < max_tick; }))
+  if (std::all_of(std::begin(b.tick), std::end(b.tick),
+                  [](std::uint64_t t) { return t < max_tick; }))
     take_block(b, disassembly);
   else
     counters_.add("malformed_line", base_);

@@ -1,5 +1,5 @@
-// gem5's debug text: O3PipeView blocks (src/cpu/o3/dyn_inst.cc) and Exec lines (src/cpu/exetrace.cc), mixed
-// in any way, in chunks cut anywhere.
+// gem5's debug text: O3PipeView blocks (src/cpu/o3/dyn_inst.cc) and Exec lines
+// (src/cpu/exetrace.cc), mixed in any way, in chunks cut anywhere.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ class Gem5Text {
   Gem5Text();
   ~Gem5Text();
 
-  // Parses what is whole, keeps the rest of a line for the next call.  Rows come out in commit order from
-  // cpus()[i]->take().
+  // Parses what is whole, keeps the rest of a line for the next call.  Rows come out in commit
+  // order from cpus()[i]->take().
   void feed(const char* data, std::size_t size);
   void finish();
 
@@ -59,7 +59,8 @@ class Gem5Text {
   static constexpr std::size_t max_line = 1 << 16;
   // Differences of ticks must fit 63 bits; a real one is far below (2^61 ps are 26 days).
   static constexpr std::uint64_t max_tick = std::uint64_t{1} << 61;
-  static constexpr std::size_t max_cpus = 256;  // names beyond these are damage, and each costs memory
+  static constexpr std::size_t max_cpus =
+      256;  // names beyond these are damage, and each costs memory
 
   void whole_lines(const char* p, const char* end);
   void slow_line(const char* begin, const char* end);
@@ -78,7 +79,8 @@ class Gem5Text {
   void sort_block(const Block& b, std::string_view disassembly);
   void flush_early();
   CpuStream& cpu(std::string_view name);
-  std::uint32_t add_static(CpuStream& c, StaticInst inst, std::string_view head, std::string_view tail);
+  std::uint32_t add_static(CpuStream& c, StaticInst inst, std::string_view head,
+                           std::string_view tail);
   static void follow(CpuStream& c, std::uint32_t sid);
   void count(const char* kind, const char* at) { counters_.add(kind, base_ + offset(at)); }
   std::uint64_t offset(const char* at) const {

@@ -13,9 +13,29 @@ constexpr std::size_t head_size = 9, store_head_size = 11, body_size = 41;
 // Numbers of a record behind the ticks.
 namespace body {
 enum : unsigned {
-  op, micro, cond, uncond, direct, squash_after, serialize_after, serialize_before, atomic, store_cond,
-  read_barrier, write_barrier, quiesce, non_spec, addr_valid, addr, size, pc = 27, branching, mispredicted,
-  n_src = 39, n_dst, regs
+  op,
+  micro,
+  cond,
+  uncond,
+  direct,
+  squash_after,
+  serialize_after,
+  serialize_before,
+  atomic,
+  store_cond,
+  read_barrier,
+  write_barrier,
+  quiesce,
+  non_spec,
+  addr_valid,
+  addr,
+  size,
+  pc = 27,
+  branching,
+  mispredicted,
+  n_src = 39,
+  n_dst,
+  regs
 };
 }  // namespace body
 
@@ -63,7 +83,8 @@ void PerfvecText::feed_stores(const char* data, std::size_t size) {
 void PerfvecText::finish() {
   run();
   if (main_.at != main_.text.size()) counters_.add("cut_line", main_.offset());
-  if (stores_.at != stores_.text.size()) counters_.add("store_without_instruction", stores_.offset());
+  if (stores_.at != stores_.text.size())
+    counters_.add("store_without_instruction", stores_.offset());
 }
 
 void PerfvecText::run() {
@@ -111,8 +132,8 @@ bool PerfvecText::numbers(std::string_view line, std::vector<std::int64_t>& out)
   }
 }
 
-void PerfvecText::row(const std::vector<std::int64_t>& head, const std::vector<std::int64_t>& record,
-                      std::size_t skip, std::uint64_t at) {
+void PerfvecText::row(const std::vector<std::int64_t>& head,
+                      const std::vector<std::int64_t>& record, std::size_t skip, std::uint64_t at) {
   const std::int64_t* b = record.data() + skip;
   const std::size_t n = record.size() - skip;
   const auto sane = [&] {
@@ -120,7 +141,8 @@ void PerfvecText::row(const std::vector<std::int64_t>& head, const std::vector<s
     const std::int64_t src = b[body::n_src], dst = b[body::n_dst];
     if (src < 0 || dst < 0 || src > 64 || dst > 64) return false;
     if (n != body_size + 2 * static_cast<std::size_t>(src + dst)) return false;
-    if (b[body::op] < 0 || b[body::op] > last_op || b[body::addr] < 0 || b[body::pc] < 0) return false;
+    if (b[body::op] < 0 || b[body::op] > last_op || b[body::addr] < 0 || b[body::pc] < 0)
+      return false;
     for (std::size_t k = body::regs; k < n; k += 2)
       if (b[k] < 0 || b[k] > 6 || b[k + 1] < 0 || b[k + 1] > 0xffff) return false;
     return head[2] >= 0 && head[2] >> 61 == 0 &&
@@ -135,7 +157,8 @@ void PerfvecText::row(const std::vector<std::int64_t>& head, const std::vector<s
   StaticInst s;
   s.pc = static_cast<std::uint64_t>(b[body::pc]);
   s.op = static_cast<OpClass>(b[body::op]);
-  s.access_size = static_cast<std::uint16_t>(b[body::addr_valid] ? std::clamp<std::int64_t>(b[body::size], 0, 0xffff) : 0);
+  s.access_size = static_cast<std::uint16_t>(
+      b[body::addr_valid] ? std::clamp<std::int64_t>(b[body::size], 0, 0xffff) : 0);
   const auto set = [&](bool on, Flags f) {
     if (on) s.flags |= f;
   };
@@ -157,8 +180,9 @@ void PerfvecText::row(const std::vector<std::int64_t>& head, const std::vector<s
   set(head[1] != -1, flag::IsStore);  // it has a place in the store queue
   set(reads_memory(s.op), flag::IsLoad);
   if (s.has(flag::IsControl))
-    s.branch = b[body::direct] ? (b[body::cond] ? BranchKind::conditional : BranchKind::jump)
-                               : (b[body::cond] ? BranchKind::indirect_conditional : BranchKind::indirect);
+    s.branch = b[body::direct]
+                   ? (b[body::cond] ? BranchKind::conditional : BranchKind::jump)
+                   : (b[body::cond] ? BranchKind::indirect_conditional : BranchKind::indirect);
   const std::int64_t* reg = b + body::regs;
   const auto next = [&] {
     const Reg r{static_cast<RegClass>(reg[0]), static_cast<std::uint16_t>(reg[1])};
@@ -197,7 +221,8 @@ std::uint32_t PerfvecText::intern(const StaticInst& s) {
   std::uint32_t id = statics_.find(s.pc, 0);
   for (; id != StaticTable::none; id = statics_.next(id)) {
     const StaticInst& o = statics_[id];
-    if (o.op == s.op && o.flags == s.flags && o.access_size == s.access_size && o.src == s.src && o.dst == s.dst)
+    if (o.op == s.op && o.flags == s.flags && o.access_size == s.access_size && o.src == s.src &&
+        o.dst == s.dst)
       return id;
   }
   return statics_.add(s);

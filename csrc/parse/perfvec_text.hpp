@@ -13,8 +13,8 @@
 
 namespace tracekit {
 
-// X.txt holds a line an instruction; of a store only its first nine numbers, and the rest is the next line of
-// X.sq.txt.  Feed the one; while `wants_stores()`, feed the other.
+// X.txt holds a line an instruction; of a store only its first nine numbers, and the rest is the
+// next line of X.sq.txt.  Feed the one; while `wants_stores()`, feed the other.
 class PerfvecText {
  public:
   void feed(const char* data, std::size_t size);
@@ -42,8 +42,8 @@ class PerfvecText {
   };
   void run();
   bool numbers(std::string_view line, std::vector<std::int64_t>& out) const;
-  void row(const std::vector<std::int64_t>& head, const std::vector<std::int64_t>& body, std::size_t skip,
-           std::uint64_t at);
+  void row(const std::vector<std::int64_t>& head, const std::vector<std::int64_t>& body,
+           std::size_t skip, std::uint64_t at);
   std::uint32_t intern(const StaticInst& inst);
 
   Side main_, stores_;

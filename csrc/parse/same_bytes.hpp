@@ -1,4 +1,5 @@
-// Equality of short texts whose length is known at run time only: in line, where memcmp would be a call.
+// Equality of short texts whose length is known at run time only: in line, where memcmp would be a
+// call.
 #pragma once
 
 #include <cstddef>

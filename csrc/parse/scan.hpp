@@ -1,4 +1,5 @@
-// Numbers out of text, eight bytes at a time (portable SWAR; no instruction set beyond the baseline).
+// Numbers out of text, eight bytes at a time (portable SWAR; no instruction set beyond the
+// baseline).
 #pragma once
 
 #include <bit>
@@ -41,8 +42,8 @@ inline unsigned leading_digits(std::uint64_t x) {
 inline constexpr std::uint64_t pow10[9] = {1,      10,      100,      1000,     10000,
                                            100000, 1000000, 10000000, 100000000};
 
-// Reads a decimal number at p (up to `margin` readable bytes behind it).  Returns the first byte after
-// it; p itself where there is no digit, and nullptr where the number does not fit 64 bits.
+// Reads a decimal number at p (up to `margin` readable bytes behind it).  Returns the first byte
+// after it; p itself where there is no digit, and nullptr where the number does not fit 64 bits.
 inline const char* decimal(const char* p, std::uint64_t& value) {
   std::uint64_t x = load8(p) ^ zeros;
   unsigned n = leading_digits(x);
@@ -76,8 +77,9 @@ inline const char* decimal(const char* p, std::uint64_t& value) {
 // Flags (bit 7) of the bytes that are no hexadecimal digit.
 inline std::uint64_t not_hex(std::uint64_t w) {
   constexpr std::uint64_t ones = 0x0101010101010101ULL, high = 0x8080808080808080ULL;
-  const std::uint64_t digit = (w & ~high) ^ 0x30 * ones;                  // 0-9 for '0'-'9'
-  const std::uint64_t letter = ((w & ~high) | 0x20 * ones) ^ 0x60 * ones;  // 1-6 for 'a'-'f', 'A'-'F'
+  const std::uint64_t digit = (w & ~high) ^ 0x30 * ones;  // 0-9 for '0'-'9'
+  const std::uint64_t letter =
+      ((w & ~high) | 0x20 * ones) ^ 0x60 * ones;  // 1-6 for 'a'-'f', 'A'-'F'
   const std::uint64_t no_digit = digit + 0x76 * ones;
   const std::uint64_t no_letter = (letter + 0x79 * ones) | ~(letter + 0x7f * ones);
   return ((no_digit & no_letter) | w) & high;  // no byte is over 0x7f before the sums: no carries
@@ -110,11 +112,12 @@ inline const char* hexadecimal(const char* p, std::uint64_t& value) {
   return nullptr;
 }
 
-// Reads numbers that are mostly as long as the one read just before and share all but its last eight digits, as
-// ticks do: the place of what follows does not wait for the digits.
+// Reads numbers that are mostly as long as the one read just before and share all but its last
+// eight digits, as ticks do: the place of what follows does not wait for the digits.
 class NearbyDecimal {
  public:
-  // Like `decimal`, where the number is near the anchor and a colon or an end of line follows; else nullptr.
+  // Like `decimal`, where the number is near the anchor and a colon or an end of line follows; else
+  // nullptr.
   const char* read(const char* p, std::uint64_t& value) const {
     const char* end = p + width_;
     if (*end != '\n' && *end != ':') return nullptr;

@@ -21,8 +21,12 @@ class StaticText {
 
   // What stands before and behind the dynamic fields; see parse/exec_line.hpp.
   void add(std::uint64_t pc, std::uint16_t upc, std::string_view head, std::string_view tail) {
-    known_.push_back({text_.size(), static_cast<std::uint32_t>(head.size()),
-                      static_cast<std::uint32_t>(tail.size()), pc, {none, none}, upc});
+    known_.push_back({text_.size(),
+                      static_cast<std::uint32_t>(head.size()),
+                      static_cast<std::uint32_t>(tail.size()),
+                      pc,
+                      {none, none},
+                      upc});
     text_.insert(text_.end(), head.begin(), head.end());
     text_.insert(text_.end(), tail.begin(), tail.end());
   }
