@@ -480,6 +480,18 @@ def test_unseen_families_and_no_history(data, small, capsys):
     assert not found["seen"] and set(found["programs"]) == {"p2", "p3"}
     assert "table by instruction" not in found["machines"]["b"]
     assert not (data / "u" / "history.safetensors").exists()
+    # models of one machine each, compared
+    assert train(data, "micro1.json", "ua", "--steps", "4", "--check", "2", "--width", "8",
+                 "--machines", "a") == 0  # fmt: skip
+    capsys.readouterr()
+    folders = [str(data / "ua"), str(data / "u")]
+    assert main(["compare", *folders, "--manifest", str(data / "micro1.json"), "--split",
+                 "families", "--cache", str(data / "cache"), "--json"]) == 0  # fmt: skip
+    found = json.loads(capsys.readouterr().out)
+    assert found["ab"]["machines"] == ["a", "b"] and len(found["ab"]["pairs"]) == 1
+    assert main(["compare", *folders, str(data / "3.micro.zst"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["machines"] == ["a", "b"]
+    assert main(["compare", folders[0], folders[0], str(data / "3.micro.zst")]) == 2
 
 
 def test_training_goes_on_where_it_was(data, small):

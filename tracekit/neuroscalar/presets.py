@@ -83,7 +83,7 @@ def _value(column: str, mean: float, std: float, clip: float = 4.0) -> Entry:
 
 def default_spec(
     machines: Sequence[str],
-    width: int = 96,
+    width: int = 64,
     *,
     with_history: bool = True,
     readout: str = "median",

@@ -51,16 +51,16 @@ class Options:
 
     preset: str = "default"
     machines: tuple[str, ...] = ()
-    steps: int = 3000
-    batch: int = 64
+    steps: int = 1200
+    batch: int = 32
     window: int = 288
     target: int = 256
     rate: float = 2e-3
-    width: int = 96
+    width: int = 64
     history: bool = True
     drop: float = 0.2
     sums: float = 0.3
-    check: int = 300
+    check: int = 150
     patience: int = 6
     seed: int = 0
     threads: int | None = None
