@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from tracekit.isa.types import words
 
-SHARED = (
-    Path(os.environ.get("TRACEKIT_SHARED", Path(__file__).resolve().parents[2] / "shared"))
-    / "traces"
+SHARED = Path(
+    os.environ.get("TRACEKIT_SHARED", Path(__file__).resolve().parents[2] / "shared" / "traces")
 )
 
 # Kernels of kern.c; those of kern2.c and the rest are named in x86/programs.json or below.
