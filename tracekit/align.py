@@ -30,12 +30,15 @@ def align(a: U64, b: U64) -> I64:
     return _joined(out)
 
 
-def _between(a: U64, b: U64, level: int) -> list[tuple[int, int, int]]:
+def _between(a: U64, b: U64, level: int, loose: bool = False) -> list[tuple[int, int, int]]:
+    """``loose``: nothing stands before them that belongs together, but something behind: one of
+    the two may begin anywhere in a loop, and only counting from the end tells the round."""
     n = min(len(a), len(b))
-    front = _equal(a, b, n)
-    rest = n - front
-    back = _equal(a[front:][::-1], b[front:][::-1], rest)
-    inner = _inner(a[front : len(a) - back], b[front : len(b) - back], level)
+    back = _equal(a[::-1], b[::-1], n) if loose else 0
+    front = _equal(a, b, n - back)
+    if not loose:
+        back = _equal(a[front:][::-1], b[front:][::-1], n - front)
+    inner = _inner(a[front : len(a) - back], b[front : len(b) - back], level, loose)
     out = [(0, 0, front)] if front else []
     out += [(x + front, y + front, k) for x, y, k in inner]
     if back:
@@ -55,18 +58,24 @@ def _equal(a: U64, b: U64, limit: int) -> int:
     return limit
 
 
-def _inner(a: U64, b: U64, level: int) -> list[tuple[int, int, int]]:
+def _inner(a: U64, b: U64, level: int, loose: bool) -> list[tuple[int, int, int]]:
     if not len(a) or not len(b):
         return []
     if level == len(_LENGTHS):
-        return _nearest(a, b)
+        if not loose:
+            return _nearest(a, b)
+        found = _nearest(np.ascontiguousarray(a[::-1]), np.ascontiguousarray(b[::-1]))
+        return [(len(a) - x - n, len(b) - y - n, n) for x, y, n in reversed(found)]
     length = _LENGTHS[level]
     out: list[tuple[int, int, int]] = []
     at_a = at_b = 0
+    whole = level == 0  # of the two traces: what comes before the first anchor is loose
     for x, y in [*_anchors(a, b, length), (len(a), len(b))]:
         if x < at_a or y < at_b:  # reached already
             continue
-        out += [(i + at_a, j + at_b, k) for i, j, k in _between(a[at_a:x], b[at_b:y], level + 1)]
+        first = at_a == at_b == 0 and (loose or (whole and x < len(a)))
+        gap = _between(a[at_a:x], b[at_b:y], level + 1, first)
+        out += [(i + at_a, j + at_b, k) for i, j, k in gap]
         n = _equal(a[x:], b[y:], min(len(a) - x, len(b) - y))
         if n:
             out.append((x, y, n))
