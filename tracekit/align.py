@@ -25,20 +25,25 @@ def align(a: U64, b: U64) -> I64:
     sequence of them that is in order in both, as in patience diff); a block then reaches as far as
     the values are equal.  So an extra round of a loop in one of the two shifts nothing behind it.
     """
-    blocks = _between(np.ascontiguousarray(a), np.ascontiguousarray(b), 0)
+    blocks = _between(np.ascontiguousarray(a), np.ascontiguousarray(b), 0, False, False)
     out = np.array(blocks, np.int64).reshape(-1, 3)
     return _joined(out)
 
 
-def _between(a: U64, b: U64, level: int, loose: bool = False) -> list[tuple[int, int, int]]:
-    """``loose``: nothing stands before them that belongs together, but something behind: one of
-    the two may begin anywhere in a loop, and only counting from the end tells the round."""
+def _between(a: U64, b: U64, level: int, before: bool, behind: bool) -> list[tuple[int, int, int]]:
+    """``before``, ``behind``: whether what stands there belongs together.
+
+    With nothing before them and something behind, one of the two may begin anywhere in a loop, and
+    only counting from the end tells the round.
+    """
     n = min(len(a), len(b))
-    back = _equal(a[::-1], b[::-1], n) if loose else 0
+    from_end = behind and not before
+    back = _equal(a[::-1], b[::-1], n) if from_end else 0
     front = _equal(a, b, n - back)
-    if not loose:
+    if not from_end:
         back = _equal(a[front:][::-1], b[front:][::-1], n - front)
-    inner = _inner(a[front : len(a) - back], b[front : len(b) - back], level, loose)
+    inside = slice(front, len(a) - back), slice(front, len(b) - back)
+    inner = _inner(a[inside[0]], b[inside[1]], level, before or front > 0, behind or back > 0)
     out = [(0, 0, front)] if front else []
     out += [(x + front, y + front, k) for x, y, k in inner]
     if back:
@@ -58,23 +63,21 @@ def _equal(a: U64, b: U64, limit: int) -> int:
     return limit
 
 
-def _inner(a: U64, b: U64, level: int, loose: bool) -> list[tuple[int, int, int]]:
+def _inner(a: U64, b: U64, level: int, before: bool, behind: bool) -> list[tuple[int, int, int]]:
     if not len(a) or not len(b):
         return []
     if level == len(_LENGTHS):
-        if not loose:
+        if before or not behind:
             return _nearest(a, b)
         found = _nearest(np.ascontiguousarray(a[::-1]), np.ascontiguousarray(b[::-1]))
         return [(len(a) - x - n, len(b) - y - n, n) for x, y, n in reversed(found)]
-    length = _LENGTHS[level]
     out: list[tuple[int, int, int]] = []
     at_a = at_b = 0
-    whole = level == 0  # of the two traces: what comes before the first anchor is loose
-    for x, y in [*_anchors(a, b, length), (len(a), len(b))]:
+    for x, y in [*_anchors(a, b, _LENGTHS[level]), (len(a), len(b))]:
         if x < at_a or y < at_b:  # reached already
             continue
-        first = at_a == at_b == 0 and (loose or (whole and x < len(a)))
-        gap = _between(a[at_a:x], b[at_b:y], level + 1, first)
+        known = before or at_a > 0 or at_b > 0, behind or x < len(a)
+        gap = _between(a[at_a:x], b[at_b:y], level + 1, *known)
         out += [(i + at_a, j + at_b, k) for i, j, k in gap]
         n = _equal(a[x:], b[y:], min(len(a) - x, len(b) - y))
         if n:
