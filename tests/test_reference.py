@@ -149,3 +149,26 @@ def test_a_timed_walk_tells_what_makes_the_cycles(tmp_path_factory, seed, rows, 
     assert (cycles[~late & ordinary[:, None]] <= 1).all()  # only the width can hold it
     assert (gap >= 0).all() and (wait >= 0).all() and (latency >= 0).all()
     assert gap[:, 1].sum() >= len(trace) - 1
+
+
+def test_an_in_order_core_waits_in_order(tmp_path):
+    n = 2000
+    free = extract(tmp_path, "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n)))
+    chain = extract(
+        tmp_path, "".join(line(k, "madd   x1, x1, x1, x1", "IntMult") for k in range(n))
+    )
+    small = {"cpu": "minor", "width": 1}
+    assert cycles(free, **small) == pytest.approx(n, rel=0.2)
+    assert cycles(free, cpu="minor", width=2) == pytest.approx(n / 2, rel=0.3)
+    assert cycles(chain, **small) == pytest.approx(3 * n, rel=0.2)  # Minor's multiplier
+    assert cycles(chain, cpu="minor", width=2) == pytest.approx(3 * n, rel=0.2)
+    loads = extract(
+        tmp_path,
+        "".join(
+            line(k, "ldr   x1, [x2]", "MemRead", "IsInteger|IsLoad", 0x100000 + 4096 * k)
+            for k in range(n)
+        ),
+    )
+    # Every load misses everywhere; two are on their way at a time.
+    assert cycles(loads, **small) / n > 20
+    assert cycles(loads, **small) > 2 * cycles(loads)
