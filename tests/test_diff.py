@@ -80,6 +80,11 @@ def test_loops() -> None:
     late = (body + one) * 15 + end
     assert check(late, b) == longest_common(late, b)
     assert align(array(late), array(b))[0].tolist() == [0, 10 + 35 * 29, 20]
+    # Rounds that take one of three paths: what path follows what tells where a trace begins.
+    paths = np.random.default_rng(5).integers(0, 3, 400).tolist()
+    rounds = [v for k in paths for v in (*body, *range(600 + 10 * k, 605 + 10 * k))]
+    late = rounds[200 * 25 + 3 : 300 * 25]
+    assert align(array(late), array(rounds)).tolist() == [[0, 200 * 25 + 3, len(late)]]
     assert check([], [1]) == check([1], []) == check([], []) == 0
 
 

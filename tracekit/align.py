@@ -13,8 +13,10 @@ I64 = npt.NDArray[np.int64]
 
 _WINDOWS: Final = (256, 4096, 65536)
 """Rows within which the nearest common run is looked for."""
-_LENGTHS: Final = (64, 16, 4)
-"""Of the runs that are looked for: the long ones first, the others in what is left between them."""
+_LENGTHS: Final = (4096, 512, 64, 16, 4)
+"""Of the runs that are looked for: the long ones first, the others in what is left between them.
+Powers of two.  Rounds of a loop that takes few paths are told apart by long runs only.
+"""
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -159,13 +161,14 @@ def _unique_runs(values: U64, length: int) -> tuple[U64, I64]:
 
 def _hashes(values: U64, length: int) -> U64:
     """Of each run of that length."""
-    n = len(values) - length + 1
-    h = np.zeros(n, np.uint64)
     with np.errstate(over="ignore"):
-        mixed = values * _MULTIPLIER
-        mixed ^= mixed >> np.uint64(29)
-        for i in range(length):
-            h = h * _MULTIPLIER + mixed[i : n + i]
+        h: U64 = values * _MULTIPLIER
+        h ^= h >> np.uint64(29)
+        power: np.uint64 = _MULTIPLIER
+        n = 1
+        while n < length:  # a run is two of half its length
+            h = h[:-n] * power + h[n:]
+            power, n = power * power, 2 * n
     return h
 
 
