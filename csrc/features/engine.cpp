@@ -22,8 +22,8 @@ FeatureEngine::FeatureEngine(const Options& options)
       fetch_(make_stack(options)),
       data_(make_stack(options)),
       pair_{make_stack(options), make_stack(options)},
-      entropy_(options.history),
-      macro_(options.macro) {}
+      macro_(options.macro),
+      entropy_(options.history) {}
 
 void FeatureEngine::add_static(const HotStatic& hot) {
   hot_.push_back(hot);
