@@ -182,8 +182,14 @@ const char* Gem5Text::fast_block(const char* p, const char* end) {
   q = scan::hexadecimal(digits, b.pc);
   if (!q || q == digits || *q != ':') return nullptr;
   digits = q + 1;
-  q = scan::decimal(digits, upc);
-  if (!q || q == digits || *q != ':' || upc > 0xffff) return nullptr;
+  if (digits[1] == ':') {  // nearly always
+    upc = static_cast<unsigned char>(digits[0]) - std::uint64_t{'0'};
+    if (upc > 9) return nullptr;
+    q = digits + 1;
+  } else {
+    q = scan::decimal(digits, upc);
+    if (!q || q == digits || *q != ':' || upc > 0xffff) return nullptr;
+  }
   b.upc = static_cast<std::uint16_t>(upc);
   digits = q + 1;
   q = scan::decimal(digits, b.seq);

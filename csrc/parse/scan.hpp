@@ -42,19 +42,12 @@ inline unsigned leading_digits(std::uint64_t x) {
 inline constexpr std::uint64_t pow10[9] = {1,      10,      100,      1000,     10000,
                                            100000, 1000000, 10000000, 100000000};
 
-// Reads a decimal number at p (up to `margin` readable bytes behind it).  Returns the first byte
-// after it; p itself where there is no digit, and nullptr where the number does not fit 64 bits.
-inline const char* decimal(const char* p, std::uint64_t& value) {
-  std::uint64_t x = load8(p) ^ zeros;
-  unsigned n = leading_digits(x);
-  if (n < 8) {
-    value = n ? eight_digits(x << (8 * (8 - n))) : 0;
-    return p + n;
-  }
-  std::uint64_t v = eight_digits(x);
+// `decimal` of at least eight digits; apart, so that the short ones are in line.
+[[gnu::noinline]] inline const char* long_decimal(const char* p, std::uint64_t& value) {
+  std::uint64_t v = eight_digits(load8(p) ^ zeros);
   p += 8;
-  x = load8(p) ^ zeros;
-  n = leading_digits(x);
+  const std::uint64_t x = load8(p) ^ zeros;
+  const unsigned n = leading_digits(x);
   if (n < 8) {
     value = n ? v * pow10[n] + eight_digits(x << (8 * (8 - n))) : v;
     return p + n;
@@ -72,6 +65,16 @@ inline const char* decimal(const char* p, std::uint64_t& value) {
       return nullptr;
   }
   return nullptr;
+}
+
+// Reads a decimal number at p (up to `margin` readable bytes behind it).  Returns the first byte
+// after it; p itself where there is no digit, and nullptr where the number does not fit 64 bits.
+[[gnu::always_inline]] inline const char* decimal(const char* p, std::uint64_t& value) {
+  const std::uint64_t x = load8(p) ^ zeros;
+  const unsigned n = leading_digits(x);
+  if (n == 8) return long_decimal(p, value);
+  value = n ? eight_digits(x << (8 * (8 - n))) : 0;
+  return p + n;
 }
 
 // Flags (bit 7) of the bytes that are no hexadecimal digit.

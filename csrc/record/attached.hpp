@@ -76,6 +76,7 @@ class Attached {
       }
       if (stop_event(*status) == PTRACE_EVENT_STOP) return *status;
       go(PTRACE_CONT);
+      interrupt(tid_);  // any other stop takes a pending interrupt with it (kernel/signal.c)
     }
   }
 
