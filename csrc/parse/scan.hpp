@@ -69,7 +69,7 @@ inline constexpr std::uint64_t pow10[9] = {1,      10,      100,      1000,     
 
 // Reads a decimal number at p (up to `margin` readable bytes behind it).  Returns the first byte
 // after it; p itself where there is no digit, and nullptr where the number does not fit 64 bits.
-[[gnu::always_inline]] inline const char* decimal(const char* p, std::uint64_t& value) {
+inline const char* decimal(const char* p, std::uint64_t& value) {
   const std::uint64_t x = load8(p) ^ zeros;
   const unsigned n = leading_digits(x);
   if (n == 8) return long_decimal(p, value);
