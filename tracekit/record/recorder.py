@@ -278,7 +278,9 @@ class Recording:
                 return
             # What a wrapper starts in its own place before the first epoch is the program.
             program = procfs.program(self.pid)
-            if not o.follow_exec and program != self._programs.setdefault(self.pid, program):
+            if self.totals.epochs == 0:
+                self._programs[self.pid] = program
+            elif not o.follow_exec and program != self._programs[self.pid]:
                 if self._ended_before(now):
                     return
                 self.totals.end = "exec"
@@ -400,6 +402,8 @@ class Recording:
         self._writer.flush()
         info = result["info"]
         self.totals.epochs += 1
+        if self.totals.epochs == 1:  # what was seen before may have been half way through exec
+            self._programs[self.pid] = procfs.program(self.pid)
         self.totals.instructions += result["instructions"]
         self.totals.processor += info["cpu_ns"] / 1e9
         self._tell(
