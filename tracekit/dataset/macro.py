@@ -3,13 +3,33 @@ targets that stand by micro-op."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
 from tracekit.store.reader import TraceFile
 
-__all__ = ["instruction_starts"]
+__all__ = ["begins", "instruction_starts"]
+
+
+def begins(
+    trace: TraceFile, rows: tuple[int, int], before: npt.NDArray[Any] | None = None
+) -> npt.NDArray[np.bool_]:
+    """Which rows of a file of the micro level begin an instruction (features.md, "The macro
+    level"); ``before`` is the row before them, (static_id, fault)."""
+    s = trace.statics
+    ids = trace.column("static_id", rows).astype(np.int64)
+    fault = trace.column("fault", rows).astype(bool)
+    if before is not None:
+        ids, fault = np.append(before[0], ids), np.append(bool(before[1]), fault)
+    closes = np.where(fault, s.has("IsSyscall")[ids], s.ends()[ids])
+    out = np.ones(len(ids), bool)
+    parts = s.pc[ids[1:]] != s.pc[ids[:-1]]
+    again = (s.upc[ids[1:]] == 0) & ~fault[:-1]
+    out[1:] = closes[:-1] | parts | again
+    return out if before is None else out[1:]
 
 
 def instruction_starts(micro: TraceFile, macro: TraceFile) -> npt.NDArray[np.int64]:
@@ -20,20 +40,15 @@ def instruction_starts(micro: TraceFile, macro: TraceFile) -> npt.NDArray[np.int
     """
     if micro.index.get("level") != "micro" or macro.index.get("level") != "macro":
         raise UsageError("the features are of the macro level, their micro-ops of the micro level")
-    s = micro.statics
-    ids, fault = micro.column("static_id"), micro.column("fault").astype(bool)
-    pc, upc = s.pc[ids], s.upc[ids]
-    last = (s.has("IsLastMicroop") | ~s.has("IsMicroop"))[ids]
-    closed = np.where(fault, s.has("IsSyscall")[ids], last)
-    begins = np.ones(len(ids), bool)
-    begins[1:] = closed[:-1] | (pc[1:] != pc[:-1]) | ((upc[1:] == 0) & ~fault[:-1])
-    starts = np.flatnonzero(begins)
-    edges = np.append(starts, len(ids)).astype(np.int64)
+    starts = np.flatnonzero(begins(micro, (0, len(micro))))
+    edges = np.append(starts, len(micro)).astype(np.int64)
     rows = len(macro)
     # The instruction that the trace ends inside of is no row of the macro level.
     left = len(starts) - rows
     unfinished = int(macro.index["source"].get("unfinished", 0))
-    if left not in (0, unfinished) or not np.array_equal(pc[edges[:rows]], macro.column("pc")):
+    if left not in (0, unfinished) or not np.array_equal(
+        micro.column("pc")[edges[:rows]], macro.column("pc")
+    ):
         raise UsageError(
             f"{len(starts)} instructions; the features have {rows} rows, or others",
             path=micro.path,

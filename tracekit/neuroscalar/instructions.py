@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from tracekit.dataset.macro import begins
 from tracekit.reference import TIMING, walk
 from tracekit.store.reader import TraceFile
 
@@ -49,23 +50,6 @@ class Block:
     key: npt.NDArray[np.uint64]
 
 
-def _begins(trace: TraceFile, rows: tuple[int, int], before: Array | None) -> Array:
-    """Which rows begin an instruction; ``before`` is the last row (static_id, fault) before
-    them."""
-    s = trace.statics
-    ids = trace.column("static_id", rows).astype(np.int64)
-    fault = trace.column("fault", rows)
-    if before is not None:
-        ids, fault = np.append(before[0], ids), np.append(bool(before[1]), fault)
-    last = s.has("IsLastMicroop") | ~s.has("IsMicroop")
-    closes = np.where(fault, s.has("IsSyscall")[ids], last[ids])
-    out = np.ones(len(ids), bool)
-    same = s.pc[ids[1:]] == s.pc[ids[:-1]]
-    again = (s.upc[ids[1:]] == 0) & ~fault[:-1]
-    out[1:] = closes[:-1] | ~same | again
-    return out if before is None else out[1:]
-
-
 def _ended(trace: TraceFile) -> bool:
     """Whether the last row ends its instruction."""
     n = len(trace)
@@ -73,7 +57,7 @@ def _ended(trace: TraceFile) -> bool:
     k = int(trace.column("static_id", (n - 1, n))[0])
     if trace.column("fault", (n - 1, n))[0]:
         return bool(s.has("IsSyscall")[k])
-    return bool(s.has("IsLastMicroop")[k] or not s.has("IsMicroop")[k])
+    return bool(s.ends()[k])
 
 
 def instruction_starts(trace: TraceFile) -> tuple[npt.NDArray[np.int64], int]:
@@ -84,7 +68,7 @@ def instruction_starts(trace: TraceFile) -> tuple[npt.NDArray[np.int64], int]:
     n = len(trace)
     if trace.index["level"] == "macro":
         return np.arange(n, dtype=np.int64), n
-    starts = np.flatnonzero(_begins(trace, (0, n), None))
+    starts = np.flatnonzero(begins(trace, (0, n)))
     if len(starts) and not _ended(trace):
         return starts[:-1], int(starts[-1])
     return starts, n
@@ -118,12 +102,12 @@ def blocks(
         rows = (part.begin, part.begin + len(part.cycles))
         own = parts.of(rows, part.wrong)
         if macro:
-            begins = np.ones(len(own.key), bool)
+            first = np.ones(len(own.key), bool)
         else:
-            begins = _begins(trace, rows, before)
+            first = begins(trace, rows, before)
             before = np.array([trace.column("static_id", (rows[1] - 1, rows[1]))[0],
                                trace.column("fault", (rows[1] - 1, rows[1]))[0]])  # fmt: skip
-        now: list[Array] = [part.cycles, own.values, own.key, begins]
+        now: list[Array] = [part.cycles, own.values, own.key, first]
         if left:
             now = [np.concatenate(pair) for pair in zip(left, now, strict=True)]
         starts = np.flatnonzero(now[3])

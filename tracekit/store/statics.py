@@ -122,6 +122,10 @@ class StaticTable:
     def __iter__(self) -> Iterator[StaticInst]:
         return (self[i] for i in range(len(self)))
 
+    def ends(self) -> npt.NDArray[np.bool_]:
+        """Which instructions' rows end one: a macro-op's last micro-op, or no micro-op at all."""
+        return self.has("IsLastMicroop") | ~self.has("IsMicroop")
+
     def has(self, flag: str) -> npt.NDArray[np.bool_]:
         """Which instructions have gem5's flag of that name."""
         bit = schema.FLAGS.index(flag)
