@@ -6,13 +6,14 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tracekit import _core
 from tracekit._version import __version__
+from tracekit.cores import available_cores
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.io.progress import Progress
 from tracekit.io.source import STDIN, Input
@@ -158,11 +159,6 @@ def _with_name(output: Path, cpu: str) -> Path:
 _Taken = tuple[int, str, Any]
 
 
-def available_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Extraction:
     """One input on its way to one or more files."""
 
@@ -204,7 +200,7 @@ class Extraction:
             blocks = iter(whole)
             first = next(blocks, b"")  # tells the compression
 
-            def text() -> Iterator[bytes | memoryview]:
+            def text() -> Generator[bytes | memoryview, None, None]:
                 yield first
                 yield from blocks
 
@@ -212,7 +208,7 @@ class Extraction:
             # more than the reading.
             packed = whole.compression is not None
 
-            def parsed() -> Iterator[list[_Taken]]:
+            def parsed() -> Generator[list[_Taken], None, None]:
                 return self._parsed(whole, self._stage(text, 2) if packed else text())
 
             yield from self._stage(parsed, 3 if packed else 2)
@@ -220,14 +216,16 @@ class Extraction:
             folder = self._input
             yield from self._stage(lambda: self._pulled(folder), 2)
 
-    def _stage(self, make: Callable[[], Iterable[T]], cores: int) -> Iterator[T]:
+    def _stage(
+        self, make: Callable[[], Generator[T, None, None]], cores: int
+    ) -> Generator[T, None, None]:
         """``make()`` in a thread of its own where there are that many cores."""
         wanted = self._o.overlap
         if wanted if wanted is not None else available_cores() >= cores:
             return overlap(make, on_stop=self._input.stop)
-        return iter(make())
+        return make()
 
-    def _pulled(self, folder: Pulled) -> Iterator[list[_Taken]]:
+    def _pulled(self, folder: Pulled) -> Generator[list[_Taken], None, None]:
         self._source = folder
         self._check_level(folder)
         for rows in folder.batches():
@@ -235,8 +233,10 @@ class Extraction:
                 self._check_strict(folder)
             yield [r for r in rows if r[2] and self._o.cpu in (None, r[1])]
 
-    def _parsed(self, whole: Input, blocks: Iterator[bytes | memoryview]) -> Iterator[list[_Taken]]:
-        try:
+    def _parsed(
+        self, whole: Input, blocks: Generator[bytes | memoryview, None, None]
+    ) -> Generator[list[_Taken], None, None]:
+        with contextlib.closing(blocks):
             head = b""
             for block in blocks:
                 head += block
@@ -255,9 +255,6 @@ class Extraction:
                 yield self._taken(source)
             source.finish()
             yield self._taken(source)
-        finally:
-            if isinstance(blocks, Generator):
-                blocks.close()
 
     def _check_level(self, source: Any) -> None:
         if self._o.level != "macro" and getattr(source, "native", False):

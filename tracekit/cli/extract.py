@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.main import stop_with_signals
+from tracekit.cores import available_cores
 from tracekit.errors import TracekitError, UsageError
-from tracekit.extraction import CHUNK_ROWS, Result, available_cores, extract, warn
+from tracekit.extraction import CHUNK_ROWS, Result, extract, warn
 from tracekit.io.progress import Progress
 from tracekit.io.source import STDIN
 

@@ -6,6 +6,7 @@ import os
 
 import llvmlite.binding as llvm
 
+from tracekit.cores import available_cores
 from tracekit.errors import UsageError
 
 __all__ = ["DTYPES", "ISAS", "active_isa", "has", "thread_count"]
@@ -42,8 +43,7 @@ def active_isa() -> str:
 def thread_count(threads: int | None) -> int:
     """The number asked for, or the CPUs that this process may run on."""
     if threads is None:
-        affinity = getattr(os, "sched_getaffinity", None)
-        return len(affinity(0)) if affinity else os.cpu_count() or 1
+        return available_cores()
     if not 1 <= threads <= 1024:
         raise UsageError(f"threads is {threads}; from 1 to 1024")
     return threads

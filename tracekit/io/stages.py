@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class Stopped(Exception):
 
 def overlap(
     make: Callable[[], Iterable[T]], depth: int = 2, on_stop: Callable[[], None] | None = None
-) -> Iterator[T]:
+) -> Generator[T, None, None]:
     """Iterates ``make()`` in a thread, at most ``depth`` items ahead; its exception is raised here.
 
     ``on_stop`` is called when the consumer goes away; it wakes up a ``make()`` that waits for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core, schema
+from tracekit.cores import available_cores
 from tracekit.errors import UsageError
 from tracekit.reference.machine import core_row
 from tracekit.store.reader import TraceFile
@@ -128,7 +128,7 @@ def walk(
     whole = arch == "x86" and trace.index.get("level") == "macro"
     parts = (_part_arrays if whole else _micro_arrays)(trace.statics)
     cores = _core.ReferenceCores(*parts, cores=np.stack([core_row(m, arch) for m in machines]))
-    threads = threads or len(os.sched_getaffinity(0))
+    threads = threads or available_cores()
     n = len(trace)
     for first, last in ranges or [(0, n if rows is None else min(rows, n))]:
         for begin in range(first, last, BLOCK):
