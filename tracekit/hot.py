@@ -76,13 +76,7 @@ def _of_feats(path: str | Path, by: str, binary: str | None) -> Hot:
 
     out = Hot(by, 0)
     with TraceFile(path) as trace:
-        of = AddressMap.of_trace(trace) if binary is None else AddressMap.of_binary(binary)
-        if of is None:
-            raise TracekitError(
-                "the trace does not tell its program's files",
-                path=str(path),
-                hint="--binary PROGRAM",
-            )
+        of = AddressMap.of(trace, binary)
         for pc, n in zip(trace.statics.pc.tolist(), trace.statics.count.tolist(), strict=True):
             out.parts[BY[by](of, pc)] += n
     return _counted(out, of.files)

@@ -168,6 +168,21 @@ class AddressMap:
             out.add(parse_maps(one, trace.path))
         return out
 
+    @classmethod
+    def of(cls, trace: TraceFile, binary: str | None = None) -> AddressMap:
+        """Of the program's file where it is given, else what the trace knows.
+
+        Raises `TracekitError` where that is nothing.
+        """
+        found = cls.of_trace(trace) if binary is None else cls.of_binary(binary)
+        if found is None:
+            raise TracekitError(
+                "the trace does not tell its program's files",
+                path=trace.path,
+                hint="--binary PROGRAM",
+            )
+        return found
+
     def add(self, mapped: Iterable[Mapped]) -> None:
         """Further mappings, newer than those before."""
         for m in mapped:

@@ -68,8 +68,9 @@ def _features(args: argparse.Namespace) -> int:
     from tracekit.errors import UsageError
     from tracekit.neuroscalar.model import is_cycle_model
     from tracekit.perfvec import load_model
-    from tracekit.perfvec.predict import Symbols, predict
+    from tracekit.perfvec.predict import predict
     from tracekit.perfvec.tune import add_machines
+    from tracekit.symbols import AddressMap
 
     if args.model and is_cycle_model(args.model):
         return _instructions(args)
@@ -82,7 +83,7 @@ def _features(args: argparse.Namespace) -> int:
         model = add_machines(model, args.machine)
     if args.uarch:
         model = model.only(args.uarch)
-    symbols = Symbols(args.binary) if args.binary and args.by == "symbol" else None
+    symbols = AddressMap.of_binary(args.binary) if args.binary and args.by == "symbol" else None
     with tracekit.open(args.file) as trace:
         result = predict(
             model, trace, by=args.by, phases=args.phases, symbols=symbols, threads=args.threads

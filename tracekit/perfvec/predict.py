@@ -13,49 +13,11 @@ from tracekit.errors import UsageError
 from tracekit.perfvec.model import PerfVec, check_trace, period
 from tracekit.reference import walk
 from tracekit.store.reader import TraceFile
+from tracekit.symbols import AddressMap
 
-__all__ = ["Symbols", "predict"]
+__all__ = ["predict"]
 
 F64 = npt.NDArray[np.float64]
-
-
-class Symbols:
-    """Functions by address, from an ELF file (needs pyelftools)."""
-
-    def __init__(self, path: str) -> None:
-        try:
-            from elftools.common.exceptions import ELFError
-            from elftools.elf.elffile import ELFFile
-            from elftools.elf.sections import SymbolTableSection
-        except ModuleNotFoundError:
-            raise UsageError(
-                "symbols need pyelftools", hint="pip install tracekit[binary]"
-            ) from None
-        found: dict[int, tuple[int, str]] = {}
-        try:
-            with open(path, "rb") as f:  # noqa: PTH123
-                for section in ELFFile(f).iter_sections():
-                    if not isinstance(section, SymbolTableSection):
-                        continue
-                    for s in section.iter_symbols():
-                        if s["st_info"]["type"] == "STT_FUNC" and s["st_value"]:
-                            at = int(s["st_value"])
-                            if at not in found or int(s["st_size"]) > found[at][0]:
-                                found[at] = (int(s["st_size"]), s.name)
-        except (OSError, ELFError) as e:
-            raise UsageError(f"no ELF file: {e}", path=path) from None
-        self.start = np.array(sorted(found), np.uint64)
-        self.size = np.array([found[int(a)][0] for a in self.start], np.uint64)
-        self.names = [found[int(a)][1] for a in self.start]
-
-    def of(self, pc: npt.NDArray[np.uint64]) -> list[str]:
-        """The function of each pc; its address where none is known."""
-        at = np.searchsorted(self.start, pc, "right") - 1
-        out = []
-        for p, k in zip(pc.tolist(), at.tolist(), strict=True):
-            inside = k >= 0 and (p < int(self.start[k]) + max(int(self.size[k]), 1))
-            out.append(self.names[k] if inside else f"{p:#x}")
-        return out
 
 
 def predict(
@@ -64,7 +26,7 @@ def predict(
     *,
     by: str | None = None,
     phases: int = 10,
-    symbols: Symbols | None = None,
+    symbols: AddressMap | None = None,
     threads: int | None = None,
 ) -> dict[str, Any]:
     """Cycles, seconds and CPI on each machine of ``model``; with ``by`` also shares of phases
@@ -93,7 +55,7 @@ def predict(
         )
     total = sums.sum(axis=0)
     cycles = model.cycles(total)
-    instructions = int(statics.count[_ends(statics)].sum())
+    instructions = int(statics.count[statics.ends()].sum())
     machines = []
     for j, m in enumerate(model.machines):
         seconds = float(cycles[j]) * period(m)
@@ -133,12 +95,6 @@ def predict(
     return out
 
 
-def _ends(statics: Any) -> npt.NDArray[np.bool_]:
-    """Static instructions whose rows end an instruction."""
-    last: npt.NDArray[np.bool_] = statics.has("IsLastMicroop") | ~statics.has("IsMicroop")
-    return last
-
-
 class _Groups:
     def __init__(
         self, names: Sequence[str], of_static: npt.NDArray[np.int64] | None, rows: int
@@ -152,7 +108,7 @@ class _Groups:
 
 
 def _groups(
-    by: str | None, phases: int, rows: int, statics: Any, symbols: Symbols | None
+    by: str | None, phases: int, rows: int, statics: Any, symbols: AddressMap | None
 ) -> _Groups:
     if by in (None, "phase"):
         if phases < 1:
@@ -161,7 +117,7 @@ def _groups(
         edges = [-(-k * rows // n) for k in range(n + 1)]  # the first row of group k
         return _Groups([f"{a}:{b}" for a, b in itertools.pairwise(edges)], None, rows)
     if symbols is not None and by == "symbol":
-        labels = symbols.of(statics.pc)
+        labels = [symbols.place(p).symbol or f"{p:#x}" for p in statics.pc.tolist()]
     else:
         labels = [f"{p:#x}" for p in statics.pc.tolist()]
     names = list(dict.fromkeys(labels))

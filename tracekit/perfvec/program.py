@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.epochs import gaps
-from tracekit.errors import TracekitError
 from tracekit.perfvec.distribution import Distribution, measure, of_card
 from tracekit.perfvec.live import Usage
 from tracekit.perfvec.model import PerfVec, period
@@ -125,13 +124,7 @@ def _labels(
         from tracekit.hot import BY as NAMED
         from tracekit.symbols import AddressMap
 
-        of = AddressMap.of_binary(binary) if binary else AddressMap.of_trace(trace)
-        if of is None:
-            raise TracekitError(
-                "the trace does not tell its program's files",
-                path=trace.path,
-                hint="--binary PROGRAM",
-            )
+        of = AddressMap.of(trace, binary or None)
         texts = [NAMED[str(by)](of, pc) for pc in pcs]
     names = list(dict.fromkeys(texts))
     number = {n: i for i, n in enumerate(names)}
