@@ -154,11 +154,7 @@ class Engine:
 
     def check(self, features: Array) -> None:
         """Raise UsageError unless these are features that the card describes."""
-        count = len(self.card.columns)
-        if not isinstance(features, np.ndarray) or features.dtype != np.float32:
-            raise UsageError("features is not a float32 array")
-        if features.ndim != 2 or features.shape[1] != count:
-            raise UsageError(f"features is {features.shape}; the model has {count} columns")
+        self.card.check_features(features)
         if not features.flags.c_contiguous:
             raise UsageError("features is not C-contiguous", hint="numpy.ascontiguousarray")
 

@@ -54,6 +54,14 @@ class Card:
                     f"{len(self.microarchitectures)} microarchitectures"
                 )
 
+    def check_features(self, features: NDArray[Any]) -> None:
+        """Raise UsageError unless these are float32 [rows, the card's columns]."""
+        count = len(self.columns)
+        if not isinstance(features, np.ndarray) or features.dtype != np.float32:
+            raise UsageError("features is not a float32 array")
+        if features.ndim != 2 or features.shape[1] != count:
+            raise UsageError(f"features is {features.shape}; the model has {count} columns")
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON object."""
         return {

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from pickle import UnpicklingError  # what torch.load(weights_only=True) raises
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ import numpy.typing as npt
 
 from tracekit._version import __version__
 from tracekit.dataset import Manifest, Program
-from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.model import Card, ModelSpec, save_card, save_model, write_safetensors
 from tracekit.neuroscalar import history, instructions, presets
 from tracekit.neuroscalar.readout import best_share, fit_mean_map
 from tracekit.reference import TIMING
+from tracekit.train.checkpoint import read_checkpoint, write_checkpoint
 from tracekit.train.neuroscalar_data import (
     HELD,
     VALIDATION,
@@ -437,36 +437,24 @@ class _Run:
         return out
 
     def _checkpoint(self, place: Path, setup: str, state: dict[str, Any], best: Any) -> None:
-        part = place.with_suffix(".part")
         tensors = {n: self.torch.from_numpy(v) for n, v in (best or {}).items()}
-        self.torch.save(
-            {
-                "setup": setup,
-                "state": state,
-                "best": tensors,
-                "net": self.net.state_dict(),
-                "mean": self.mean,
-                "optimizer": self.optimizer.state_dict(),
-            },
-            part,
-        )
-        part.replace(place)
+        whole = {
+            "state": state,
+            "best": tensors,
+            "net": self.net.state_dict(),
+            "mean": self.mean,
+            "optimizer": self.optimizer.state_dict(),
+        }
+        write_checkpoint(self.torch, place, setup, whole)
 
     def restore(self, place: Path, setup: str) -> dict[str, Any]:
         """A checkpoint of this very run; UsageError where it is another's."""
-        try:
-            saved = self.torch.load(place, weights_only=True)
-            if saved["setup"] != setup:
-                raise UsageError(
-                    "the checkpoint is of another run", path=str(place), hint="use another folder"
-                )
+        with read_checkpoint(self.torch, place, setup) as saved:
             self.net.load_state_dict(saved["net"])
             self.optimizer.load_state_dict(saved["optimizer"])
             self.mean = {n: saved["mean"][n].to(self.o.device) for n in self.mean}
             state = dict(saved["state"])
             best = {n: v.numpy() for n, v in saved["best"].items()}
-        except (KeyError, RuntimeError, ValueError, EOFError, UnpicklingError) as e:
-            raise FormatError(f"not a checkpoint of this version: {e}", path=str(place)) from None
         return {**state, "tensors": best or None}
 
 

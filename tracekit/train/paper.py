@@ -18,9 +18,10 @@ import numpy.typing as npt
 from tracekit import features
 from tracekit._version import __version__
 from tracekit.dataset import Manifest, Program
-from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.model import Card, ModelSpec, save_model
 from tracekit.perfvec.model import period
+from tracekit.train.checkpoint import read_checkpoint, write_checkpoint
 from tracekit.train.metrics import Report
 from tracekit.train.streams import Streams, statistics
 from tracekit.train.workers import Workers
@@ -275,38 +276,24 @@ class _Run:
     def checkpoint(self) -> None:
         if not self.workers.leads:
             return
-        part = self.place.with_suffix(".part")
         state = {
-            "setup": self.setup(),
             "progress": vars(self.at),
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
         }
-        self.torch.save(state, part)
-        part.replace(self.place)
+        write_checkpoint(self.torch, self.place, self.setup(), state)
 
     def setup(self) -> dict[str, Any]:
         named = {"programs": [p.name for p in self.programs], "machines": list(self.machines)}
         return {**self.options.setup(), **named}
 
     def restore(self) -> None:
-        try:
-            saved = self.torch.load(self.place, weights_only=True, map_location="cpu")
-            if saved["setup"] != self.setup():
-                raise UsageError(
-                    "the checkpoint is of another run",
-                    path=str(self.place),
-                    hint="use another folder",
-                )
+        with read_checkpoint(self.torch, self.place, self.setup()) as saved:
             self.network.load_state_dict(saved["network"])
             self.optimizer.load_state_dict(saved["optimizer"])
             self.schedule.load_state_dict(saved["schedule"])
             self.at = _Progress(**saved["progress"])
-        except (KeyError, TypeError, RuntimeError, ValueError, EOFError) as e:
-            raise FormatError(
-                f"not a checkpoint of this version: {e}", path=str(self.place)
-            ) from None
 
     def save(self, event: dict[str, Any]) -> None:
         """The model folder; every process may call it, the leading one writes."""

@@ -59,9 +59,7 @@ class TorchEngine:
 
     def check(self, features: Array) -> None:
         """Raise UsageError unless these are features that the card describes."""
-        count = len(self.card.columns)
-        if features.dtype != np.float32 or features.ndim != 2 or features.shape[1] != count:
-            raise UsageError(f"features: float32 [rows, {count}] is needed")
+        self.card.check_features(features)
 
     def grid(self, rows: int | None) -> int:
         """The chunk for a trace of so many rows: short ones are cut into more."""
