@@ -153,29 +153,7 @@ Core::Times InOrderCore::step(const CoreRow& row) {
   if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired, drain_);
   control(row, retired);
   ++part_;
-  return {arrived, issued, done, before};
-}
-
-void InOrderCore::run(std::span<const CoreRow> rows, float* out, std::size_t stride) {
-  for (const CoreRow& row : rows) {
-    step(row);
-    if (!row.last) continue;
-    *out = static_cast<float>(retire_.at - reported_);
-    out += stride;
-    reported_ = retire_.at;
-  }
-}
-
-void InOrderCore::run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) {
-  Cycle before = decode_.at;
-  for (const CoreRow& row : rows) {
-    const Times t = step(row);
-    if (!row.last) continue;
-    put_times(out, retire_.at - reported_, t, before);
-    before = t.dispatched;
-    out += stride;
-    reported_ = retire_.at;
-  }
+  return {arrived, issued, done, before, retired, arrived};
 }
 
 }  // namespace tracekit

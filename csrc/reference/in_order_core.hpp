@@ -12,13 +12,12 @@
 
 namespace tracekit {
 
-class InOrderCore : public Core {
+class InOrderCore : public CoreOf<InOrderCore> {
  public:
   InOrderCore(const CoreParameters& p, std::size_t registers);
-  void run(std::span<const CoreRow> rows, float* out, std::size_t stride) override;
-  void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) override;
 
  private:
+  friend CoreOf;
   Times step(const CoreRow& row);
   // Instructions that a unit holds until they retire, and how often it takes one.
   enum class Lane : std::uint8_t { integer, multiply, divide, real, memory, other, count };
@@ -79,7 +78,6 @@ class InOrderCore : public Core {
   Cycle line_at_{}, drain_{}, request_{}, barrier_{};
   Cycle redirect_{-1};
   bool taken_{};
-  Cycle reported_{};
 };
 
 }  // namespace tracekit

@@ -70,12 +70,12 @@ int op_latency(std::string_view n, const CoreParameters& p) {
 
 }  // namespace
 
-void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle dispatched_before) {
+void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle gap_from) {
   const Cycle margin = t.done + 1 - t.retired_before;
   out[core_timing::cycles] = static_cast<float>(cycles);
   out[core_timing::margin] =
       static_cast<float>(std::clamp(margin, -core_timing::most_margin, core_timing::most_margin));
-  out[core_timing::gap] = static_cast<float>(t.dispatched - dispatched_before);
+  out[core_timing::gap] = static_cast<float>(t.dispatched - gap_from);
   out[core_timing::wait] = static_cast<float>(t.issued - t.dispatched);
   out[core_timing::latency] = static_cast<float>(t.done - t.issued);
 }
@@ -330,29 +330,7 @@ Core::Times ReferenceCore::step(const CoreRow& row) {
   retire(row, dispatched, issued, done);
   control(row, dispatched, done);
   ++row_;
-  return {dispatched, issued, done, before};
-}
-
-void ReferenceCore::run(std::span<const CoreRow> rows, float* out, std::size_t stride) {
-  for (const CoreRow& row : rows) {
-    step(row);
-    if (!row.last) continue;
-    *out = static_cast<float>(retire_ - reported_);
-    out += stride;
-    reported_ = retire_;
-  }
-}
-
-void ReferenceCore::run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) {
-  Cycle dispatched_before = dispatch_;
-  for (const CoreRow& row : rows) {
-    const Times t = step(row);
-    if (!row.last) continue;
-    put_times(out, retire_ - reported_, t, dispatched_before);
-    dispatched_before = dispatch_;
-    out += stride;
-    reported_ = retire_;
-  }
+  return {dispatched, issued, done, before, retire_, dispatch_};
 }
 
 ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,

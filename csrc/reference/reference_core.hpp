@@ -87,11 +87,38 @@ class Core {
   virtual void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) = 0;
 
  protected:
-  // Where a row's cycles come from.
+  // Where a row's cycles come from; the next row's gap counts from `next_gap`.
   struct Times {
-    Cycle dispatched, issued, done, retired_before;
+    Cycle dispatched, issued, done, retired_before, retired, next_gap;
   };
-  static void put_times(float* out, Cycle cycles, const Times& t, Cycle dispatched_before);
+  static void put_times(float* out, Cycle cycles, const Times& t, Cycle gap_from);
+};
+
+// A core whose `Times step(const CoreRow&)` is known when the loop over the rows is compiled.
+template <class Kind>
+class CoreOf : public Core {
+ public:
+  void run(std::span<const CoreRow> rows, float* out, std::size_t stride) final {
+    walk(rows, out, stride,
+         [](float* to, Cycle cycles, const Times&, Cycle) { *to = static_cast<float>(cycles); });
+  }
+  void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) final {
+    walk(rows, out, stride, put_times);
+  }
+
+ private:
+  template <class Put>
+  void walk(std::span<const CoreRow> rows, float* out, std::size_t stride, Put put) {
+    for (const CoreRow& row : rows) {
+      const Times t = static_cast<Kind*>(this)->step(row);
+      if (!row.last) continue;
+      put(out, t.retired - reported_, t, gap_from_);
+      out += stride;
+      reported_ = t.retired;
+      gap_from_ = t.next_gap;
+    }
+  }
+  Cycle reported_{}, gap_from_{};
 };
 
 // The unit that an operation class runs on, and whether the unit takes another one next cycle.
@@ -101,16 +128,14 @@ struct OpUse {
 };
 OpUse op_use(OpClass op);
 
-class ReferenceCore : public Core {
+class ReferenceCore : public CoreOf<ReferenceCore> {
  public:
   static constexpr std::size_t most_registers = 4096;
 
   ReferenceCore(const CoreParameters& p, std::size_t registers);
 
-  void run(std::span<const CoreRow> rows, float* out, std::size_t stride) override;
-  void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) override;
-
  private:
+  friend CoreOf;
   Times step(const CoreRow& row);
   Cycle fetch(const CoreRow& row);
   Cycle dispatch(const CoreRow& row, Cycle fetched);
@@ -145,7 +170,7 @@ class ReferenceCore : public Core {
   bool taken_{};  // the last row was a taken branch
   Cycle dispatch_{}, rename_blocked_{}, serial_{}, memory_barrier_{};
   int dispatched_now_{};
-  Cycle retire_{}, reported_{};
+  Cycle retire_{};
   int retired_now_{};
   Cycle store_port_{}, drained_{};
   int stores_now_{}, line_stores_{};
