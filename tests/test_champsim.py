@@ -116,7 +116,7 @@ def test_kind_of_branch(kind: str) -> None:
     table, batch = read(trace.tobytes())
     converter = NativeConverter(table, arch="unknown", described="champsim")
     converter.convert(batch)
-    columns = converter.source.statics()
+    columns = converter.source.table().columns()
     kinds = ("none", "conditional", "jump", "call", "indirect", "indirect_call", "ret")
     assert kinds[columns["branch"][0]] == kind
     # The instruction pointer is no operand; the others keep their meaning.

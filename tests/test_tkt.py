@@ -169,10 +169,10 @@ def test_operands_from_the_text_or_from_gem5() -> None:
     raw = bytes(writer.take())
     text, _ = read(raw)
     want = _core.decode_text("arm", "ldr   x1, [x2]", "MemRead", ["IsLoad"])
-    got = text.statics(0)
+    got = text.table(0).columns()
     assert operands(got) == (want["src"], want["dst"], want["access_size"])
     assert got["bytes"] == [b"\x41\0\x40\xf9"]
-    exact = read(raw, gem5_operands=True)[0].statics(0)
+    exact = read(raw, gem5_operands=True)[0].table(0).columns()
     assert operands(exact) == ([(0, 2), (1, 7)], [(0, 40)], 4)
 
 
@@ -181,7 +181,7 @@ def test_names_of_a_newer_gem5_are_counted_and_kept() -> None:
     writer.add_static(0x10, op=3, flags=0b1001, disassembly="  new   x1")
     writer.finish()
     reader, _ = read(bytes(writer.take()))
-    assert reader.statics(0)["op_name"] == ["NewerThanTracekit"]
+    assert reader.table(0).columns()["op_name"] == ["NewerThanTracekit"]
     assert set(reader.counters()) == {"unknown_flag", "unknown_op_class"}
 
 
@@ -243,7 +243,7 @@ def test_damage_is_survived(stream: tuple[list[Row], int, int], data: st.DataObj
     except FormatError:
         return
     assert len({len(column) for column in got.values()}) == 1
-    assert (got["sid"] < len(reader.statics(0)["pc"])).all()
+    assert (got["sid"] < len(reader.table(0).columns()["pc"])).all()
 
 
 def test_the_writer_refuses_what_the_format_cannot_hold() -> None:

@@ -50,9 +50,6 @@ void register_gem5_text(py::module_& m) {
           },
           py::arg("cpu"), py::call_guard<py::gil_scoped_release>())
       .def(
-          "statics", [](Gem5Source& s, std::size_t i) { return export_statics(s.cpu(i).statics); },
-          py::arg("cpu"))
-      .def(
           "table",
           [](Gem5Source& s, std::size_t i) -> const StaticTable& { return s.cpu(i).statics; },
           py::arg("cpu"), py::return_value_policy::reference_internal)

@@ -150,7 +150,6 @@ void register_native_rows(py::module_& m) {
       .def("convert", &NativeSource::convert, py::arg("batch"),
            py::call_guard<py::gil_scoped_release>())
       .def("finish", &NativeSource::finish, py::call_guard<py::gil_scoped_release>())
-      .def("statics", [](const NativeSource& s) { return export_statics(s.statics()); })
       .def(
           "table", [](const NativeSource& s) -> const StaticTable& { return s.statics(); },
           py::return_value_policy::reference_internal)

@@ -151,9 +151,6 @@ void register_tkt(py::module_& m) {
           py::arg("cpu"), py::call_guard<py::gil_scoped_release>())
       .def("columns", &columns, "The rows since the last call, copied: an array a column.")
       .def(
-          "statics", [](TktSource& s, std::size_t i) { return export_statics(s.cpu(i).statics()); },
-          py::arg("cpu"))
-      .def(
           "table",
           [](TktSource& s, std::size_t i) -> const StaticTable& { return s.cpu(i).statics(); },
           py::arg("cpu"), py::return_value_policy::reference_internal)
