@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.docs_page import ROOT, commands, run_in
 from tests.test_record import _why_not
 from tracekit.cli.main import main
 from tracekit.errors import FormatError
 from tracekit.perfvec import load_model, measure
 from tracekit.perfvec.distribution import Distribution, wide
 
-ROOT = Path(__file__).resolve().parent.parent
 RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
-
-
-def run(commands: str, folder: Path) -> str:
-    (folder / "bin").mkdir(exist_ok=True)
-    for name, what in (("tracekit", "-m tracekit"), ("python3", "")):
-        script = folder / "bin" / name
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {what} "$@"\n')
-        script.chmod(0o755)
-    path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands],
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @RECORDS
 @pytest.mark.skipif(shutil.which("gzip") is None, reason="needs gzip")
 def test_the_page_runs(tmp_path):
-    text = (ROOT / "docs" / "predict.md").read_text()
-    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.S | re.M)
+    blocks = commands("predict.md")
     assert len(blocks) == 4
-    out = run("\n".join(blocks), tmp_path)
+    out = run_in(tmp_path, *blocks)
     assert out.count("x best") == 3 and "epochs, all of it" in out
     result = json.loads((tmp_path / "search.json").read_text())
     names = load_model(arch="x86").names
