@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -23,9 +24,10 @@ import pytest
 
 from tracekit.errors import RecordError, TracekitError, UsageError
 from tracekit.hot import hot
-from tracekit.record import Recording, RecordOptions, available, record_command, record_pid
+from tracekit.record import Recording, RecordOptions, available, procfs, record_command, record_pid
 from tracekit.streams.tks import Epoch, TksReader, format_summary, summary
 
+RECORD = [sys.executable, "-m", "tracekit.cli.main", "record"]
 TIMEOUT = 300  # seconds, for what would be a hang: no test passes or fails by speed
 NEEDS_GCC = shutil.which("gcc") is None
 
@@ -469,16 +471,7 @@ def test_started_program_keeps_its_exit_code_and_output(
 ) -> None:
     plain = subprocess.run([programs["work"]], stdin=subprocess.DEVNULL, capture_output=True)
     out = tmp_path / "x.tks"
-    command = [
-        sys.executable,
-        "-m",
-        "tracekit.cli.main",
-        "record",
-        "-o",
-        str(out),
-        "--period",
-        "0.05",
-    ]
+    command = [*RECORD, "-o", str(out), "--period", "0.05"]
     command += ["--epoch", "300", "--json", "--", programs["work"]]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -737,19 +730,7 @@ def test_interrupted_recording_is_complete(
     running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "x.tks"
-    command = [
-        sys.executable,
-        "-m",
-        "tracekit.cli.main",
-        "record",
-        "-o",
-        str(out),
-        "--period",
-        "0",
-        "--epoch",
-        "100",
-        "--normal-priority",
-    ]
+    command = [*RECORD, "-o", str(out), "--period", "0", "--epoch", "100", "--normal-priority"]
     recorder = subprocess.Popen([*command, "--pid", str(running.pid)], stderr=subprocess.PIPE)
     assert recorder.stderr is not None
     while b" epoch 2: " not in (line := recorder.stderr.readline()):
@@ -772,3 +753,23 @@ def test_columns_survive_the_file(running: subprocess.Popen[bytes], tmp_path: Pa
         assert len(r.address) == len(r.access_size) == len(r.is_store)
         assert np.all(np.diff(r.first_access.astype(np.int64)) >= 0)
         assert e.info["requested"] == 500 and e.info["steps"] >= len(r)
+
+
+@pytest.mark.skipif(not procfs.counts_waiting(), reason="the kernel does not count it")
+def test_waiting_for_a_processor_is_counted() -> None:
+    only = {min(os.sched_getaffinity(0))}
+    busy = [sys.executable, "-c", "while True: pass"]
+    with contextlib.ExitStack() as stack:
+        two = [
+            stack.enter_context(
+                subprocess.Popen(busy, preexec_fn=lambda: os.sched_setaffinity(0, only))
+            )
+            for _ in range(2)
+        ]
+        for one in two:
+            stack.callback(one.kill)
+        before = [procfs.waited_seconds(one.pid) for one in two]
+        assert wait_for(
+            lambda: all(procfs.waited_seconds(o.pid) > b for o, b in zip(two, before, strict=True))
+        )
+    assert procfs.waited_seconds(two[0].pid) == 0

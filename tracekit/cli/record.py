@@ -136,8 +136,8 @@ def run(args: argparse.Namespace) -> int:
             f"{args.output}: {totals.epochs} epochs, {totals.instructions} instructions{skipped}; "
             f"the program lost {100 * totals.overhead:.3g} % of {totals.seconds:.1f} s: pauses "
             f"{1e3 * totals.paused:.1f} ms, copied pages {1e3 * totals.page_copies:.1f} ms, "
-            f"processor time that others wanted {totals.contended:.2f} s of "
-            f"{totals.processor:.2f} s"
+            f"waited for a processor {1e3 * totals.contended:.1f} ms while copies ran "
+            f"({totals.processor:.2f} s)"
             + (f"; period chosen {totals.period} s" if totals.period is not None else "")
         )
     if totals.exit_status is None:

@@ -94,13 +94,21 @@ def command(pid: int) -> list[str]:
     return text.rstrip("\0").split("\0")
 
 
-def idle_seconds() -> float:
-    """Idle time of all processors together since boot."""
-    try:
-        first = Path("/proc/stat").read_text().split("\n", 1)[0].split()
-        return (int(first[4]) + int(first[5])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return 0.0
+def waited_seconds(pid: int) -> float:
+    """How long the threads of a process could have run but had no processor, together.
+
+    0 where the kernel does not count it (CONFIG_SCHED_INFO) or the process is gone.
+    """
+    total = 0
+    for tid in threads(pid):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            total += int(Path(f"/proc/{pid}/task/{tid}/schedstat").read_text().split()[1])
+    return total / 1e9
+
+
+def counts_waiting() -> bool:
+    """Whether the kernel counts what `waited_seconds` asks for."""
+    return Path("/proc/self/schedstat").exists()
 
 
 @contextlib.contextmanager

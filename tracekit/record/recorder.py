@@ -30,6 +30,17 @@ _SMOOTHING: Final = 0.3
 _RETRY: Final = 0.1
 
 
+@dataclass(frozen=True)
+class _Usage:
+    time: float
+    faults: int
+    waited: float
+
+    @classmethod
+    def of(cls, pid: int) -> _Usage:
+        return cls(time.monotonic(), _core.minor_faults(pid), procfs.waited_seconds(pid))
+
+
 @dataclass
 class Totals:
     """What was done, in seconds where not counts; the end block of the file."""
@@ -160,8 +171,8 @@ class Recording:
         self._build_ids: dict[str, str | None] = {}
         self._cost: float | None = None  # of an epoch, to the program
         self._page_copy = 0.0
-        self._faults = (0.0, 0)  # time, count of the program's page faults when last looked at
-        self._fault_rate = 0.0
+        self._before = _Usage(0.0, 0, 0.0)  # the program's, when last looked at
+        self._fault_rate = self._wait_rate = 0.0  # without a copy, each second
 
     def __enter__(self) -> Recording:
         return self
@@ -265,7 +276,7 @@ class Recording:
         o = self.options
         if o.max_overhead is not None:
             self._page_copy = _core.page_copy_ns() / 1e9
-        self._faults = (time.monotonic(), _core.minor_faults(self.pid))
+        self._before = _Usage.of(self.pid)
         period = min(o.period, 1.0) if o.max_overhead is not None else o.period
         due = begin + (self._gap(period) if self._child else 0.0)
         while True:
@@ -344,15 +355,14 @@ class Recording:
         if not candidates:
             self.totals.skipped["no thread to record"] += 1
             return False
-        now = time.monotonic()
-        faults = _core.minor_faults(self.pid)
-        if now > self._faults[0] + 0.02:
-            self._fault_rate = max(0, faults - self._faults[1]) / (now - self._faults[0])
-        idle = procfs.idle_seconds()
+        now = _Usage.of(self.pid)
+        if (since := now.time - self._before.time) > 0.02:
+            self._fault_rate = max(0, now.faults - self._before.faults) / since
+            self._wait_rate = max(0.0, now.waited - self._before.waited) / since
         pid, tid = candidates[0]
         record = self._native.in_place if self.options.in_place else self._native.epoch
         result = record(self._request(pid, tid, False))
-        self._faults = (time.monotonic(), _core.minor_faults(self.pid))
+        self._before = after = _Usage.of(self.pid)
         self.totals.exit_status = result["exit_status"] if pid == self.pid and self._child else None
         self._last[tid] = self.totals.epochs + sum(self.totals.skipped.values())
         if result["outcome"] != "taken":
@@ -361,18 +371,23 @@ class Recording:
                 self._tell(f"no copy could be made: {os.strerror(result['clone_errno'])}")
             return False
         self._keep(result)
-        self._account(result, idle)
+        self._account(result, after.waited - now.waited)
         return True
 
-    def _account(self, result: _core.EpochResult, idle_before: float) -> None:
+    def _account(self, result: _core.EpochResult, waited: float) -> None:
         """What this epoch cost the program, and the estimate for the next one."""
         info = result["info"]
         paused = (info["pause_ns"] + result["reap_ns"]) / 1e9
         alive, cpu = info["step_ns"] / 1e9, info["cpu_ns"] / 1e9
         copied = max(0.0, info["faults"] - self._fault_rate * alive) * self._page_copy
-        # With a processor idle the stepping cost nobody anything.
-        idle = procfs.idle_seconds() - idle_before
-        contended = 0.0 if info["in_place"] or idle > 0.05 * alive else cpu
+        # What the program waited for a processor beyond what it does anyway.  Where the kernel does
+        # not tell, all of the copy's time is taken for the program's.
+        if info["in_place"]:
+            contended = 0.0
+        elif procfs.counts_waiting():
+            contended = min(max(0.0, waited - self._wait_rate * alive), cpu)
+        else:
+            contended = cpu
         self.totals.paused += paused
         self.totals.page_copies += copied
         self.totals.contended += contended
