@@ -15,6 +15,7 @@ from tracekit import _core
 from tracekit._version import __version__
 from tracekit.cores import available_cores
 from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.io.ahead import Ahead
 from tracekit.io.progress import Progress
 from tracekit.io.source import STDIN, Input
 from tracekit.io.stages import overlap
@@ -194,7 +195,8 @@ class Extraction:
 
     def _rows(self) -> Generator[list[_Taken], None, None]:
         """Rows from stages in threads of their own, as far as there are cores for them: decompress
-        | parse and order | what the caller does with the rows."""
+        | parse and order | what the caller does with the rows.  A plain file is read by whichever
+        of the latter two has time."""
         if isinstance(self._input, Input):
             whole = self._input
             blocks = iter(whole)
@@ -204,25 +206,27 @@ class Extraction:
                 yield first
                 yield from blocks
 
-            # Plain text is read by the thread that parses it: to hand it from core to core costs
-            # more than the reading.
-            packed = whole.compression is not None
-
-            def parsed() -> Generator[list[_Taken], None, None]:
-                return self._parsed(whole, self._stage(text, 2) if packed else text())
-
-            yield from self._stage(parsed, 3 if packed else 2)
+            if whole.compression is not None:
+                yield from self._stage(lambda: self._parsed(whole, self._stage(text, 2)), 3)
+            elif whole.size is None:  # nobody but who parses it may wait for a pipe
+                yield from self._stage(lambda: self._parsed(whole, text()), 2)
+            else:
+                ahead = Ahead(text())
+                yield from self._stage(lambda: self._parsed(whole, iter(ahead)), 2, ahead.help)
         else:
             folder = self._input
             yield from self._stage(lambda: self._pulled(folder), 2)
 
     def _stage(
-        self, make: Callable[[], Generator[T, None, None]], cores: int
+        self,
+        make: Callable[[], Generator[T, None, None]],
+        cores: int,
+        meanwhile: Callable[[], bool] | None = None,
     ) -> Generator[T, None, None]:
         """``make()`` in a thread of its own where there are that many cores."""
         wanted = self._o.overlap
         if wanted if wanted is not None else available_cores() >= cores:
-            return overlap(make, on_stop=self._input.stop)
+            return overlap(make, on_stop=self._input.stop, meanwhile=meanwhile)
         return make()
 
     def _pulled(self, folder: Pulled) -> Generator[list[_Taken], None, None]:

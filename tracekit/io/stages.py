@@ -22,12 +22,15 @@ class Stopped(Exception):
 
 
 def overlap(
-    make: Callable[[], Iterable[T]], depth: int = 2, on_stop: Callable[[], None] | None = None
+    make: Callable[[], Iterable[T]],
+    depth: int = 2,
+    on_stop: Callable[[], None] | None = None,
+    meanwhile: Callable[[], bool] | None = None,
 ) -> Generator[T, None, None]:
     """Iterates ``make()`` in a thread, at most ``depth`` items ahead; its exception is raised here.
 
     ``on_stop`` is called when the consumer goes away; it wakes up a ``make()`` that waits for
-    something.
+    something.  ``meanwhile`` is what the consumer does, as long as it says True, before it waits.
     """
     items: queue.Queue[Any] = queue.Queue(depth)
     stop = threading.Event()
@@ -41,6 +44,11 @@ def overlap(
             except queue.Full:
                 continue
         raise Stopped
+
+    def take() -> Any:
+        while meanwhile is not None and items.empty() and meanwhile():
+            pass
+        return items.get()
 
     def work() -> None:
         try:
@@ -58,7 +66,7 @@ def overlap(
     thread = threading.Thread(target=work, daemon=True, name="tracekit-stage")
     thread.start()
     try:
-        while (item := items.get()) is not _END:
+        while (item := take()) is not _END:
             yield item
         if failure:
             raise failure[0]
