@@ -212,6 +212,68 @@ def test_against_torch(path):
         np.testing.assert_allclose(found, want, atol=TOLERANCE[path[1]], rtol=0)
 
 
+def both_ways(columns, hidden, layers, **more):
+    lstm = {"type": "lstm", "name": "rnn", "hidden": hidden, "layers": layers}
+    return model(columns, [{**lstm, "bidirectional": True}, {"type": "relu"}], **more)
+
+
+@relaxed
+@given(
+    data=st.data(),
+    columns=st.integers(1, 20),
+    hidden=st.sampled_from([1, 4, 16, 17, 40]),
+    layers=st.integers(1, 2),
+    rows=st.integers(0, 120),
+    chunk=st.integers(1, 40),
+    warmup=st.integers(0, 20),
+    ahead=st.integers(1, 20),
+)
+def test_both_directions(path, data, columns, hidden, layers, rows, chunk, warmup, ahead):
+    """Whole and in blocks of any size, a window's both directions are the oracle's."""
+    made, x = both_ways(columns, hidden, layers, heads=[table(3)]), rows_of(columns, rows)
+    options = {"chunk": chunk, "warmup": warmup, "lookahead": ahead}
+    whole = engine(made, path[1], **options)
+    found = whole.run(x, [REPRESENTATION, "time"])
+    assert found[REPRESENTATION].shape == (rows, 2 * hidden)
+    if rows:
+        want = oracle.chunked(made[0].spec.to_dict()["layers"], x, made[1], chunk, warmup, ahead)
+        np.testing.assert_allclose(found[REPRESENTATION], want, atol=TOLERANCE[path[1]], rtol=0)
+    cuts = data.draw(st.lists(st.integers(0, rows), max_size=4).map(sorted))
+    other = engine(made, path[1], threads=2, **options)
+    stream = Stream(other, ["time"], sums=[REPRESENTATION], breaks=[0, rows])
+    stream.batch = chunk * data.draw(st.integers(1, 3))
+    parts = [*map(stream.push, np.split(x, cuts)), stream.finish()]
+    np.testing.assert_array_equal(np.concatenate([p["time"] for p in parts]), found["time"])
+    sums = whole.sum_representations(x, [0, rows])
+    np.testing.assert_array_equal(stream.totals[REPRESENTATION], sums)
+
+
+def test_both_directions_against_torch(path):
+    torch = pytest.importorskip("torch")
+    made, x = both_ways(13, 64, 2), rows_of(13, 500)
+    network = torch.nn.LSTM(13, 64, 2, bidirectional=True)
+    network.load_state_dict({k[4:]: torch.from_numpy(v) for k, v in made[1].items()})
+    with torch.inference_mode():
+        want = torch.relu(network(torch.from_numpy(x)[:, None])[0][:, 0]).numpy()
+    for chunk in (500, 100):  # 200 rows leave nothing of what is missing at either end
+        it = engine(made, path[1], chunk=chunk, warmup=200, lookahead=200)
+        np.testing.assert_allclose(it.represent(x), want, atol=TOLERANCE[path[1]], rtol=0)
+
+
+def test_a_lookahead_that_is_none():
+    card, tensors = both_ways(3, 8, 1)
+    for rows in (None, 0, True, "x", 1 << 20):
+        card.extra["lookahead"] = rows
+        with pytest.raises(FormatError, match="lookahead"):
+            Engine(card, tensors)
+    card.extra["lookahead"] = 7
+    assert Engine(card, tensors).lookahead == 7
+    with pytest.raises(UsageError, match="lookahead"):
+        Engine(card, tensors, lookahead=0)
+    with pytest.raises(UsageError, match="lookahead"):
+        Engine(*lstm_model(3, 8, 1), lookahead=5)
+
+
 SIZE = st.integers(1, 20)
 
 

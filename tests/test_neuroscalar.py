@@ -533,12 +533,10 @@ def test_training_goes_on_where_it_was(data, small):
     del torch
 
 
-def test_paper_from_end_to_end(data, small, capsys, monkeypatch):
+def test_paper_from_end_to_end(data, small, capsys):
     pytest.importorskip("torch")
     pytest.importorskip("tracekit.infer")
-    made = presets.paper_spec
-    monkeypatch.setattr(presets, "paper_spec", lambda mean, std: made(mean, std, hidden=16))
-    more = ("--preset", "paper", "--steps", "6", "--check", "3")
+    more = ("--preset", "paper", "--steps", "6", "--check", "3", "--width", "16")
     assert train(data, "macro0.json", "n", *more, "--machines", "a") == 0
     assert train(data, "macro0.json", "n2", *more) == 2  # two machines
     assert train(data, "micro0.json", "n3", *more, "--machines", "a") == 2  # micro-ops
@@ -569,6 +567,58 @@ def random_network(spec, columns, seed=0):
 
     torch.manual_seed(seed)
     return Network(spec, columns)
+
+
+def test_both_directions_from_end_to_end(data, small, capsys):
+    pytest.importorskip("torch")
+    pytest.importorskip("tracekit.infer")
+    more = ("--preset", "paper", "--steps", "6", "--check", "3", "--width", "16", "--machines", "a")
+    assert train(data, "macro0.json", "b", *more, "--bidirectional") == 0
+    assert train(data, "micro0.json", "b2", *more[2:], "--bidirectional") == 2  # of the paper's
+    card = tracekit.model.load_card(data / "b")
+    assert card.spec.bidirectional and card.lookahead() == 8  # half of 64 - 48
+    events = [json.loads(line) for line in (data / "b" / "metrics.jsonl").read_text().splitlines()]
+    capsys.readouterr()
+    argv = ["evaluate", str(data / "macro0.json"), "--model", str(data / "b"), "--work",
+            str(data / "cache"), "--split", "validation", "--json"]  # fmt: skip
+    assert main(argv) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["split"] == "validation" and found["seen"]
+    mae = found["machines"]["a"]["model"]["pooled"]["mae"]
+    assert mae == pytest.approx(events[-1]["mae"], rel=0.5)
+    with tracekit.open(str(data / "0.macro.zst")) as trace:
+        engine, other = (
+            CycleModel(data / "b", device=device, dtype="f32", threads=1).predict(trace)["cycles"]
+            for device in ("cpu", "torch")
+        )
+    assert engine.shape == other.shape
+    # both run whole windows, of different chunks
+    np.testing.assert_allclose(engine, other, atol=0.05)
+
+
+def test_both_directions_are_torchs(tmp_path):
+    """One window: the golden rows that training wrote, by the network and both engines."""
+    torch = pytest.importorskip("torch")
+    infer = pytest.importorskip("tracekit.infer")
+    from tracekit.train.torch_engine import TorchEngine
+
+    spec = presets.paper_spec(hidden=24, bidirectional=True)
+    columns = tuple(e.column for e in spec.inputs)
+    net = random_network(spec, columns)
+    card = Card("x", spec, columns, microarchitectures=[{"name": "a"}], extra={"lookahead": 60})
+    x = np.random.default_rng(0).integers(0, 9, (700, 13)).astype(np.float32)
+    with torch.no_grad():
+        whole = net.head(None, net(torch.from_numpy(x)[None])[0])[0].numpy()
+    for chunk in (700, 300):
+        found = []
+        for make in (infer.Engine, TorchEngine):
+            options = {"dtype": "f32"} if make is infer.Engine else {"device": "cpu"}
+            it = make(card, net.tensors(), chunk=chunk, warmup=60, **options)
+            out = {"cycles": np.zeros((700, 1), np.float32)}
+            it.run_range(x, 0, 0, 700, chunk, out, None)
+            found.append(out["cycles"])
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found[0], whole, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 300, 1100])

@@ -78,12 +78,18 @@ def layer(entry, x, tensors):
     if kind == "conv1d":
         return conv(x, get("weight"), get("bias") + np.zeros(entry["out"]), entry["dilation"])
     for k in range(entry.get("layers", 0)):
-        w, u, b, d = (get(f"{p}_l{k}") for p in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-        x = (
-            lstm(x, w, u, b + d)
-            if kind == "lstm"
-            else gru(x, w, u, b + 0 * u[:, 0], d + 0 * u[:, 0])
-        )
+        out = []
+        for order, suffix in ((1, ""), (-1, "_reverse"))[: 1 + entry.get("bidirectional", False)]:
+            parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            w, u, b, d = (get(f"{p}_l{k}{suffix}") for p in parts)
+            y = x[::order]
+            y = (
+                lstm(y, w, u, b + d)
+                if kind == "lstm"
+                else gru(y, w, u, b + 0 * u[:, 0], d + 0 * u[:, 0])
+            )
+            out.append(y[::order])
+        x = np.hstack(out)
     return FUNCTIONS[kind](x) if kind in FUNCTIONS else x
 
 
@@ -93,10 +99,12 @@ def stack(entries, x, tensors):
     return x
 
 
-def chunked(entries, x, tensors, chunk, warmup):
-    """The engine's promise: each chunk from zero state, over the rows before it first."""
+def chunked(entries, x, tensors, chunk, warmup, ahead=0):
+    """The engine's promise: each chunk from zero state, over the rows before it first (and, for
+    models that look ahead, back over ``ahead`` rows behind it)."""
     out = [np.zeros((0, stack(entries, x[:1], tensors).shape[1] if len(x) else 0))]
     for start in range(0, len(x), chunk):
-        before = max(0, start - warmup)
-        out.append(stack(entries, x[before : start + chunk], tensors)[start - before :])
+        before, rows = max(0, start - warmup), len(x[start : start + chunk])
+        window = stack(entries, x[before : start + chunk + ahead], tensors)
+        out.append(window[start - before :][:rows])
     return np.concatenate(out)

@@ -40,9 +40,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     n.add_argument("--model", help="a model's folder; else PerfVec's recipe is cross-validated")
     n.add_argument(
         "--split",
-        choices=("blocks", "families"),
+        choices=("blocks", "families", "validation"),
         default="blocks",
-        help="held-out blocks of seen programs, or the test's families",
+        help="held-out blocks of seen programs, the test's families, or validation blocks",
     )
     n.add_argument("--sample", type=int, default=1, help="families: every Nth block of 5000 rows")
     n.add_argument("--no-history", action="store_true", help="leave the training programs' tables")
@@ -95,7 +95,8 @@ def _instructions(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(finite(result), indent=1))
         return 0
-    print("seen programs, held-out blocks" if result["seen"] else "unseen families")
+    blocks = "validation" if result["split"] == "validation" else "held-out"
+    print(f"seen programs, {blocks} blocks" if result["seen"] else "unseen families")
     columns = ("acc_round", "within_1", "within_2", "rel5", "mae", "rmse", "rae", "total_error")
     titles = ("Acc", "+-1", "+-2", "rel5", "MAE", "RMSE", "RAE", "total")
     for m, answers in result["machines"].items():

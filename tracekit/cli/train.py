@@ -34,8 +34,11 @@ def add_parser(sub: Any, help_text: str) -> None:
     n.add_argument("--batch", type=int, help="chunks of a batch")
     n.add_argument("--window", type=int, metavar="L", help="rows of a chunk")
     n.add_argument("--target", type=int, metavar="T", help="of these the last, where the loss is")
+    n.add_argument(
+        "--bidirectional", action="store_true", help="paper: as its text, the target in the middle"
+    )
     n.add_argument("--rate", type=float, help="of AdamW")
-    n.add_argument("--width", type=int, help="default: of its layers")
+    n.add_argument("--width", type=int, help="of the layers (64; paper: 256)")
     n.add_argument(
         "--no-history", action="store_true", help="default: no tables of the training programs"
     )
@@ -111,6 +114,7 @@ def run_neuroscalar(args: argparse.Namespace) -> int:
         preset=args.preset,
         machines=tuple(args.machines or ()),
         history=not args.no_history,
+        bidirectional=args.bidirectional,
         half=not args.float32,
         seed=args.seed,
         threads=args.threads,

@@ -32,6 +32,8 @@ Array = NDArray[Any]
 REPRESENTATION = "representation"
 CHUNK, WARMUP = 8192, 256
 ROWS = 48  # chunks side by side: weights come from memory once for all of them
+# A model that looks ahead keeps whole chunks in memory: shorter and fewer ones.
+WINDOW, WINDOW_ROWS = 1024, 12
 STEPS = 32  # instructions of a chunk that one layer does before the next one takes over
 FAR = -(1 << 60)  # the place of a row that is only there to fill a tile
 
@@ -57,12 +59,14 @@ class Engine:
         threads: int | None = None,
         chunk: int | None = None,
         warmup: int = WARMUP,
+        lookahead: int | None = None,
     ) -> None:
         if chunk is not None and not 1 <= chunk <= 1 << 30:
             raise UsageError(f"chunk is {chunk}; at least 1")
         if not 0 <= warmup <= 1 << 20:
             raise UsageError(f"warmup is {warmup}; from 0 to {1 << 20}")
         self.card, self.spec = card, card.spec
+        self.lookahead = card.lookahead(lookahead)
         self.isa, self.threads = cpu.active_isa(), cpu.thread_count(threads)
         self.chunk, self.warmup = chunk, warmup
         self.dtype = choose_dtype(dtype, self.isa, bool(quantised))
@@ -144,9 +148,10 @@ class Engine:
         """The chunk that is used for a trace of so many rows: short ones fill the tiles too."""
         if self.chunk is not None:
             return self.chunk
+        longest = WINDOW if self.lookahead else CHUNK
         if rows is None:
-            return CHUNK
-        return min(CHUNK, max(WARMUP, round_up(-(-rows // ROWS), 64)))
+            return longest
+        return min(longest, max(WARMUP, round_up(-(-rows // ROWS), 64)))
 
     def width(self, output: str) -> int:
         """Width of an output; raises FormatError where there is none of that name."""
@@ -180,15 +185,21 @@ class Engine:
     ) -> None:
         """Rows low (on the grid) to high of the trace; ``features`` start at its row ``base``.
 
-        Rows low - warmup to high must be there, or the trace's start.  A row's results go to
-        out[name][row - low].
+        Rows low - warmup to high + lookahead must be there, or the trace's start and end.  A row's
+        results go to out[name][row - low].
         """
         starts = np.arange(low, high, chunk, dtype=np.int64)
         if not len(starts):
             return
-        count = -(-len(starts) // ROWS)
+        groups: list[Array] = []
+        if self.lookahead:  # windows that meet an end of the trace have a length of their own
+            reach = np.minimum(starts + chunk, high) + self.lookahead
+            whole = (starts >= self.warmup) & (starts + chunk <= high)
+            whole &= reach <= base + len(features)
+            groups, starts = [starts[[k]] for k in np.flatnonzero(~whole)], starts[whole]
+        count = -(-len(starts) // (WINDOW_ROWS if self.lookahead else ROWS))
         count = min(round_up(count, self.threads), len(starts))
-        groups = [g for g in np.array_split(starts, count) if len(g)]
+        groups += [g for g in np.array_split(starts, max(count, 1)) if len(g)]
 
         def work(group: Array) -> None:
             self._group(features, base, low, high, chunk, group, out, sums)
@@ -211,15 +222,22 @@ class Engine:
         out: Mapping[str, Array],
         sums: Sums | None,
     ) -> None:
-        """Chunks side by side through all layers."""
+        """Chunks side by side through all layers: a few steps at a time, or, where the model looks
+        ahead, each chunk's window at once."""
         rows = round_up(len(starts), TARGETS[self.isa].rows)
-        inputs = self._inputs.runner(STEPS, rows)
-        layers = Chain(self._layers, inputs.output, STEPS, rows)
+        warm = int(min(self.warmup, starts.max()))
+        stop = int(np.minimum(chunk, high - starts).max())
+        ahead, block_steps = 0, STEPS
+        if self.lookahead:
+            ahead = min(self.lookahead, base + len(features) - int(starts.max()) - stop)
+            block_steps = warm + stop + ahead
+        inputs = self._inputs.runner(block_steps, rows)
+        layers = Chain(self._layers, inputs.output, block_steps, rows)
         wanted = {*out, *(sums.values if sums else ())}
         blocks = {REPRESENTATION: layers.output}
         heads = {}
         for name in sorted(wanted - {REPRESENTATION}):
-            heads[name] = Chain(self._heads[name], layers.output, STEPS, rows)
+            heads[name] = Chain(self._heads[name], layers.output, block_steps, rows)
             blocks[name] = heads[name].output
         begin = np.full(rows, FAR, np.int64)
         begin[: len(starts)] = starts
@@ -231,19 +249,18 @@ class Engine:
             place = np.clip(place, 0, max(0, len(sums.bounds) - 2))
         places = {name: place.copy() for name in (sums.values if sums else ())}
         # a block ends where the warm-up does, and where a row comes to the start of the trace
-        warm = int(min(self.warmup, starts.max()))
         early = {-int(s): i for i, s in enumerate(starts) if s < warm}
-        stop = int((end - begin)[: len(starts)].max())
+        edges = () if self.lookahead else (0, *early)
         step = -warm
         while step < stop:
             if step in early:
                 layers.reset([early[step]])
-            cuts = [cut for cut in (0, *early) if cut > step]
-            steps = min([STEPS, stop - step, *(cut - step for cut in cuts)])
+            cuts = [cut for cut in edges if cut > step]
+            steps = min([block_steps, stop + ahead - step, *(cut - step for cut in cuts)])
             first = begin + step
             inputs.run(features, first - base, steps)
             layers.run(steps)
-            if step >= 0:
+            if step >= 0 or self.lookahead:
                 for head in heads.values():
                     head.run(steps)
                 for name, result in out.items():

@@ -132,10 +132,9 @@ def matrices(spec: ModelSpec) -> Iterator[tuple[str, int, int]]:
             yield from of_layer(inner)
         if layer.type in ("lstm", "gru"):
             gates = "ifgo" if layer.type == "lstm" else "rzn"
-            for k in range(layer.layers):
-                width = layer.width_in if k == 0 else layer.width_out
+            for part, width in layer.parts():
                 for gate in gates:  # x and h are one row of inputs to each gate
-                    yield f"{layer.name}.l{k}.{gate}", layer.width_out, width + layer.width_out
+                    yield f"{layer.name}.{part}.{gate}", layer.hidden, width + layer.hidden
         elif layer.type == "mingru":
             yield layer.name, 2 * layer.width_out, layer.width_in
         elif layer.type == "conv1d":
@@ -177,6 +176,8 @@ def schedule(card: Card, machine: Machine | None = None) -> Schedule:
         steps.append(Step(name, size, size, compute, staging, cycles, local, used))
     if not steps:
         raise UsageError("the model has no matrix products")
+    if card.spec.bidirectional:
+        notes.append("the backward direction needs the rows of a whole window before the first")
     weights = card.spec.parameters()
     widest = max(width for _, _, width in matrices(card.spec))
     # a row's inputs in int8 and the cells of its recurrent layers in 32 bits

@@ -58,12 +58,11 @@ def quantize_tensors(
         raise UsageError(f"{len(features)} rows; at least 256 are needed to calibrate")
     out: dict[str, Quantised] = {}
     for layer, before in lstm_layers(card.spec):
-        for k in range(layer.layers):
-            scale: float | None = UNIT
-            if k == 0:
-                scale = input_scale(card, tensors, features, before, raw)
-            hh, ih = (tensors[f"{layer.name}.weight_{part}_l{k}"] for part in ("hh", "ih"))
-            out[f"{layer.name}.l{k}"] = quantize_layer(hh, ih, scale)
+        first = input_scale(card, tensors, features, before, raw)
+        for part, _ in layer.parts():
+            scale = first if part.split("_")[0] == "l0" else UNIT
+            hh, ih = (tensors[f"{layer.name}.weight_{kind}_{part}"] for kind in ("hh", "ih"))
+            out[f"{layer.name}.{part}"] = quantize_layer(hh, ih, scale)
     if not out:
         raise UsageError("the model has no LSTM layer", hint="int8 is for LSTM stacks")
     return out
@@ -148,9 +147,8 @@ def load_quantised(folder: str | Path, card: Card) -> dict[str, Quantised]:
     path = str(Path(folder) / INT8)
     out = {}
     for layer, _ in lstm_layers(card.spec):
-        for k in range(layer.layers):
-            name, rows = f"{layer.name}.l{k}", 4 * layer.width_out
-            width = layer.width_in if k == 0 else layer.width_out
+        for suffix, width in layer.parts():
+            name, rows = f"{layer.name}.{suffix}", 4 * layer.hidden
 
             def get(part: str, shape: tuple[int, ...], dtype: Any, name: str = name) -> Array:
                 array = tensors.get(f"{name}.{part}")
@@ -165,7 +163,7 @@ def load_quantised(folder: str | Path, card: Card) -> dict[str, Quantised]:
                 return array
 
             hh = (
-                get("weight_hh", (rows, layer.width_out), np.int8),
+                get("weight_hh", (rows, layer.hidden), np.int8),
                 get("scale_hh", (rows,), np.float32),
             )
             if f"{name}.weight_ih" in tensors:

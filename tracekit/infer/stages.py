@@ -272,7 +272,7 @@ class LstmPlan:
         joint = recurrent == direct and recurrent.scaled and bool((scales[0] == scales[1]).all())
         self.kernel = lstm_kernel(self.target, recurrent, direct, self.stored, joint)
 
-    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+    def runner(self, source: Block, steps: int, rows: int) -> LstmRunner:
         return LstmRunner(self, source, steps, rows)
 
 
@@ -289,15 +289,22 @@ def offset(format: str, weight: Array, scale: Array) -> Array:
 
 
 class LstmRunner:
-    """History of h: slot 0 is the state before the block, slots 1.. are its steps."""
+    """History of h: slot 0 is the state before the block, slots 1.. are its steps.
 
-    def __init__(self, plan: LstmPlan, source: Block, steps: int, rows: int) -> None:
-        self.plan, self.rows = plan, rows
+    ``backward``: from the last step to the first, each block from zero state; the state before it
+    is then in the slot behind its last step.
+    """
+
+    def __init__(
+        self, plan: LstmPlan, source: Block, steps: int, rows: int, backward: bool = False
+    ) -> None:
+        self.plan, self.rows, self.backward = plan, rows, backward
         history = Block.make(steps + 1, rows, plan.hidden, plan.stored, pad=plan.units)
         self.history = history.array
         self.zero = 128 if plan.stored == "u8" else 0
         self.history[...] = self.zero
-        self.own = Block(self.history[1:], plan.hidden, plan.stored, UNIT)
+        own = self.history[:-1] if backward else self.history[1:]
+        self.own = Block(own, plan.hidden, plan.stored, UNIT)
         self.cells = aligned((rows, plan.units), np.float32)
         self.output = self.own
         # float32 copies of h go to one row that nobody reads, until wide() asks for them
@@ -316,19 +323,71 @@ class LstmRunner:
         return self.wide_block
 
     def run(self, steps: int) -> None:
-        p, h, x = self.plan, self.history, self.source
+        p, history, x = self.plan, self.history, self.source.array
+        out, ldf, stf = self.target
+        sign = 1
+        if self.backward:
+            sign, h, last = -1, history[steps], x[steps - 1]
+            out += stf * (steps - 1)
+            h[...], self.cells[...] = self.zero, 0
+        else:
+            h, last = history[0], x[0]
         p.kernel(
             steps, self.rows, p.units,
-            h.ctypes.data, h.strides[1], h.strides[0], p.groups[0],
-            x.array.ctypes.data, *x.strides, p.groups[1],
+            h.ctypes.data, h.strides[0], sign * history.strides[0], p.groups[0],
+            last.ctypes.data, x.strides[1], sign * x.strides[0], p.groups[1],
             p.weights.ctypes.data, p.weights.strides[0], p.bias.ctypes.data, p.scales.ctypes.data,
-            self.cells.ctypes.data, self.cells.strides[0], *self.target,
+            self.cells.ctypes.data, self.cells.strides[0], out, ldf, sign * stf,
         )  # fmt: skip
-        h[0] = h[steps]
+        if not self.backward:
+            h[...] = history[steps]
 
     def reset(self, rows: Sequence[int]) -> None:
         self.history[0, rows] = self.zero
         self.cells[rows] = 0
+
+
+class BiLstmPlan:
+    """An LSTM layer forward and one backward over whole windows, their results side by side."""
+
+    def __init__(self, forward: LstmPlan, backward: LstmPlan) -> None:
+        self.forward, self.backward = forward, backward
+        self.wants, self.scale = forward.wants, forward.scale
+
+    def runner(self, source: Block, steps: int, rows: int) -> Runner:
+        return BiLstmRunner(self, source, steps, rows)
+
+
+class BiLstmRunner:
+    """``run`` starts from zero state at both ends of the block."""
+
+    def __init__(self, plan: BiLstmPlan, source: Block, steps: int, rows: int) -> None:
+        self.parts = (
+            LstmRunner(plan.forward, source, steps, rows),
+            LstmRunner(plan.backward, source, steps, rows, backward=True),
+        )
+        self.steps, self.rows, self.hidden = steps, rows, plan.forward.hidden
+        self.output = Block.make(steps, rows, 2 * self.hidden, plan.forward.stored)
+        self.output.scale = self.parts[0].own.scale
+
+    def wide(self) -> Block:
+        """h in float32, for layers that are not LSTMs."""
+        for part in self.parts:
+            part.output = part.wide()
+        if self.output.format != "f32":
+            self.output = Block.make(self.steps, self.rows, 2 * self.hidden)
+        return self.output
+
+    def run(self, steps: int) -> None:
+        self.reset(range(self.rows))
+        for k, part in enumerate(self.parts):
+            part.run(steps)
+            out = self.output.array[:, :, k * self.hidden :]
+            loops.copy_block(part.output.array, steps, self.rows, self.hidden, out)
+
+    def reset(self, rows: Sequence[int]) -> None:
+        for part in self.parts:
+            part.reset(list(rows))
 
 
 class GruPlan:
@@ -537,7 +596,7 @@ class Chain:
         quantised = wants in ("u8", "i16", "f32int8")
         if block.format == wants and (not quantised or abs(block.scale - scale) < 1e-12):
             return block
-        if isinstance(last, LstmRunner):
+        if isinstance(last, LstmRunner | BiLstmRunner):
             block = last.wide()
         if wants == "f32":
             return block
@@ -655,17 +714,21 @@ def _plan(
     if layer.type == "linear":
         return [linear(f"{n}.weight", f"{n}.bias")]
     if layer.type == "lstm":
-        out: list[Plan] = []
-        for k in range(layer.layers):
-            ih, hh = tensors[f"{n}.weight_ih_l{k}"], tensors[f"{n}.weight_hh_l{k}"]
+        out: list[LstmPlan] = []
+        for part, _ in layer.parts():
+            ih, hh = tensors[f"{n}.weight_ih_{part}"], tensors[f"{n}.weight_hh_{part}"]
             bias = np.zeros(len(hh), np.float32)
             if layer.bias:
-                bias = tensors[f"{n}.bias_ih_l{k}"] + tensors[f"{n}.bias_hh_l{k}"]
-            part = quantised.get(f"{n}.l{k}") if formats.dtype == "int8" else None
-            if formats.dtype == "int8" and part is None:
-                raise UsageError(f"LSTM layer {n}.l{k} has no int8 weights", hint="quantize first")
-            out.append(LstmPlan(formats, ih, hh, bias, part))
-        return out
+                bias = tensors[f"{n}.bias_ih_{part}"] + tensors[f"{n}.bias_hh_{part}"]
+            narrow = quantised.get(f"{n}.{part}") if formats.dtype == "int8" else None
+            if formats.dtype == "int8" and narrow is None:
+                raise UsageError(
+                    f"LSTM layer {n}.{part} has no int8 weights", hint="quantize first"
+                )
+            out.append(LstmPlan(formats, ih, hh, bias, narrow))
+        if layer.directions == 2:
+            return [BiLstmPlan(*pair) for pair in zip(out[::2], out[1::2], strict=True)]
+        return list(out)
     if layer.type == "gru":
         names = [(f"{n}.weight_{p}_l{k}", f"{n}.bias_{p}_l{k}")
                  for k in range(layer.layers) for p in ("ih", "hh")]  # fmt: skip

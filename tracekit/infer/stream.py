@@ -22,7 +22,8 @@ class Stream:
     ``outputs`` are given row by row; ``sums`` are added up over the ranges of ``breaks`` and are
     in ``totals`` after ``finish``.  ``rows``, the length of the trace where it is known, makes the
     grid the one that ``Engine.run`` would use; without it the grid is the engine's own chunk.
-    Memory: a batch, which is threads x 48 chunks and the warm-up.
+    Memory: a batch, which is threads x 48 chunks and the warm-up.  A model that looks ahead gives a
+    batch's results when the engine's ``lookahead`` further rows have come, or the trace has ended.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Stream:
             raise UsageError("the stream is finished")
         self._blocks.append(features.copy())  # the caller may reuse its buffer
         self._rows += len(features)
-        ready = (self._rows - self._done) // self.batch * self.batch
+        ready = max(0, self._rows - self.engine.lookahead - self._done) // self.batch * self.batch
         return self._advance(self._done + ready)
 
     def finish(self) -> dict[str, Array]:

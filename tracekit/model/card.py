@@ -21,6 +21,7 @@ __all__ = ["Card", "load_card", "load_tensors", "save_card", "save_model"]
 FORMAT, VERSION = "tracekit-model", 1
 MAX_CARD = 64 << 20
 MAX_COLUMNS = 4096
+MAX_LOOKAHEAD = 1 << 16
 WEIGHTS, GOLDEN = "model.safetensors", "golden.safetensors"
 Tensors = dict[str, NDArray[np.float32]]
 
@@ -61,6 +62,23 @@ class Card:
             raise UsageError("features is not a float32 array")
         if features.ndim != 2 or features.shape[1] != count:
             raise UsageError(f"features is {features.shape}; the model has {count} columns")
+
+    def lookahead(self, asked: int | None = None) -> int:
+        """Rows behind one that its result may depend on, 0 but for bidirectional models: those that
+        were asked for, or the card's own number; raises FormatError, UsageError."""
+        if not self.spec.bidirectional:
+            if asked:
+                raise UsageError("lookahead is for bidirectional models")
+            return 0
+        if asked is not None and not 1 <= asked <= MAX_LOOKAHEAD:
+            raise UsageError(f"lookahead is {asked}; from 1 to {MAX_LOOKAHEAD}")
+        rows = self.extra.get("lookahead") if asked is None else asked
+        if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_LOOKAHEAD:
+            raise FormatError(
+                f"lookahead is {rows!r}: a bidirectional model needs a number from 1 to "
+                f"{MAX_LOOKAHEAD}"
+            )
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object."""

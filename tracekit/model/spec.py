@@ -27,7 +27,7 @@ MAX_REACH = 1 << 14  # rows that a convolution looks back: the engine keeps them
 # For each kind: the fields it must have, then those it may have.
 FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "linear": ({"name", "out"}, {"bias"}),
-    "lstm": ({"name", "hidden"}, {"layers", "bias"}),
+    "lstm": ({"name", "hidden"}, {"layers", "bias", "bidirectional"}),
     "gru": ({"name", "hidden"}, {"layers", "bias"}),
     "mingru": ({"name", "hidden"}, {"bias"}),
     "conv1d": ({"name", "out", "kernel"}, {"dilation", "bias"}),
@@ -125,6 +125,7 @@ class Layer:
     bias: bool = True
     eps: float = 1e-5
     inner: tuple[Layer, ...] = ()
+    directions: int = 1  # 2: an LSTM that reads the rows in both orders, the results side by side
 
     @classmethod
     def parse(cls, entry: Any, width: int, where: str, depth: int = 0) -> Layer:
@@ -160,7 +161,23 @@ class Layer:
         dilation = _size(entry, "dilation", where, MAX_TAPS) if "dilation" in entry else 1
         if (kernel - 1) * dilation > MAX_REACH:
             raise FormatError(f"{where}: reaches back over more than {MAX_REACH} rows")
-        return cls(kind, width, out, name, layers, kernel, dilation, bias)
+        both = entry.get("bidirectional", False)
+        if not isinstance(both, bool):
+            raise FormatError(f"{where}: bidirectional is not true or false")
+        directions = 2 if both else 1
+        if out * directions > MAX_WIDTH:
+            raise FormatError(f"{where}: wider than {MAX_WIDTH}")
+        return cls(
+            kind,
+            width,
+            out * directions,
+            name,
+            layers,
+            kernel,
+            dilation,
+            bias,
+            directions=directions,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON entry that parses to this."""
@@ -173,12 +190,26 @@ class Layer:
         if self.type == "layernorm":
             return {**out, "eps": self.eps}
         recurrent = self.type in ("lstm", "gru", "mingru")
-        out["hidden" if recurrent else "out"] = self.width_out
+        out["hidden" if recurrent else "out"] = self.hidden
         if self.type in ("lstm", "gru"):
             out["layers"] = self.layers
+        if self.directions == 2:
+            out["bidirectional"] = True
         if self.type == "conv1d":
             out.update(kernel=self.kernel, dilation=self.dilation)
         return {**out, "bias": self.bias}
+
+    @property
+    def hidden(self) -> int:
+        """Width of one direction's state."""
+        return self.width_out // self.directions
+
+    def parts(self) -> Iterator[tuple[str, int]]:
+        """Of an LSTM or GRU: torch's suffix of each part's tensors, and the width of its input."""
+        for k in range(self.layers):
+            for direction in range(self.directions):
+                width = self.width_in if k == 0 else self.width_out
+                yield f"l{k}" + "_reverse" * direction, width
 
     @property
     def stateful(self) -> bool:
@@ -189,13 +220,13 @@ class Layer:
         """Name and shape of what it needs, in torch's layout."""
         n, i, o = self.name, self.width_in, self.width_out
         if self.type in ("lstm", "gru"):
-            gates = 4 if self.type == "lstm" else 3
+            rows = (4 if self.type == "lstm" else 3) * self.hidden
             out: dict[str, tuple[int, ...]] = {}
-            for k in range(self.layers):
-                out[f"{n}.weight_ih_l{k}"] = (gates * o, i if k == 0 else o)
-                out[f"{n}.weight_hh_l{k}"] = (gates * o, o)
+            for part, width in self.parts():
+                out[f"{n}.weight_ih_{part}"] = (rows, width)
+                out[f"{n}.weight_hh_{part}"] = (rows, self.hidden)
                 if self.bias:
-                    out[f"{n}.bias_ih_l{k}"] = out[f"{n}.bias_hh_l{k}"] = (gates * o,)
+                    out[f"{n}.bias_ih_{part}"] = out[f"{n}.bias_hh_{part}"] = (rows,)
             return out
         if self.type == "layernorm":
             return {f"{n}.weight": (i,), f"{n}.bias": (i,)}
@@ -389,6 +420,11 @@ class ModelSpec:
                 return head
         have = ", ".join(head.name for head in self.heads) or "none"
         raise FormatError(f"no head {name!r}; the model has: {have}")
+
+    @property
+    def bidirectional(self) -> bool:
+        """Whether a row's result depends on later rows, too."""
+        return any(layer.directions == 2 for layer in self.flat_layers())
 
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every tensor of the model."""

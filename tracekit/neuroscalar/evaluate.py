@@ -30,8 +30,9 @@ from tracekit.train.neuroscalar_data import (
 __all__ = ["SPLITS", "Case", "evaluate"]
 
 #: ``blocks``: held-out blocks of the programs that were trained on (seen); ``families``: the
-#: programs of the manifest's test, whole (unseen).
-SPLITS = ("blocks", "families")
+#: programs of the manifest's test, whole (unseen); ``validation``: the blocks that stop a training
+#: early, for choices that must not look at the others.
+SPLITS = ("blocks", "families", "validation")
 Array = npt.NDArray[Any]
 Report = Callable[[dict[str, Any]], None]
 
@@ -76,13 +77,13 @@ def evaluate(
     train = [p for p in manifest.programs if p.family not in manifest.test]
     bases = _Baselines(machines)
     for p in train:
-        bases.learn(p, *_known(models, manifest, p, cache))
+        bases.learn(p, *_known(models, manifest, p, cache, split))
     per_program: dict[str, Any] = {}
     scores: dict[str, dict[str, list[Scores]]] = {m: {} for m in machines}
     pooled: dict[str, dict[str, list[Array]]] = {m: {} for m in machines}
     counts: list[ab.Counts] = []
     for number, p in enumerate(wanted):
-        case = _case(models, manifest, p, cache, unseen, sample)
+        case = _case(models, manifest, p, cache, split, sample)
         entry: dict[str, Any] = {"family": p.family, "rows": len(case.truth), "machines": {}}
         for j, m in enumerate(machines):
             truth = case.truth[:, j]
@@ -172,11 +173,12 @@ def _identity(model: CycleModel, rows: Rows, at: Array) -> tuple[Array, Array]:
 
 
 def _known(
-    models: Sequence[CycleModel], manifest: Manifest, p: Program, cache: Path
+    models: Sequence[CycleModel], manifest: Manifest, p: Program, cache: Path, split: str
 ) -> tuple[Array, Array, Array]:
     """Op class, static instruction and cycles [rows, machines] of a program's training rows."""
     every = [_rows(m, manifest, p, cache) for m in models]
-    at = np.flatnonzero(part_of(len(every[0])) != HELD)
+    hidden = (HELD, VALIDATION) if split == "validation" else (HELD,)
+    at = np.flatnonzero(~np.isin(part_of(len(every[0])), hidden))
     op, inst = _identity(models[0], every[0], at)
     return op, inst, np.hstack([np.asarray(r.cycles)[at] for r in every])
 
@@ -186,7 +188,7 @@ def _case(
     manifest: Manifest,
     p: Program,
     cache: Path,
-    unseen: bool,
+    split: str,
     sample: int,
 ) -> Case:
     """Predictions of the blocks that count, each run over the rows before it first."""
@@ -195,9 +197,12 @@ def _case(
     for model in models:
         rows = _rows(model, manifest, p, cache)
         tenth, block = part_of(len(rows)), block_of(len(rows))
-        use = block % sample == 0 if unseen else tenth == HELD
-        found = list(model.feed(_pieces(model, rows, use)))
-        kept = np.concatenate([k for _, k in _spans(use)])
+        use = tenth == (HELD if split == "blocks" else VALIDATION)
+        if split == "families":
+            use = block % sample == 0
+        ahead = int(model.engine.lookahead)
+        found = list(model.feed(_pieces(model, rows, use, ahead)))
+        kept = np.concatenate([k for _, k in _spans(use, ahead)])
         cycles.append(np.concatenate([f[CYCLES] for f in found])[kept])
         mean.append(np.concatenate([f[MEAN] for f in found])[kept])
         truth.append(np.asarray(rows.cycles)[use])
@@ -216,16 +221,18 @@ def _case(
 WARM = 256
 
 
-def _spans(use: Array) -> Iterator[tuple[slice, npt.NDArray[np.bool_]]]:
-    """Ranges of rows to run, with WARM rows before each; and which of a range's rows count."""
+def _spans(use: Array, ahead: int) -> Iterator[tuple[slice, npt.NDArray[np.bool_]]]:
+    """Ranges of rows to run, with WARM rows before each and ``ahead`` behind; and which of a
+    range's rows count."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], use, [False]])))
     for a, b in edges.reshape(-1, 2).tolist():
-        low = max(0, a - WARM)
-        yield slice(low, b), np.arange(low, b) >= a
+        low, high = max(0, a - WARM), min(b + ahead, len(use))
+        at = np.arange(low, high)
+        yield slice(low, high), (at >= a) & (at < b)
 
 
-def _pieces(model: CycleModel, rows: Rows, use: Array) -> Iterator[Array]:
-    for span, _ in _spans(use):
+def _pieces(model: CycleModel, rows: Rows, use: Array, ahead: int) -> Iterator[Array]:
+    for span, _ in _spans(use, ahead):
         values = np.array(rows.columns[span], np.float32)
         if rows.keys:
             values = model.look_up(values, [np.asarray(k)[span] for k in rows.keys])

@@ -28,8 +28,10 @@ def paper_spec(
     std: npt.NDArray[np.float64] | None = None,
     hidden: int = 256,
     layers: int = 2,
+    bidirectional: bool = False,
 ) -> ModelSpec:
-    """NeuroScalar's model (section 3, table 1): 1,073,348 parameters with its sizes.
+    """NeuroScalar's model (section 3, table 1): 1,073,348 parameters with its sizes, in one
+    direction as that number is; ``bidirectional`` as the text has it.
 
     ``mean`` and ``std`` of the 13 numbers standardise them: the paper does not say how its own are
     scaled.
@@ -46,7 +48,13 @@ def paper_spec(
             "inputs": inputs,
             "layers": [
                 {"type": "linear", "name": "input_proj", "out": hidden},
-                {"type": "lstm", "name": "rnn", "hidden": hidden, "layers": layers},
+                {
+                    "type": "lstm",
+                    "name": "rnn",
+                    "hidden": hidden,
+                    "layers": layers,
+                    "bidirectional": bidirectional,
+                },
             ],
             "heads": [
                 {

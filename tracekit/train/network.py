@@ -24,7 +24,8 @@ class Network(nn.Module):
     """``forward(x, state)``: raw features [batch, time, columns] to the representation [batch,
     time, R] and the state behind the last row.
 
-    ``state`` maps a layer's name to what it carries; None is the true start.
+    ``state`` maps a layer's name to what it carries; None is the true start.  A bidirectional layer
+    carries nothing: it sees the rows of one call.
     """
 
     def __init__(self, spec: ModelSpec, columns: Sequence[str]) -> None:
@@ -60,7 +61,7 @@ class Network(nn.Module):
             for layer in [*self.spec.flat_layers(), *self._head_layers()]:
                 fan = layer.width_in * layer.kernel
                 if layer.type in ("lstm", "gru"):
-                    fan = layer.width_out
+                    fan = layer.hidden
                 for name in layer.tensors():
                     if layer.type == "layernorm":
                         self.tensor(name).fill_(float(name.endswith("weight")))
@@ -169,21 +170,23 @@ class Network(nn.Module):
         return functional.linear(torch.cat(taps, -1), weight, self._bias(layer))
 
     def _recurrent(self, layer: Layer, v: Tensor, state: State, after: State) -> Tensor:
-        lstm, batch = layer.type == "lstm", v.shape[0]
-        zero = v.new_zeros(layer.layers, batch, layer.width_out)
-        before = state.get(layer.name, (zero, zero) if lstm else zero)
+        lstm, both, batch = layer.type == "lstm", layer.directions == 2, v.shape[0]
+        zero = v.new_zeros(layer.layers * layer.directions, batch, layer.hidden)
+        before: Any = (zero, zero) if lstm else zero
+        if not both:  # which has no state to carry on: what comes later counts, too
+            before = state.get(layer.name, before)
         if v.shape[1] == 0:  # torch refuses it
             after[layer.name] = before
             return v.new_zeros(batch, 0, layer.width_out)
         names = [
-            f"{layer.name}.{part}_l{k}"
-            for k in range(layer.layers)
+            f"{layer.name}.{part}_{suffix}"
+            for suffix, _ in layer.parts()
             for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             if layer.bias or part.startswith("weight")
         ]
         weights = [self.tensor(name) for name in names]
         # v, state, weights, bias, layers, dropout, training, bidirectional, batch first
-        options = (layer.bias, layer.layers, 0.0, self.training, False, True)
+        options = (layer.bias, layer.layers, 0.0, self.training, both, True)
         if lstm:
             v, h, c = torch._VF.lstm(v, before, weights, *options)
             after[layer.name] = (h, c)

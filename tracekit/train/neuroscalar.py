@@ -45,9 +45,10 @@ Report = Callable[[dict[str, Any]], None]
 @dataclass(frozen=True)
 class Options:
     """``window``: rows of a chunk (the paper's L); ``target``: its last rows, where the loss is
-    (T); ``steps`` batches of ``batch`` chunks, with a validation after every ``check``; training
-    stops after ``patience`` validations without a better MAE.  ``drop``: share of the chunks
-    without history; ``sums``: weight of the chunks' sums in the loss."""
+    (T), or, ``bidirectional`` (preset paper), those in its middle; ``width``: of the layers (64,
+    and the paper's 256); ``steps`` batches of ``batch`` chunks, with a validation after every
+    ``check``; training stops after ``patience`` validations without a better MAE.  ``drop``: share
+    of the chunks without history; ``sums``: weight of the chunks' sums in the loss."""
 
     preset: str = "default"
     machines: tuple[str, ...] = ()
@@ -56,7 +57,8 @@ class Options:
     window: int = 288
     target: int = 256
     rate: float = 2e-3
-    width: int = 64
+    width: int | None = None
+    bidirectional: bool = False
     history: bool = True
     drop: float = 0.2
     sums: float = 0.3
@@ -70,8 +72,26 @@ class Options:
     def __post_init__(self) -> None:
         if not 1 <= self.target <= self.window:
             raise UsageError(f"target {self.target} is not from 1 to the window, {self.window}")
-        if min(self.steps, self.batch, self.check, self.patience) < 1:
-            raise UsageError("steps, batch, check and patience are at least 1")
+        if min(self.steps, self.batch, self.check, self.patience, self.layer_width) < 1:
+            raise UsageError("steps, batch, check, patience and width are at least 1")
+        if self.bidirectional and (self.preset != "paper" or self.window - self.target < 2):
+            raise UsageError("bidirectional: preset paper, and a window of at least 2 more rows")
+
+    @property
+    def layer_width(self) -> int:
+        """``width``, or the preset's own."""
+        return (256 if self.preset == "paper" else 64) if self.width is None else self.width
+
+    @property
+    def ahead(self) -> int:
+        """Rows of a window behind those where the loss is."""
+        return (self.window - self.target) // 2 if self.bidirectional else 0
+
+    @property
+    def judged(self) -> slice:
+        """The rows of a window where the loss is."""
+        end = self.window - self.ahead
+        return slice(end - self.target, end)
 
 
 def train_neuroscalar(
@@ -171,8 +191,11 @@ def _spec(names: Sequence[str], options: Options, train: Sequence[Rows]) -> Mode
     if options.preset == "paper":
         x = np.concatenate([r.columns[: 1 << 15] for r in train]).astype(np.float64)
         std = x.std(axis=0)
-        return presets.paper_spec(x.mean(axis=0), np.where(std > 0, std, 1))
-    return presets.default_spec(names, options.width, with_history=options.history)
+        std = np.where(std > 0, std, 1)
+        return presets.paper_spec(
+            x.mean(axis=0), std, options.layer_width, bidirectional=options.bidirectional
+        )
+    return presets.default_spec(names, options.layer_width, with_history=options.history)
 
 
 def _columns(names: Sequence[str], options: Options) -> tuple[str, ...]:
@@ -233,13 +256,13 @@ def chunk(
     x = np.zeros((o.window, width + more), np.float32)
     y = np.zeros((o.target, r.cycles.shape[1]), np.float32)
     use = np.zeros(o.target, bool)
-    low, end = begin - (o.window - o.target), min(begin + o.target, len(r))
-    first = max(low, 0)
+    low = begin - o.judged.start
+    first, end = max(low, 0), min(low + o.window, len(r))
     x[first - low : end - low, :width] = r.columns[first:end]
     if past is not None and history:
         x[first - low : end - low, width:] = past[first:end]
-    n = end - begin
-    y[:n] = r.cycles[begin:end]
+    n = min(begin + o.target, len(r)) - begin
+    y[:n] = r.cycles[begin : begin + n]
     use[:n] = True
     if held:
         use[:n] &= ~np.isin(part_of(n, begin), list(held))
@@ -309,7 +332,7 @@ class _Run:
         """Mean over rows and machines."""
         with self.torch.autocast(self.o.device, self.torch.bfloat16, enabled=self.o.half):
             r, _ = self.net(x)
-            raw = self.net.raw(self.head, r[:, -self.o.target :])
+            raw = self.net.raw(self.head, r[:, self.o.judged])
         raw, y = raw.float()[use], y[use].clamp(max=self.head.cap)
         f = self.torch.nn.functional
         if self.head.type == "two_way":
@@ -421,7 +444,7 @@ class _Run:
             for batch in watch:
                 x, y, use = (torch.from_numpy(a).to(self.o.device) for a in batch)
                 r, _ = self.net(x)
-                p = self.net.head(None, r[:, -self.o.target :])[use]
+                p = self.net.head(None, r[:, self.o.judged])[use]
                 errors += float((p - y[use]).abs().sum())
                 hits += int((p.round() == y[use]).sum())
                 rows += p.numel()
@@ -430,10 +453,10 @@ class _Run:
         return {"mae": errors / max(rows, 1), "acc_round": hits / max(rows, 1)}
 
     def predict_raw(self, x: Array) -> Array:
-        """``Network.raw`` of the first head at the last ``target`` rows of chunks."""
+        """``Network.raw`` of the first head at the rows of chunks where the loss is."""
         with self.torch.no_grad():
             r, _ = self.net(self.torch.from_numpy(x).to(self.o.device))
-            out: Array = self.net.raw(self.head, r[:, -self.o.target :]).float().cpu().numpy()
+            out: Array = self.net.raw(self.head, r[:, self.o.judged]).float().cpu().numpy()
         return out
 
     def _checkpoint(self, place: Path, setup: str, state: dict[str, Any], best: Any) -> None:
@@ -490,10 +513,12 @@ def _save(
 
     if run.head.type == "two_way":
         found = cycles_of(run.head, torch.from_numpy(raw)).numpy()
+        if o.bidirectional:
+            extra["lookahead"] = o.ahead
         extra["mean_map"] = fit_mean_map(found[:, 0], truth[:, 0])
     else:
         scale = _mean_scale(run.head, raw, truth)
-        spec = presets.default_spec(names, o.width, with_history=o.history, scale=scale)
+        spec = presets.default_spec(names, o.layer_width, with_history=o.history, scale=scale)
         run.net.spec = run.spec = spec
         extra["core_share"] = _core_share(run, *judge)
     first = data[0]
@@ -550,8 +575,8 @@ def _core_share(run: _Run, programs: Sequence[Rows], tenth: int | None) -> float
         for x, y, use in batches:
             with torch.no_grad():
                 found, _ = run.net(torch.from_numpy(x).to(o.device))
-                mean = run.net.head("mean", found[:, -o.target :]).cpu().numpy()
-            for k, values in enumerate((mean, x[:, -o.target :, at], y)):
+                mean = run.net.head("mean", found[:, o.judged]).cpu().numpy()
+            for k, values in enumerate((mean, x[:, o.judged, at], y)):
                 own[k] += values[use].sum(axis=0, dtype=np.float64)
         sums.append(own)
     found, core, truth = np.stack(sums, axis=1)

@@ -36,6 +36,7 @@ class TorchEngine:
         *,
         chunk: int | None = None,
         warmup: int = WARMUP,
+        lookahead: int | None = None,
         lanes: int = 64,
     ) -> None:
         import torch
@@ -51,6 +52,7 @@ class TorchEngine:
             raise UsageError(f"dtype is {dtype!r}; auto or one of {', '.join(kinds)}")
         self.card, self.spec = card, card.spec
         self.dtype, self.isa, self.device = dtype, device, device
+        self.lookahead = card.lookahead(lookahead)
         self.warmup, self.threads = warmup, lanes  # Stream fills threads x 48 chunks
         self._chunk, self._torch = chunk or CHUNK, torch
         self._net = Network(card.spec, card.columns)
@@ -85,14 +87,28 @@ class TorchEngine:
         torch = self._torch
         x = torch.from_numpy(np.ascontiguousarray(features)).to(self.device, non_blocking=True)
         starts = np.arange(low, high, chunk)
-        # chunks that reach the trace's start have a warm-up of their own length
-        early = starts[starts < self.warmup]
-        for start in early.tolist():
-            self._run(x, base, np.array([start]), start, chunk, low, high, out)
-        rest = starts[len(early) :]
-        each = max(1, SLAB_ROWS // min(SLAB, chunk + self.warmup))
+        # windows that meet an end of the trace have a length of their own
+        whole = starts >= self.warmup
+        known = base + len(x)
+        if self.lookahead:
+            whole &= np.minimum(starts + chunk, high) + self.lookahead <= known
+            whole &= starts + chunk <= high
+        for start in starts[~whole].tolist():
+            ahead = min(self.lookahead, known - min(start + chunk, high))
+            warm, size = min(start, self.warmup), chunk
+            if self.lookahead:
+                size = min(chunk, high - start)
+            self._run(x, base, np.array([start]), warm, size, ahead, low, high, out)
+        rest = starts[whole]
+        each = max(1, SLAB_ROWS // (self._slab(chunk)))
         for k in range(0, len(rest), each):
-            self._run(x, base, rest[k : k + each], self.warmup, chunk, low, high, out)
+            part = rest[k : k + each]
+            self._run(x, base, part, self.warmup, chunk, self.lookahead, low, high, out)
+
+    def _slab(self, chunk: int) -> int:
+        """Rows of a chunk that go through the layers at once: a whole window, looking ahead."""
+        window = chunk + self.warmup + self.lookahead
+        return window if self.lookahead else min(SLAB, window)
 
     def _run(
         self,
@@ -101,6 +117,7 @@ class TorchEngine:
         starts: Array,
         warm: int,
         chunk: int,
+        ahead: int,
         low: int,
         high: int,
         out: Mapping[str, Array],
@@ -110,8 +127,9 @@ class TorchEngine:
         results = {n: torch.empty((len(starts), chunk, v.shape[1])) for n, v in out.items()}
         state: Any = None
         with torch.inference_mode():
-            for at in range(0, warm + chunk, SLAB):
-                steps = min(SLAB, warm + chunk - at)
+            slab = self._slab(chunk)
+            for at in range(0, warm + chunk, slab):
+                steps = warm + chunk + ahead if ahead else min(slab, warm + chunk - at)
                 index = first[:, None] + torch.arange(at, at + steps, device=self.device)
                 rows = x[index.clamp(max=len(x) - 1)]
                 r, state = self._net(rows, state)
@@ -120,8 +138,8 @@ class TorchEngine:
                     continue
                 for name, to in results.items():
                     begin = at + skip - warm
-                    found = self._net.head(name, r[:, skip:]).float()
-                    to[:, begin : begin + steps - skip] = found.cpu()
+                    found = self._net.head(name, r[:, skip : steps - ahead]).float()
+                    to[:, begin : begin + steps - ahead - skip] = found.cpu()
         for name, to in results.items():
             values = to.numpy()
             for k, start in enumerate(starts.tolist()):
