@@ -1,3 +1,5 @@
+#include <deque>
+
 #include "bind/buffer.hpp"
 #include "bind/register.hpp"
 #include "bind/rows.hpp"
@@ -10,7 +12,7 @@ namespace {
 
 struct Gem5Source {
   Gem5Text text;
-  std::vector<std::size_t> taken;
+  std::deque<Handover> handover;  // one a CPU
 
   CpuStream& cpu(std::size_t i) {
     if (i >= text.cpus().size()) throw py::index_error("no such CPU");
@@ -45,8 +47,9 @@ void register_gem5_text(py::module_& m) {
           "take",
           [](Gem5Source& s, std::size_t i) {
             CpuStream& c = s.cpu(i);
-            s.taken.resize(s.text.cpus().size());
-            return take_rows(c.take(), s.text.arch(), c.statics, s.taken[i]);
+            if (s.handover.size() <= i) s.handover.resize(i + 1);
+            Handover& h = s.handover[i];
+            return h.rows(c.take(h.spare()), s.text.arch(), c.statics);
           },
           py::arg("cpu"), py::call_guard<py::gil_scoped_release>())
       .def(

@@ -28,11 +28,11 @@ class NativeSource {
 
   Rows convert(const NativeBatch& in) {
     rows_.convert(in, out_);
-    return take_rows(take_batch(out_), arch_, statics_, taken_);
+    return handover_.all(out_, arch_, statics_);
   }
   Rows finish() {
     rows_.finish(out_);
-    return take_rows(take_batch(out_), arch_, statics_, taken_);
+    return handover_.all(out_, arch_, statics_);
   }
   NativeRows& rows() { return rows_; }
   const StaticTable& statics() const { return statics_; }
@@ -42,7 +42,7 @@ class NativeSource {
   StaticTable statics_;
   NativeRows rows_;
   RowBatch out_;
-  std::size_t taken_{};
+  Handover handover_;
   Arch arch_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 struct PerfvecSource {
   PerfvecText text;
-  std::size_t taken{};
+  Handover handover;
 };
 
 }  // namespace
@@ -39,7 +39,7 @@ void register_perfvec_text(py::module_& m) {
       .def("finish", [](PerfvecSource& s) { s.text.finish(); })
       .def("take",
            [](PerfvecSource& s) {
-             return take_rows(take_batch(s.text.rows()), Arch::unknown, s.text.statics(), s.taken);
+             return s.handover.all(s.text.rows(), Arch::unknown, s.text.statics());
            })
       .def(
           "table", [](PerfvecSource& s) -> const StaticTable& { return s.text.statics(); },

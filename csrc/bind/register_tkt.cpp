@@ -28,7 +28,7 @@ py::array_t<T> copy(const Column<T>& column) {
 
 struct TktSource {
   TktReader reader;
-  std::size_t taken{};
+  Handover handover;
 
   // A stream holds one CPU; the argument is there so that every source has the same methods.
   TktReader& cpu(std::size_t i) {
@@ -146,7 +146,7 @@ void register_tkt(py::module_& m) {
           "take",
           [](TktSource& s, std::size_t i) {
             TktReader& r = s.cpu(i);
-            return take_rows(take_batch(r.batch()), r.arch(), r.statics(), s.taken);
+            return s.handover.all(r.batch(), r.arch(), r.statics());
           },
           py::arg("cpu"), py::call_guard<py::gil_scoped_release>())
       .def("columns", &columns, "The rows since the last call, copied: an array a column.")

@@ -1,6 +1,8 @@
 // What a source hands to the feature stage: rows, and the static instructions that are new in them.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -12,27 +14,66 @@
 
 namespace tracekit {
 
+// Batches that were read and are written again: their memory is mapped already.
+class RowPool {
+ public:
+  RowBatch take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return {};
+    RowBatch out = std::move(free_.back());
+    free_.pop_back();
+    return out;
+  }
+  void give(RowBatch batch) {
+    batch.clear();
+    batch.timed = false;
+    const std::lock_guard lock(mutex_);
+    if (free_.size() < most) free_.push_back(std::move(batch));
+  }
+
+ private:
+  static constexpr std::size_t most = 4;
+  std::mutex mutex_;
+  std::vector<RowBatch> free_;
+};
+
 struct Rows {
   RowBatch batch;
   std::vector<HotStatic> statics;
+  std::shared_ptr<RowPool> pool;
+
+  Rows() = default;
+  Rows(Rows&&) = default;
+  Rows& operator=(Rows&&) = delete;
+  ~Rows() {
+    if (pool) pool->give(std::move(batch));
+  }
 };
 
-// The rows in `from`, leaving room in it: the next block brings about as many.
-inline RowBatch take_batch(RowBatch& from) {
-  RowBatch out = std::move(from);
-  from = RowBatch{};
-  from.reserve(out.size());
-  return out;
-}
+// What of one CPU's rows and statics was handed over.
+class Handover {
+ public:
+  RowBatch spare() { return pool_->take(); }
+  // With the statics that are new since the last call.
+  Rows rows(RowBatch batch, Arch arch, const StaticTable& table) {
+    Rows out;
+    out.batch = std::move(batch);
+    out.pool = pool_;
+    for (; taken_ < table.size(); ++taken_)
+      out.statics.push_back(make_hot(arch, table, static_cast<std::uint32_t>(taken_)));
+    return out;
+  }
+  // The rows in `from`, leaving room in it: the next block brings about as many.
+  Rows all(RowBatch& from, Arch arch, const StaticTable& table) {
+    RowBatch batch = std::exchange(from, spare());
+    from.reserve(batch.size());
+    return rows(std::move(batch), arch, table);
+  }
 
-// Rows with the statics from number `taken` on.
-inline Rows take_rows(RowBatch batch, Arch arch, const StaticTable& table, std::size_t& taken) {
-  Rows out;
-  out.batch = std::move(batch);
-  for (; taken < table.size(); ++taken)
-    out.statics.push_back(make_hot(arch, table, static_cast<std::uint32_t>(taken)));
-  return out;
-}
+ private:
+  std::shared_ptr<RowPool> pool_ = std::make_shared<RowPool>();
+  std::size_t taken_{};
+};
 
 // The table as a dict of NumPy arrays and lists; its keys are documented in
 // tracekit/store/statics.py.

@@ -60,12 +60,11 @@ void ExecOrder::finish() {
     if (!at(head_).done) give_up(head_);
 }
 
-RowBatch ExecOrder::take() {
+RowBatch ExecOrder::take(RowBatch spare) {
   const std::size_t whole = head_ - base_, waiting = tail_ - head_;
-  RowBatch out;
+  RowBatch out = std::move(spare);
   if (waiting <= whole) {  // copy whichever is shorter
-    out = std::move(rows_);
-    rows_ = RowBatch{};
+    std::swap(out, rows_);
     rows_.reserve(whole);  // the next block brings about as many
     rows_.append(out, head_ - origin_, waiting);
     rows_.timed = out.timed;

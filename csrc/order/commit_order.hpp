@@ -70,8 +70,9 @@ class ExecOrder {
     ++(retire == 0 ? stats_.squashed : stats_.block_without_exec);
   }
   void finish();
-  // The rows that wait for nothing any more, in commit order.
-  RowBatch take();
+  // The rows that wait for nothing any more, in commit order.  `spare`: an empty batch, for its
+  // memory.
+  RowBatch take(RowBatch spare);
 
   const OrderStats& stats() const { return stats_; }
   bool blocks_seen() const { return blocks_seen_; }

@@ -26,8 +26,10 @@ struct CpuStream {
   ExecOrder order;
   RowBatch rows;  // of blocks alone
 
-  // The rows that are whole, in commit order.
-  RowBatch take() { return rows.size() ? std::exchange(rows, RowBatch{}) : order.take(); }
+  // The rows that are whole, in commit order.  `spare`: an empty batch, for its memory.
+  RowBatch take(RowBatch spare = {}) {
+    return rows.size() ? std::exchange(rows, std::move(spare)) : order.take(std::move(spare));
+  }
 
   StaticText text;
   std::uint32_t last = StaticTable::none;
