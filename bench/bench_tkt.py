@@ -7,7 +7,6 @@ each record. `--benchmark-timer=time.process_time` where the machine is shared.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import zstandard
 from oracles.tkt import rows as peer_rows
 
 import tracekit
-from tracekit import _core
+from tracekit import _core, schema
 
 ROWS = 1_000_000
 PIECE = 1 << 20
@@ -33,27 +32,25 @@ class Stream:
 
 
 def repeated(sample: bytes, least: int) -> Stream:
-    """The sample's rows as often as needed, behind all of its static instructions."""
-    at = 16 + struct.unpack_from("<I", sample, 12)[0]
-    head, stages = bytearray(sample[:at]), struct.unpack_from("<H", sample, 32)[0]
-    assert stages == 0xFF
-    body, rows, statics = bytearray(), 0, 0
-    while sample[at] & 15 != 15:
-        if sample[at] & 15 == 2:
-            flags = sample[at + 1]
-            assert not flags & (32 | 128)  # wide ticks would not go on
-            size = 24 + 8 * (flags & 1) + 4 * (flags >> 6 & 1)
-            body += sample[at : at + size]
-            rows += 1
-        else:
-            size = 4 + struct.unpack_from("<H", sample, at + 2)[0]
-            if sample[at] == 1:
-                head += sample[at : at + size]
-                statics += 1
-        at += size
-    times = -(-least // rows)
-    end = struct.pack("<BBHQQQ", 15, 0, 24, rows * times, statics, 0)
-    return Stream(bytes(head + body * times + end), rows * times, sample)
+    """The sample's rows as often as needed, each time later, behind all of its static
+    instructions."""
+    reader = _core.Tkt()
+    reader.feed(sample)
+    header = reader.header()
+    assert header is not None
+    known, run = reader.statics(0), peer_rows(sample)
+    names = {"op_classes": list(schema.OP_CLASSES), "flags": list(schema.FLAGS)}
+    writer = _core.TktWriter(header | names)
+    keys = ("pc", "upc", "op", "flags", "disassembly", "bytes")
+    for inst in zip(*(known[key] for key in keys), strict=True):
+        writer.add_static(*inst)
+    times = -(-least // len(run))
+    span = max(max(ticks) for *_, ticks in run)
+    for n in range(times):
+        for sid, facts, addr, ticks in run:
+            writer.add_row(sid, facts, addr, 8, [t + n * span if t else 0 for t in ticks])
+    writer.finish()
+    return Stream(bytes(writer.take()), len(run) * times, sample)
 
 
 @pytest.fixture(scope="module", params=["arm", "x86"])

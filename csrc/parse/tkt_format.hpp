@@ -12,7 +12,7 @@
 namespace tracekit::tkt {
 
 inline constexpr std::string_view magic{"\x89TKT\r\n\x1a\n", 8};
-inline constexpr std::uint16_t version = 1;
+inline constexpr std::uint16_t version = 2;
 inline constexpr std::size_t preamble_size = 16;  // magic, version, knows, length of the header
 
 // What a header may claim; a reader refuses more before it allocates anything.
@@ -20,28 +20,48 @@ inline constexpr std::size_t max_header = std::size_t{1} << 20;
 inline constexpr std::size_t max_names = 1024;
 inline constexpr std::size_t max_statics = std::size_t{1} << 28;
 
-// The low four bits of a record's first byte.
+// The first byte of a record: a row's has bit 7 set (row_head::row), every other one is its kind.
 namespace kind {
 enum : std::uint8_t {
   statics = 1,  // one static instruction; the n-th one in the stream has number n
-  row = 2,      // one dynamic instruction, high four bits = hardware thread
   mark = 3,     // a region of interest begins or ends
   end = 15,     // the last record of a complete stream
 };
 }  // namespace kind
 
+// What is true of a row; the first four are also bits of its record.
 namespace row_flag {
 enum : std::uint8_t {
-  has_addr = 1,
-  taken = 2,
-  fault = 4,
-  predicated_off = 8,
-  mispredicted = 16,
-  wide = 32,       // ticks are absolute 64-bit numbers
-  has_store = 64,  // the store's completion follows the other ticks
-  untimed = 128,   // no ticks follow
+  taken = 1,
+  fault = 2,
+  predicated_off = 4,
+  mispredicted = 8,
+  has_addr = 16,
+  untimed = 32,
 };
 }  // namespace row_flag
+
+// The first two bytes of a row: which fields follow, and how wide they are.
+namespace row_head {
+enum : unsigned {
+  facts = 15,        // row_flag::taken to mispredicted
+  has_store = 16,    // the store's completion follows the other ticks
+  has_thread = 32,   // a hardware thread that is not 0
+  has_size = 64,     // an access size other than the static instruction's last one
+  row = 128,         // always set
+  form_shift = 8,    // two bits: tick_form
+  sid_shift = 10,    // two bits: an index of sid_bytes
+  addr_shift = 12,   // three bits: 0 = no address, else an index of addr_bytes
+  reserved = 32768,  // never set
+};
+}  // namespace row_head
+
+namespace tick_form {
+enum : unsigned { none, bytes, shorts, wide };
+}  // namespace tick_form
+
+inline constexpr std::uint8_t sid_bytes[4] = {0, 1, 2, 4};
+inline constexpr std::uint8_t addr_bytes[8] = {0, 0, 1, 2, 4, 8, 0, 0};  // 6 and 7: never written
 
 // What the writer can tell at all: a bit that is clear here means "not told", not "false".
 namespace knows {
@@ -52,9 +72,9 @@ namespace stage {
 enum : unsigned { fetch, decode, rename, dispatch, issue, complete, retire, store, count };
 }  // namespace stage
 
-inline constexpr std::uint16_t not_reached = 0xffff;  // of a narrow stage delta
-inline constexpr std::size_t row_head = 8;            // kind, flags, access size, static number
-inline constexpr std::size_t record_head = 4;         // kind, 0, payload length: all but rows
+inline constexpr unsigned not_reached_byte = 0xff, not_reached_short = 0xffff;
+inline constexpr std::size_t row_head_size = 2;
+inline constexpr std::size_t record_head = 4;  // kind, 0, payload length: all but rows
 inline constexpr std::size_t max_record = record_head + 0xffff;
 inline constexpr std::size_t end_payload = 24;   // rows, statics, last tick
 inline constexpr std::size_t mark_payload = 20;  // what, tick, instructions so far
@@ -62,7 +82,7 @@ inline constexpr std::size_t mark_payload = 20;  // what, tick, instructions so 
 struct Header {
   std::uint16_t knows{};
   std::uint64_t tick_frequency{};  // ticks a second
-  std::uint64_t tick_unit{1};      // ticks in one unit of a narrow delta: the CPU's clock period
+  std::uint64_t tick_unit{1};      // ticks in one unit of most differences: the CPU's clock period
   std::uint16_t stages{};          // bit i: stage i has ticks
   std::uint16_t cpu{};             // gem5's cpu id
   std::uint16_t threads{1};        // hardware threads of that CPU
@@ -95,7 +115,7 @@ struct Static {
 struct Row {
   std::uint32_t sid{};
   std::uint16_t access_size{};
-  std::uint8_t flags{};   // row_flag, without wide and has_store, which the writer sets
+  std::uint8_t flags{};   // row_flag
   std::uint8_t thread{};  // below 16
   std::uint64_t addr{};
   std::uint64_t ticks[stage::count]{};  // 0 = not reached
@@ -114,18 +134,26 @@ inline T get(const char* in) {
   return v;
 }
 
-// Bytes of a row with these flags in a stream with these stages.
-constexpr std::size_t row_size(std::uint8_t flags, std::uint16_t stages) {
-  std::size_t n = row_head;
-  if (flags & row_flag::has_addr) n += 8;
-  if (stages == 0 || (flags & row_flag::untimed)) return n;
-  const bool wide = (flags & row_flag::wide) != 0;
-  if (stages & (1u << stage::fetch)) n += wide ? 8 : 4;
-  for (unsigned s = stage::decode; s <= stage::retire; ++s)
-    if (stages & (1u << s)) n += wide ? 8 : 2;
-  if (flags & row_flag::has_store) n += wide ? 8 : 4;
+// An unsigned number from up to eight bytes, of which the ones behind its own are ignored.
+inline std::uint64_t get_upto(const char* in, unsigned bytes) {
+  return bytes == 0 ? 0 : get<std::uint64_t>(in) & ~std::uint64_t{0} >> (64 - 8 * bytes);
+}
+
+// Bytes of a row with this head in a stream with these stages.
+constexpr std::size_t row_size(unsigned head, std::uint16_t stages) {
+  std::size_t n = row_head_size;
+  const unsigned form = head >> row_head::form_shift & 3;
+  constexpr std::size_t fetch[] = {0, 1, 4, 8}, other[] = {0, 1, 2, 8}, store[] = {0, 4, 4, 8};
+  for (unsigned s = stage::fetch; s < stage::store; ++s)
+    if (stages & (1u << s)) n += s == stage::fetch ? fetch[form] : other[form];
+  if (head & row_head::has_store) n += store[form];
+  n += sid_bytes[head >> row_head::sid_shift & 3];
+  n += addr_bytes[head >> row_head::addr_shift & 7];
+  if (head & row_head::has_size) n += 2;
+  if (head & row_head::has_thread) n += 1;
   return n;
 }
-inline constexpr std::size_t max_row = row_head + 8 + 8 * stage::count;
+inline constexpr std::size_t max_row = row_head_size + 8 * stage::count + 4 + 8 + 2 + 1;
+static_assert(row_size(0x7fff, 0xff) <= max_row && row_size(0x5fff, 0xff) == max_row);
 
 }  // namespace tracekit::tkt

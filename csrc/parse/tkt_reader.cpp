@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <string_view>
 
 #include "isa/text_decode.hpp"
@@ -63,17 +64,15 @@ RegClass reg_class_named(std::string_view name) {
   return RegClass::misc;
 }
 
-// A row's bits for its flags, in a stream that tells these.
-std::uint8_t bits_of(std::uint8_t flags, std::uint16_t knows, bool timed) {
+// A row's bits for the facts in its head, in a stream that tells these.
+std::uint8_t bits_of(unsigned facts, std::uint16_t knows) {
   std::uint8_t bits = 0;
   if (knows & tkt::knows::taken) bits |= row_bit::taken_known;
   if (knows & tkt::knows::fault) bits |= row_bit::fault_known;
-  if (flags & tkt::row_flag::has_addr) bits |= row_bit::has_addr;
-  if (flags & tkt::row_flag::taken) bits |= row_bit::taken;
-  if (flags & tkt::row_flag::fault) bits |= row_bit::fault;
-  if (flags & tkt::row_flag::predicated_off) bits |= row_bit::predicated_off;
-  if (flags & tkt::row_flag::mispredicted) bits |= row_bit::mispredicted;
-  if (timed && flags & tkt::row_flag::untimed) bits |= row_bit::untimed;
+  if (facts & tkt::row_flag::taken) bits |= row_bit::taken;
+  if (facts & tkt::row_flag::fault) bits |= row_bit::fault;
+  if (facts & tkt::row_flag::predicated_off) bits |= row_bit::predicated_off;
+  if (facts & tkt::row_flag::mispredicted) bits |= row_bit::mispredicted;
   return bits;
 }
 
@@ -154,11 +153,11 @@ std::size_t TktReader::read_header(const char* p, std::size_t n) {
   }
   for (const auto& name : header_.reg_classes) reg_classes_.push_back(reg_class_named(name));
   timed_ = batch_.timed = (header_.stages & (1u << tkt::stage::retire)) != 0;
-  for (unsigned flags = 0; flags < row_size_.size(); ++flags) {
-    row_size_[flags] =
-        static_cast<std::uint8_t>(tkt::row_size(static_cast<std::uint8_t>(flags), header_.stages));
-    bits_[flags] = bits_of(static_cast<std::uint8_t>(flags), header_.knows, timed_);
-  }
+  for (unsigned i = 0; i < row_size_.size(); ++i)
+    row_size_[i] = static_cast<std::uint8_t>(tkt::row_size(i << 4, header_.stages));
+  for (unsigned i = 0; i < ticks_size_.size(); ++i)
+    ticks_size_[i] = row_size_[i & (tkt::row_head::has_store >> 4 | 3u << 4)];
+  for (unsigned i = 0; i < bits_.size(); ++i) bits_[i] = bits_of(i, header_.knows);
   has_header_ = true;
   return tkt::preamble_size + length;
 }
@@ -174,7 +173,7 @@ std::size_t TktReader::read_records(const char* p, std::size_t n) {
   while (at < n && !ended_ && !dead_) {
     offset_ = base + at;
     const auto first = static_cast<std::uint8_t>(p[at]);
-    if ((first & 15) == tkt::kind::row) {
+    if (first & tkt::row_head::row) {
       const std::size_t used = read_rows(p + at, n - at);
       at += used;
       if (used == 0) break;  // the rest of the row is still to come
@@ -202,7 +201,7 @@ std::size_t TktReader::read_records(const char* p, std::size_t n) {
 }
 
 void TktReader::read_static(const char* p, std::size_t n) {
-  if (ids_.size() >= tkt::max_statics) return stop("too_many_statics");
+  if (known_.size() >= tkt::max_statics) return stop("too_many_statics");
   Fields f(p, n);
   StaticInst inst;
   inst.pc = f.number<std::uint64_t>();
@@ -236,7 +235,7 @@ void TktReader::read_static(const char* p, std::size_t n) {
     inst.dst = dst;
     inst.access_size = 0;  // the first access tells it
   }
-  ids_.push_back(table_.add(std::move(inst)));
+  known_.push_back({table_.add(std::move(inst))});
 }
 
 void TktReader::read_end(const char* p, std::size_t n) {
@@ -244,40 +243,43 @@ void TktReader::read_end(const char* p, std::size_t n) {
   const auto rows = f.number<std::uint64_t>();
   const auto statics = f.number<std::uint64_t>();
   ended_ = true;
-  complete_ = !f.too_short() && rows == rows_ && statics == ids_.size();
+  complete_ = !f.too_short() && rows == rows_ && statics == known_.size();
   if (!complete_) counters_.add("end_mismatch", offset_);
 }
 
 // Rows, up to a record of another kind or one that is not whole; returns how many bytes they take.
 std::size_t TktReader::read_rows(const char* p, std::size_t n) {
+  // Fields are read eight bytes wide, whatever their width: the last rows from a padded copy.
+  constexpr std::size_t slack = 8;
+  char padded[tkt::max_row + slack];
   std::size_t at = 0;
   batch_.timed = timed_;  // whoever took the last batch left a fresh one
-  const bool all = header_.stages == (1u << tkt::stage::count) - 1;
-  for (bool more = true; more && !dead_;) {
+  for (bool more = true; more;) {
     // Columns grow by many rows at a time, and are cut back to those that came.
     const std::size_t begin = batch_.size();
-    const std::size_t room = std::min<std::size_t>((n - at) / tkt::row_head, 4096);
+    const std::size_t room = std::min<std::size_t>((n - at) / tkt::row_head_size, 4096);
     batch_.resize(begin + room);
     std::size_t i = begin;
     for (; i < begin + room; ++i) {
+      more = n - at >= tkt::row_head_size;
+      if (!more) break;
       const char* row = p + at;
-      more = n - at >= tkt::row_head;
+      const unsigned head = tkt::get<std::uint16_t>(row);
+      const std::size_t size = row_size_[head >> 4];
+      more = n - at >= size && (head & tkt::row_head::row);
       if (!more) break;
-      const auto flags = static_cast<std::uint8_t>(row[1]);
-      const std::size_t size = row_size_[flags];
-      more = n - at >= size && (row[0] & 15) == tkt::kind::row;
-      if (!more) break;
-      const auto sid = tkt::get<std::uint32_t>(row + 4);
-      if (sid >= ids_.size()) {
+      if (n - at < size + slack) {
+        std::memcpy(padded, row, size);
+        std::memset(padded + size, 0, slack);
+        row = padded;
+      }
+      if (const char* why = read_row(row, head, i)) {
         offset_ += at;
         ++rows_;
-        stop("undefined_static");
+        stop(why);
+        more = false;
         break;
       }
-      if (all && !(flags & (tkt::row_flag::wide | tkt::row_flag::untimed)))
-        read_full_row(row, flags, sid, i);
-      else
-        read_row(row, flags, sid, i);
       at += size;
     }
     if (room == 0) more = false;
@@ -287,59 +289,72 @@ std::size_t TktReader::read_rows(const char* p, std::size_t n) {
   return at;
 }
 
-// The usual row of an O3 CPU, all stages in the narrow form: no branch depends on the data.
-inline void TktReader::read_full_row(const char* p, std::uint8_t flags, std::uint32_t sid,
-                                     std::size_t i) {
-  const bool has_addr = (flags & tkt::row_flag::has_addr) != 0;
-  const bool has_store = (flags & tkt::row_flag::has_store) != 0;
-  write_head(p, flags, sid, i, has_addr ? tkt::get<std::uint64_t>(p + tkt::row_head) : 0);
-  p += tkt::row_head + (has_addr ? 8 : 0);
-
-  const std::uint64_t unit = header_.tick_unit;
-  const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
-  const std::uint64_t fetch = last_fetch_ + static_cast<std::uint64_t>(std::int64_t{step}) * unit;
-  last_fetch_ = fetch;
-  batch_.ticks[stage::fetch][i] = fetch;
-  p += 4;
-  for (unsigned s = stage::decode; s < stage::store; ++s, p += 2) {
-    const auto d = tkt::get<std::uint16_t>(p);
-    batch_.ticks[s][i] = d == tkt::not_reached ? 0 : fetch + d * unit;
+// Null, or why it cannot be one: then nothing behind it can be read either.
+inline const char* TktReader::read_row(const char* p, unsigned head, std::size_t i) {
+  constexpr unsigned addr_mask = 7;
+  const unsigned sid_form = head >> tkt::row_head::sid_shift & 3;
+  const unsigned addr_form = head >> tkt::row_head::addr_shift & addr_mask;
+  if (head >= tkt::row_head::reserved || addr_form > 5) [[unlikely]]
+    return "damaged_record";
+  const char* field = p + ticks_size_[head >> 4 & 63];
+  // Differences, sign-extended from the bytes that they have.
+  constexpr std::uint64_t sid_sign[] = {0, 0x80, 0x8000, 0x80000000};
+  const std::uint64_t jump = tkt::get_upto(field, tkt::sid_bytes[sid_form]) ^ sid_sign[sid_form];
+  const auto sid = static_cast<std::uint32_t>(last_sid_ + 1 + jump - sid_sign[sid_form]);
+  if (sid >= known_.size()) [[unlikely]]
+    return "undefined_static";
+  last_sid_ = sid;
+  Known& known = known_[sid];
+  unsigned bits = bits_[head & tkt::row_head::facts];
+  std::uint64_t addr = 0;
+  if (addr_form) {
+    field += tkt::sid_bytes[sid_form];
+    constexpr std::uint64_t addr_sign[] = {0, 0, 0x80, 0x8000, 0x80000000, std::uint64_t{1} << 63};
+    const std::uint64_t moved =
+        tkt::get_upto(field, tkt::addr_bytes[addr_form]) ^ addr_sign[addr_form];
+    addr = known.addr += moved - addr_sign[addr_form];
+    bits |= row_bit::has_addr;
+    if (head & tkt::row_head::has_size) {
+      known.size = tkt::get<std::uint16_t>(field + tkt::addr_bytes[addr_form]);
+      if (operands_ == Operands::trace)
+        if (StaticInst& inst = table_.at(known.id); inst.access_size == 0)
+          inst.access_size = known.size;
+    }
   }
-  const auto stored = tkt::get<std::uint32_t>(has_store ? p : p - 4);
-  batch_.ticks[stage::store][i] = has_store ? fetch + stored : 0;
-}
-
-// What all rows have.
-inline void TktReader::write_head(const char* p, std::uint8_t flags, std::uint32_t sid,
-                                  std::size_t i, std::uint64_t addr) {
-  if (operands_ == Operands::trace)
-    if (const auto size = tkt::get<std::uint16_t>(p + 2))
-      if (StaticInst& inst = table_.at(ids_[sid]); inst.access_size == 0) inst.access_size = size;
-  batch_.sid[i] = ids_[sid];
+  if (timed_) {
+    if (!(head & 3u << tkt::row_head::form_shift)) bits |= row_bit::untimed;
+    read_ticks(p + tkt::row_head_size, head, i);
+  }
+  batch_.sid[i] = known.id;
   batch_.addr[i] = addr;
-  batch_.bits[i] = bits_[flags];
+  batch_.bits[i] = static_cast<std::uint8_t>(bits);
+  return nullptr;
 }
 
-void TktReader::read_row(const char* p, std::uint8_t flags, std::uint32_t sid, std::size_t i) {
-  const bool has_addr = (flags & tkt::row_flag::has_addr) != 0;
-  write_head(p, flags, sid, i, has_addr ? tkt::get<std::uint64_t>(p + tkt::row_head) : 0);
-  if (!timed_) return;  // ticks without a retire tick are no timing
-  p += tkt::row_head + (has_addr ? 8 : 0);
-
+inline void TktReader::read_ticks(const char* p, unsigned head, std::size_t i) {
   std::uint64_t t[stage::count] = {};
-  const std::uint16_t stages = header_.stages;
-  if (flags & tkt::row_flag::untimed) {
-    // No tick is known.
-  } else if (flags & tkt::row_flag::wide) {
-    for (unsigned s = stage::fetch; s < stage::store; ++s)
-      if (stages & (1u << s)) {
-        t[s] = tkt::get<std::uint64_t>(p);
-        p += 8;
-      }
-    if (flags & tkt::row_flag::has_store) t[stage::store] = tkt::get<std::uint64_t>(p);
-    last_fetch_ = t[stage::fetch];
-  } else {
-    const std::uint64_t unit = header_.tick_unit;
+  const unsigned form = head >> tkt::row_head::form_shift & 3;
+  const unsigned stages = header_.stages;
+  const std::uint64_t unit = header_.tick_unit;
+  const bool has_store = (head & tkt::row_head::has_store) != 0;
+  if (form == tkt::tick_form::bytes) [[likely]] {
+    const auto byte = [&p] { return static_cast<unsigned char>(*p++); };
+    std::uint64_t last = last_fetch_;
+    if (stages & (1u << stage::fetch)) last += byte() * unit;
+    t[stage::fetch] = last_fetch_ = last;
+    for (unsigned s = stage::decode; s < stage::retire; ++s) {
+      if (!(stages & (1u << s))) continue;
+      const unsigned d = byte();
+      const std::uint64_t tick = last + d * unit;
+      t[s] = d == tkt::not_reached_byte ? 0 : tick;
+      last = d == tkt::not_reached_byte ? last : tick;
+    }
+    const unsigned d = byte();  // a timed stream has retire ticks
+    const std::uint64_t tick = last_retire_ + d * unit;
+    t[stage::retire] = d == tkt::not_reached_byte ? 0 : tick;
+    last_retire_ = d == tkt::not_reached_byte ? last_retire_ : tick;
+    if (has_store) t[stage::store] = last_fetch_ + tkt::get<std::uint32_t>(p);
+  } else if (form == tkt::tick_form::shorts) {
     if (stages & (1u << stage::fetch)) {
       const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
       last_fetch_ += static_cast<std::uint64_t>(std::int64_t{step}) * unit;
@@ -349,12 +364,20 @@ void TktReader::read_row(const char* p, std::uint8_t flags, std::uint32_t sid, s
     for (unsigned s = stage::decode; s < stage::store; ++s)
       if (stages & (1u << s)) {
         const auto d = tkt::get<std::uint16_t>(p);
-        if (d != tkt::not_reached) t[s] = last_fetch_ + d * unit;
+        if (d != tkt::not_reached_short) t[s] = last_fetch_ + d * unit;
         p += 2;
       }
-    if (flags & tkt::row_flag::has_store)
-      t[stage::store] = last_fetch_ + tkt::get<std::uint32_t>(p);
+    if (has_store) t[stage::store] = last_fetch_ + tkt::get<std::uint32_t>(p);
+  } else if (form == tkt::tick_form::wide) {
+    for (unsigned s = stage::fetch; s < stage::store; ++s)
+      if (stages & (1u << s)) {
+        t[s] = tkt::get<std::uint64_t>(p);
+        p += 8;
+      }
+    if (has_store) t[stage::store] = tkt::get<std::uint64_t>(p);
+    last_fetch_ = t[stage::fetch];
   }
+  if (form != tkt::tick_form::bytes && t[stage::retire]) last_retire_ = t[stage::retire];
   for (unsigned s = 0; s < stage::count; ++s) batch_.ticks[s][i] = t[s];
 }
 

@@ -49,10 +49,8 @@ class TktReader {
   void read_static(const char* p, std::size_t n);
   void read_end(const char* p, std::size_t n);
   std::size_t read_rows(const char* p, std::size_t n);
-  void read_full_row(const char* p, std::uint8_t flags, std::uint32_t sid, std::size_t i);
-  void read_row(const char* p, std::uint8_t flags, std::uint32_t sid, std::size_t i);
-  void write_head(const char* p, std::uint8_t flags, std::uint32_t sid, std::size_t i,
-                  std::uint64_t addr);
+  const char* read_row(const char* p, unsigned head, std::size_t i);
+  void read_ticks(const char* p, unsigned head, std::size_t i);
   void stop(const char* why) {
     counters_.add(why, offset_);
     dead_ = true;
@@ -65,13 +63,22 @@ class TktReader {
   std::vector<OpClass> ops_;
   std::vector<Flags> flags_;
   std::vector<RegClass> reg_classes_;
-  std::array<std::uint8_t, 256> row_size_{}, bits_{};  // by a row's flags
-  std::vector<std::uint32_t> ids_;                     // the stream's numbers to the table's
+  // What follows from the bits of a row's head: its size (without the lowest four), and row_bit.
+  std::array<std::uint8_t, 4096> row_size_{};
+  std::array<std::uint8_t, 16> bits_{};
+  std::array<std::uint8_t, 64> ticks_size_{};  // with the head's bits 4 to 9
+  struct Known {
+    std::uint32_t id;      // in the table
+    std::uint16_t size{};  // of its last access
+    std::uint64_t addr{};
+  };
+  std::vector<Known> known_;  // by the stream's numbers
   StaticTable table_;
   RowBatch batch_;
   Counters counters_;
   std::uint64_t offset_{};  // of the record being read
-  std::uint64_t last_fetch_{}, rows_{};
+  std::uint64_t last_fetch_{}, last_retire_{}, rows_{};
+  std::uint32_t last_sid_{0xffffffffu};
   bool has_header_{}, timed_{}, complete_{}, ended_{}, dead_{};
 };
 

@@ -19,14 +19,11 @@ class Writer {
   using Sink = std::function<void(const char*, std::size_t)>;
 
   // Throws std::length_error when a name or a table is too large for the format.
-  Writer(const Header& header, Sink sink)
-      : sink_(std::move(sink)),
-        stages_(header.stages),
-        unit_(static_cast<std::uint32_t>(header.tick_unit)),
-        per_tick_(1.0 / static_cast<double>(unit_)) {
+  Writer(const Header& header, Sink sink) : sink_(std::move(sink)), stages_(header.stages) {
     buffer_.reserve(buffer_size + max_record);
     if (header.tick_unit == 0 || header.tick_unit > 0xffffffffu)
       throw std::length_error("tkt: the tick unit must be 1 to 2^32-1");
+    units_ = Units(header.tick_unit);
     std::string body;
     number(body, header.tick_frequency);
     number(body, header.tick_unit);
@@ -72,36 +69,62 @@ class Writer {
     }
     text(p, inst.disassembly.substr(0, 4096));
     record(kind::statics, p);
+    last_access_.emplace_back();
     return statics_++;
   }
 
+  // The row's static instruction must have been added.
   void add(const Row& row) {
     if (buffer_.size() >= buffer_size) flush();
     char out[max_row];
-    std::uint8_t flags = row.flags & ~(row_flag::wide | row_flag::has_store);
-    std::size_t n = row_head;
-    put(out, static_cast<std::uint8_t>(kind::row | (row.thread << 4)));
-    put(out + 2, row.access_size);
-    put(out + 4, row.sid);
-    if (flags & row_flag::has_addr) {
-      put(out + n, row.addr);
-      n += 8;
-    }
-    if (stages_ && !(flags & row_flag::untimed)) {
-      if ((stages_ & (1u << stage::store)) && row.ticks[stage::store]) flags |= row_flag::has_store;
-      const std::size_t narrow = put_narrow(out + n, row, flags);
-      if (narrow) {
-        n += narrow;
-      } else {
-        flags |= row_flag::wide;
-        for (unsigned s = 0; s < stage::store; ++s)
-          if (stages_ & (1u << s)) n += put_tick(out + n, row.ticks[s]);
-        if (flags & row_flag::has_store) n += put_tick(out + n, row.ticks[stage::store]);
-      }
+    unsigned head = row_head::row | (row.flags & row_head::facts);
+    char* p = out + row_head_size;
+    if (stages_ && !(row.flags & row_flag::untimed)) {
+      const std::uint64_t store = stages_ & (1u << stage::store) ? row.ticks[stage::store] : 0;
+      if (store) head |= row_head::has_store;
+      unsigned form = tick_form::bytes;
+      char* end = put_bytes(p, row, store);
+      if (!end) form = tick_form::shorts, end = put_shorts(p, row, store);
+      if (!end) form = tick_form::wide, end = put_wide(p, row, store);
+      head |= form << row_head::form_shift;
+      p = end;
+      if (row.ticks[stage::retire]) last_retire_ = row.ticks[stage::retire];
       last_fetch_ = row.ticks[stage::fetch];
     }
-    put(out + 1, flags);
-    buffer_.append(out, n);
+    // Code mostly goes on with the number behind the last one's.
+    const auto jump = static_cast<std::int32_t>(row.sid - last_sid_ - 1);
+    const unsigned sid = jump == 0                                 ? 0
+                         : jump == static_cast<std::int8_t>(jump)  ? 1
+                         : jump == static_cast<std::int16_t>(jump) ? 2
+                                                                   : 3;
+    head |= sid << row_head::sid_shift;
+    put(p, static_cast<std::uint32_t>(jump));
+    p += sid_bytes[sid];
+    last_sid_ = row.sid;
+    if (row.flags & row_flag::has_addr) {
+      Access& last = last_access_.at(row.sid);
+      const auto moved = static_cast<std::int64_t>(row.addr - last.addr);
+      const unsigned addr = moved == 0                                  ? 1
+                            : moved == static_cast<std::int8_t>(moved)  ? 2
+                            : moved == static_cast<std::int16_t>(moved) ? 3
+                            : moved == static_cast<std::int32_t>(moved) ? 4
+                                                                        : 5;
+      head |= addr << row_head::addr_shift;
+      put(p, static_cast<std::uint64_t>(moved));
+      p += addr_bytes[addr];
+      last.addr = row.addr;
+      if (row.access_size != last.size) {
+        head |= row_head::has_size;
+        put(p, last.size = row.access_size);
+        p += 2;
+      }
+    }
+    if (row.thread) {
+      head |= row_head::has_thread;
+      *p++ = static_cast<char>(row.thread);
+    }
+    put(out, static_cast<std::uint16_t>(head));
+    buffer_.append(out, static_cast<std::size_t>(p - out));
     ++rows_;
   }
 
@@ -145,10 +168,6 @@ class Writer {
     number(out, static_cast<std::uint16_t>(s.size()));
     out += s;
   }
-  static std::size_t put_tick(char* out, std::uint64_t tick) {
-    put(out, tick);
-    return 8;
-  }
   void record(std::uint8_t k, const std::string& payload) {
     if (buffer_.size() >= buffer_size) flush();
     number(buffer_, k);
@@ -157,49 +176,98 @@ class Writer {
     buffer_ += payload;
   }
 
-  // The ticks as multiples of the unit from this row's fetch, and the fetch from the last row's.
-  // Returns 0, leaving the row to the wide form, where one of them does not fit.
-  std::size_t put_narrow(char* out, const Row& row, std::uint8_t flags) const {
+  // Whole numbers of units in a number of ticks: one multiplication (Granlund and Montgomery, PLDI
+  // 1994, section 9).
+  class Units {
+   public:
+    Units() = default;
+    explicit Units(std::uint64_t unit) {
+      while (!(unit >> shift_ & 1)) ++shift_;
+      const std::uint64_t odd = unit >> shift_;
+      inverse_ = odd;
+      for (int i = 0; i < 5; ++i) inverse_ *= 2 - odd * inverse_;
+    }
+    // Over 2^32 - 1 where the ticks are no whole number of units, or that many.
+    std::uint64_t operator()(std::uint64_t ticks) const {
+      const std::uint64_t q = ticks * inverse_;
+      return shift_ ? q >> shift_ | q << (64 - shift_) : q;
+    }
+
+   private:
+    std::uint64_t inverse_{1};
+    unsigned shift_{};
+  };
+
+  // The three forms of a row's ticks; the end of what was written, or null where one does not fit.
+  char* put_bytes(char* p, const Row& row, std::uint64_t store) const {
     const std::uint64_t fetch = row.ticks[stage::fetch];
-    if (!(stages_ & (1u << stage::fetch)) || fetch == 0) return 0;
-    const auto moved = static_cast<std::int64_t>(fetch - last_fetch_);
-    if (moved > INT32_MAX || moved < -INT32_MAX) return 0;
-    const auto step = static_cast<std::int32_t>(moved / static_cast<std::int64_t>(unit_));
-    if (step * static_cast<std::int64_t>(unit_) != moved) return 0;
-    put(out, static_cast<std::uint32_t>(step));
-    std::size_t n = 4;
+    if (!(stages_ & (1u << stage::fetch)) || fetch == 0) return nullptr;
+    const std::uint64_t step = units_(fetch - last_fetch_);
+    std::uint64_t last = fetch, largest = 0;
+    *p++ = static_cast<char>(step);
+    for (unsigned s = stage::decode; s < stage::retire; ++s) {
+      if (!(stages_ & (1u << s))) continue;
+      const std::uint64_t tick = row.ticks[s];
+      const std::uint64_t d = tick ? units_(tick - last) : 0;
+      largest = std::max(largest, d);
+      *p++ = static_cast<char>(tick ? d : not_reached_byte);
+      if (tick) last = tick;
+    }
+    if (stages_ & (1u << stage::retire)) {
+      const std::uint64_t tick = row.ticks[stage::retire];
+      const std::uint64_t d = tick ? units_(tick - last_retire_) : 0;
+      largest = std::max(largest, d);
+      *p++ = static_cast<char>(tick ? d : not_reached_byte);
+    }
+    if (step > 0xff || largest >= not_reached_byte) return nullptr;
+    return store ? put_store(p, store, fetch) : p;
+  }
+
+  char* put_shorts(char* p, const Row& row, std::uint64_t store) const {
+    const std::uint64_t fetch = row.ticks[stage::fetch];
+    if (!(stages_ & (1u << stage::fetch)) || fetch == 0) return nullptr;
+    const bool back = fetch < last_fetch_;
+    const std::uint64_t step = units_(back ? last_fetch_ - fetch : fetch - last_fetch_);
+    if (step > INT32_MAX) return nullptr;
+    const auto number = static_cast<std::uint32_t>(step);
+    put(p, back ? 0 - number : number);
+    p += 4;
     for (unsigned s = stage::decode; s < stage::store; ++s) {
       if (!(stages_ & (1u << s))) continue;
-      std::uint16_t d = not_reached;
-      if (row.ticks[s]) {
-        const std::uint64_t delta = row.ticks[s] - fetch;  // wraps where a tick lies before fetch
-        if (delta > 0xffffffffu) return 0;
-        const auto low = static_cast<std::uint32_t>(delta);
-        // Divided by the reciprocal, which is faster, and checked: only a whole number of units
-        // passes.
-        const auto units = static_cast<std::uint32_t>(low * per_tick_ + 0.5);
-        if (units >= not_reached || units * unit_ != low) return 0;
-        d = static_cast<std::uint16_t>(units);
-      }
-      put(out + n, d);
-      n += 2;
+      const std::uint64_t d = row.ticks[s] ? units_(row.ticks[s] - fetch) : not_reached_short;
+      if (row.ticks[s] && d >= not_reached_short) return nullptr;
+      put(p, static_cast<std::uint16_t>(d));
+      p += 2;
     }
-    if (flags & row_flag::has_store) {
-      const std::uint64_t delta = row.ticks[stage::store] - fetch;
-      if (delta > 0xffffffffu) return 0;
-      put(out + n, static_cast<std::uint32_t>(delta));
-      n += 4;
-    }
-    return n;
+    return store ? put_store(p, store, fetch) : p;
   }
+
+  char* put_wide(char* p, const Row& row, std::uint64_t store) const {
+    for (unsigned s = stage::fetch; s < stage::store; ++s)
+      if (stages_ & (1u << s)) put(p, row.ticks[s]), p += 8;
+    if (store) put(p, store), p += 8;
+    return p;
+  }
+
+  // In ticks: the cache answers in its own time.
+  static char* put_store(char* p, std::uint64_t store, std::uint64_t fetch) {
+    if (store - fetch > 0xffffffffu) return nullptr;
+    put(p, static_cast<std::uint32_t>(store - fetch));
+    return p + 4;
+  }
+
+  struct Access {
+    std::uint64_t addr{};
+    std::uint16_t size{};
+  };
 
   Sink sink_;
   std::string buffer_;
-  std::uint64_t rows_{}, last_fetch_{};
-  std::uint32_t statics_{};
+  std::uint64_t rows_{}, last_fetch_{}, last_retire_{};
+  std::uint32_t statics_{}, last_sid_{0xffffffffu};
   std::uint16_t stages_{};
-  std::uint32_t unit_{1};
-  double per_tick_{1};
+  Units units_;
+  std::vector<Access> last_access_;  // of each static instruction
 };
 
 }  // namespace tracekit::tkt
