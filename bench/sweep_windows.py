@@ -23,8 +23,8 @@ from tracekit.neuroscalar.model import CycleModel
 from tracekit.train.neuroscalar import Options, train_neuroscalar
 
 BURN_INS = (0, 16, 32, 64, 128)  # with T = MIDDLE
-TARGETS = (32, 64, 256, 512)  # behind a burn-in of 32
-AROUND = ((128, 32), (128, 64), (128, 128), (128, 256))  # T and L - T, half of it on each side
+TARGETS = (32, 256, 512)  # behind a burn-in of 32
+AROUND = ((128, 32), (128, 128))  # T and L - T, half of it on each side
 MIDDLE, ROWS = 128, 9216  # rows of a batch
 
 

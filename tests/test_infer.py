@@ -15,8 +15,15 @@ from oracles import lstm as oracle
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.infer import REPRESENTATION, Engine, Stream, load, quantize
 from tracekit.infer.accuracy import accuracy
+from tracekit.infer.correct import WARM, mean_products
 from tracekit.infer.cpu import ISAS, active_isa
-from tracekit.infer.quantize import INT8, quantize_tensors
+from tracekit.infer.quantize import (
+    CORRECTIONS,
+    INT8,
+    load_corrections,
+    load_quantised,
+    quantize_tensors,
+)
 from tracekit.model import (
     Card,
     ModelSpec,
@@ -498,7 +505,8 @@ def test_quantised_folder(tmp_path, monkeypatch):
     want = load(tmp_path, "f32", threads=1).represent(x)
     error = np.abs(it.represent(x) - want).max()
     assert error > 1e-4 and error < 4e-2
-    direct = Engine(*made, parts, dtype="int8", threads=1)
+    added = load_corrections(tmp_path, load_card(tmp_path))
+    direct = Engine(*made, parts, added, dtype="int8", threads=1)
     np.testing.assert_array_equal(it.represent(x), direct.represent(x))
     with (tmp_path / "int8.safetensors").open("r+b") as file:
         file.seek(-1, 2)
@@ -534,11 +542,105 @@ def test_accuracy_table(tmp_path):
     x = [rows_of(4, 400, seed) * 2 for seed in (1, 2)]
     quantize(tmp_path, x[0])
     truth = [load(tmp_path, "f32").predict(b)[:, 0] + 3 for b in x]
-    rows = {row["dtype"]: row for row in accuracy(tmp_path, x, truth)}
+    table = accuracy(tmp_path, x, truth)
+    assert [(r["dtype"], r["corrected"]) for r in table] == [
+        ("f32", False), ("bf16", False), ("bf16", True), ("int8", False), ("int8", True)
+    ]  # fmt: skip
+    rows = {row["dtype"]: row for row in table if not row["corrected"]}
     assert rows["f32"]["total_moves"] == rows["f32"]["largest_error"] == 0
     assert rows["f32"]["rounds_alike"] == 1 and rows["f32"]["mae"] == pytest.approx(3, abs=1e-5)
     assert 0 < rows["bf16"]["largest_error"] < 0.01 and 0 < rows["int8"]["total_moves"] < 0.02
     assert "acc_round" not in accuracy(tmp_path, x)[0]
+
+
+def trained(both):
+    """Layers of all kinds, heads of all types; larger weights, as training makes them, and inputs
+    whose means are far from 0, so that rounding has a direction."""
+    block = [{"type": "layernorm", "name": "n"}, {"type": "conv1d", "name": "c", "out": 24,
+              "kernel": 3}, {"type": "silu"}]  # fmt: skip
+    layers = [
+        {"type": "linear", "name": "first", "out": 24},
+        {"type": "residual", "layers": block},
+        {"type": "lstm", "name": "rnn", "hidden": 24, "layers": 2, "bidirectional": both},
+    ]
+    made = model(6, layers, [softplus()], scale=0.4)
+    made[0].extra["lookahead"] = 32
+    return made
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("dtype", ["bf16", "int8"])
+def test_corrected_biases(tmp_path, dtype, both):
+    """On rows that the calibration did not see, totals are nearer; layers' means are right."""
+    made = trained(both)
+    save(tmp_path, made)
+    x = np.abs(rows_of(6, 6000)) + 1
+    quantize(tmp_path, x[:4000])
+    exact = load(tmp_path, "f32", threads=1).predict(x)
+    plain, corrected = (
+        load(tmp_path, dtype, threads=1, corrected=c).predict(x) for c in (False, True)
+    )
+    for rows in (slice(0, 4000), slice(4000, 6000)):
+        off, less = (abs(p[rows].mean() / exact[rows].mean() - 1) for p in (plain, corrected))
+        assert less < 0.4 * off and less < 3e-4, (off, less)
+    card, tensors = load_card(tmp_path), made[1]
+    parts, added = load_quantised(tmp_path, card), load_corrections(tmp_path, card)
+    assert set(added) == {"bf16", "int8"} and len(added[dtype]) == (7 if both else 5)
+    wanted = mean_products(Engine(card, tensors, dtype="f32", threads=1), x[:4000])
+    it = Engine(card, tensors, parts, added, dtype=dtype, threads=1)
+    found = mean_products(it, x[:4000])
+    mean = found["mean.bias"][0] + added[dtype]["mean.bias"]
+    np.testing.assert_allclose(mean, wanted["mean.bias"][0], atol=1e-5)
+
+
+def test_corrections_hold_on_every_isa(tmp_path, monkeypatch):
+    """What one instruction set found is right for the others."""
+    monkeypatch.delenv("TRACEKIT_ISA", raising=False)
+    have = ISAS[: ISAS.index(active_isa()) + 1]
+    save(tmp_path, trained(False))
+    x = np.abs(rows_of(6, 3000)) + 1
+    quantize(tmp_path, x)
+    for isa in have:
+        monkeypatch.setenv("TRACEKIT_ISA", isa)
+        exact = load(tmp_path, "f32", threads=1).predict(x).mean()
+        for dtype in ("bf16", "int8"):
+            assert abs(load(tmp_path, dtype, threads=1).predict(x).mean() / exact - 1) < 3e-4
+
+
+def test_products_means_are_the_oracles(path):
+    """The means that corrections are made of, from weights and the oracle's activations."""
+    made = lstm_model(4, 16, 1, heads=[softplus()])
+    x = rows_of(4, 500) + 1
+    t = {k: v.astype(float) for k, v in made[1].items()}
+    it = engine(made, path[1])
+    found = mean_products(it, x)
+    assert set(found) == {"rnn.bias_ih_l0", "mean.bias"}
+    parts, length = 1, 500
+    h = oracle.stack(made[0].spec.to_dict()["layers"], x[: parts * length], made[1])[WARM:]
+    want = t["rnn.weight_hh_l0"] @ h.mean(0) + t["rnn.weight_ih_l0"] @ x[WARM:].mean(0)
+    np.testing.assert_allclose(found["rnn.bias_ih_l0"][0], want, atol=TOLERANCE[path[1]])
+    want = t["mean.weight"] @ h.mean(0)
+    np.testing.assert_allclose(found["mean.bias"][0], want, atol=TOLERANCE[path[1]])
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("bf16.rnn.bias_ih_l0", np.zeros(31, np.float32)),
+        ("bf16.rnn.bias_ih_l0", np.full(32, np.nan, np.float32)),
+        ("bf16.rnn.weight_hh_l0", np.zeros((32, 8), np.float32)),
+        ("f16.rnn.bias_ih_l0", np.zeros(32, np.float32)),
+        ("int8.rnn.bias_ih_l9", np.zeros(32, np.float32)),
+    ],
+)
+def test_bad_corrections(tmp_path, name, value):
+    save(tmp_path, lstm_model(4, 8, 2))
+    quantize(tmp_path, rows_of(4, 300))
+    tensors = {**read_safetensors(tmp_path / CORRECTIONS), name: value}
+    write_safetensors(tmp_path / CORRECTIONS, tensors)
+    save_card(tmp_path, load_card(tmp_path), [CORRECTIONS])
+    with pytest.raises(FormatError, match=name):
+        load(tmp_path, "f32")
 
 
 def test_weights_keep_their_values_in_int8():

@@ -548,7 +548,7 @@ def test_paper_from_end_to_end(data, small, capsys):
     assert answers["model"]["pooled"]["rows"] == answers["always 0"]["pooled"]["rows"] > 0
     assert main(["quantize", str(data / "n"), str(data / "0.macro.data.zst"), "--json"]) == 0
     formats = json.loads(capsys.readouterr().out)["formats"]
-    assert [f["dtype"] for f in formats] == ["f32", "bf16", "int8"]
+    assert [f["dtype"] for f in formats] == ["f32", "bf16", "bf16", "int8", "int8"]
     cycles = np.load(data / "0.macro.npy")[0]
     with tracekit.open(str(data / "0.macro.zst")) as trace:
         found = CycleModel(data / "n", dtype="f32", threads=1).predict(trace)["cycles"][:, 0]

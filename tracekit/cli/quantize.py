@@ -1,4 +1,5 @@
-"""``tracekit quantize``: int8 weights for a model, calibrated on traces; and what they change."""
+"""``tracekit quantize``: int8 weights and corrected biases for a model, calibrated on traces; and
+what the number formats change, on the same traces or on others."""
 
 from __future__ import annotations
 
@@ -9,8 +10,15 @@ from typing import Any
 
 def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("quantize", help=help_text, description=__doc__)
-    p.add_argument("model", help="a model folder; int8.safetensors is written into it")
+    p.add_argument("model", help="a model folder; what is found is written into it")
     p.add_argument("files", nargs="+", metavar="FEATS", help="feats.zst files to calibrate on")
+    p.add_argument(
+        "--test",
+        nargs="+",
+        default=[],
+        metavar="FEATS",
+        help="files for the table (those of the calibration unless given)",
+    )
     p.add_argument(
         "--rows", type=int, default=100_000, help="rows of each file that are read (default 100000)"
     )
@@ -21,39 +29,82 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # imported late: the other commands need no Numba
+    import functools
+
     import numpy as np
 
-    import tracekit
     from tracekit.errors import UsageError
     from tracekit.infer import quantize
     from tracekit.infer.accuracy import accuracy
     from tracekit.model import load_card
+    from tracekit.neuroscalar.readout import apply_mean_map
 
     if args.rows < 1:
         raise UsageError(f"--rows is {args.rows}; at least 1")
-    card = load_card(args.model)
-    blocks, targets = [], []
-    for path in args.files:
-        with tracekit.open(path) as trace:
-            rows = (0, min(args.rows, len(trace)))
-            blocks.append(trace.features(card.feature_set, rows))
-            targets.append(_truth(trace, card, rows))
+    blocks, targets = _read(args.model, args.files, args.rows)
     quantize(args.model, np.concatenate(blocks), raw=args.raw)
+    if args.test:
+        blocks, targets = _read(args.model, args.test, args.rows)
+    card = load_card(args.model)
+    heads = {h.name for h in card.spec.heads}
+    entry = card.extra.get("mean_map")
+    mean = functools.partial(apply_mean_map, entry) if entry else None
+    formats = accuracy(args.model, blocks, targets, mean=mean)
+    if "mean" in heads:  # a model of medians has a head whose sums are right
+        sums = accuracy(args.model, blocks, head="mean")
+        for row, own in zip(formats, sums, strict=True):
+            row |= {k: v for k, v in own.items() if k.startswith("total_")}
     report = {
         "model": args.model,
+        "tested_on": "other files" if args.test else "calibration",
         "rows": sum(map(len, blocks)),
-        "formats": accuracy(args.model, blocks, targets),
+        "formats": formats,
     }
     if args.json:
         print(json.dumps(report, indent=1))
         return 0
-    for row in report["formats"]:
-        print(
-            ", ".join(
-                f"{k} {v:.5g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()
-            )
-        )
+    print(f"{report['rows']} rows of {len(blocks)} files, {report['tested_on']}")
+    names = [k for k in formats[0] if k not in ("dtype", "corrected")]
+    print(f"{'':<16}" + "".join(f"{n:>18}" for n in names))
+    for row in formats:
+        title = row["dtype"] + (", corrected" if row["corrected"] else "")
+        print(f"{title:<16}" + "".join(f"{row[n]:18.6f}" for n in names))
     return 0
+
+
+def _read(model: str, paths: list[str], rows: int) -> tuple[list[Any], list[Any]]:
+    """The files' first rows as the model's columns, and their cycles where they are known."""
+    import tracekit
+    from tracekit.model import load_card
+    from tracekit.neuroscalar.model import CycleModel, is_cycle_model
+
+    card = load_card(model)
+    cycles = CycleModel(model, device="cpu", dtype="f32") if is_cycle_model(model) else None
+    blocks, targets = [], []
+    for path in paths:
+        with tracekit.open(path) as trace:
+            part = (0, min(rows, len(trace)))
+            if cycles is None:
+                blocks.append(trace.features(card.feature_set, part))
+                targets.append(_truth(trace, card, part))
+            else:
+                blocks.append(_instructions(cycles, trace, rows))
+                macro = trace.index["level"] == "macro"
+                targets.append(_truth(trace, card, part) if macro else None)
+    return blocks, targets
+
+
+def _instructions(model: Any, trace: Any, rows: int) -> Any:
+    """The columns of a trace's first instructions."""
+    import numpy as np
+
+    parts, count = [], 0
+    for block in model.rows(trace):
+        parts.append(block[: rows - count])
+        count += len(parts[-1])
+        if count >= rows:
+            break
+    return np.ascontiguousarray(np.concatenate(parts), np.float32)
 
 
 def _truth(trace: Any, card: Any, rows: tuple[int, int]) -> Any:

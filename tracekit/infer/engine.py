@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, UsageError
 from tracekit.infer import cpu, loops
-from tracekit.infer.inputs import InputPlan
+from tracekit.infer.inputs import InputPlan, InputRunner
 from tracekit.infer.kernels import TARGETS
 from tracekit.infer.pack import round_up
 from tracekit.infer.stages import Chain, Formats, Quantised, plan_head, plan_layers
@@ -54,6 +54,7 @@ class Engine:
         card: Card,
         tensors: Mapping[str, Array],
         quantised: Mapping[str, Quantised] | None = None,
+        corrections: Mapping[str, Mapping[str, Array]] | None = None,
         *,
         dtype: str = "auto",
         threads: int | None = None,
@@ -71,6 +72,8 @@ class Engine:
         self.chunk, self.warmup = chunk, warmup
         self.dtype = choose_dtype(dtype, self.isa, bool(quantised))
         self.formats = Formats(self.isa, self.dtype)
+        added = (corrections or {}).get(self.dtype, {})
+        tensors = {**tensors, **{name: tensors[name] + v for name, v in added.items()}}
         self._inputs = InputPlan(self.spec.inputs, card.columns, tensors)
         self._layers = plan_layers(self.spec.layers, tensors, self.formats, quantised or {})
         self._heads = {
@@ -162,6 +165,15 @@ class Engine:
         self.card.check_features(features)
         if not features.flags.c_contiguous:
             raise UsageError("features is not C-contiguous", hint="numpy.ascontiguousarray")
+
+    def chains(self, steps: int, rows: int) -> tuple[InputRunner, Chain, list[Chain]]:
+        """Room and state for so many steps at a time of so many chunks side by side: the inputs,
+        the layers, and the heads on these."""
+        rows = round_up(rows, TARGETS[self.isa].rows)
+        inputs = self._inputs.runner(steps, rows)
+        layers = Chain(self._layers, inputs.output, steps, rows)
+        heads = [Chain(plan, layers.output, steps, rows) for plan in self._heads.values()]
+        return inputs, layers, heads
 
     def pieces(self, edges: Array, low: int, high: int, chunk: int, outputs: Sequence[str]) -> Sums:
         """Room for the sums of rows low to high, cut at the ranges' and at the chunks' edges."""
@@ -314,24 +326,34 @@ def load(
     chunk: int | None = None,
     warmup: int = WARMUP,
     verify: bool = False,
+    corrected: bool = True,
 ) -> Engine:
     """Load a model folder (docs/model-format.md) for the CPU.
 
     ``dtype`` is f32, bf16, int8 or auto; ``threads`` the CPUs that the process may use unless told;
     ``chunk`` rows of the trace are run from a state that ``warmup`` earlier rows built up.
     ``verify`` runs the folder's golden rows first and refuses a model that gives other numbers.
+    ``corrected=False`` leaves alone what ``tracekit quantize`` found for the narrow formats.
     Raises FormatError for a bad folder, UsageError for a bad argument.
     """
-    from tracekit.infer.quantize import load_quantised
+    from tracekit.infer.quantize import load_corrections, load_quantised
 
     card = load_card(folder)
     tensors = load_tensors(folder, card)
     quantised = load_quantised(folder, card)
+    corrections = load_corrections(folder, card) if corrected else {}
     if verify:
         exact = Engine(card, tensors, dtype="f32", threads=1, chunk=1 << 30)
         check_golden(exact, load_file(folder, card, GOLDEN), str(Path(folder) / GOLDEN))
     return Engine(
-        card, tensors, quantised, dtype=dtype, threads=threads, chunk=chunk, warmup=warmup
+        card,
+        tensors,
+        quantised,
+        corrections,
+        dtype=dtype,
+        threads=threads,
+        chunk=chunk,
+        warmup=warmup,
     )
 
 

@@ -1,4 +1,5 @@
-"""int8 weights and activations for LSTM layers, calibrated on real rows, kept in the folder.
+"""What the narrow formats need, calibrated on real rows and kept in the folder: int8 weights and
+activations for LSTM layers, and corrections of biases for int8 and bfloat16 (correct.py).
 
 Weights: symmetric, one scale for each output of each of the two matrices, which are summed apart
 so that neither spoils the other's range; a layer fed by an LSTM has one scale for both.
@@ -23,27 +24,55 @@ from tracekit.model import Card, load_card, load_tensors, save_card, write_safet
 from tracekit.model.card import load_file
 from tracekit.model.spec import Layer, ModelSpec
 
-__all__ = ["INT8", "load_quantised", "quantize", "quantize_tensors"]
+__all__ = [
+    "CORRECTIONS",
+    "INT8",
+    "load_corrections",
+    "load_quantised",
+    "quantize",
+    "quantize_tensors",
+]
 
 Array = NDArray[Any]
-INT8 = "int8.safetensors"
+INT8, CORRECTIONS = "int8.safetensors", "corrections.safetensors"
 MAX_ROWS = 1 << 18  # calibration rows that are looked at
+LEAST_ROWS = 256
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)  # of the largest value
 
 
 def quantize(folder: str | Path, features: Array, raw: bool = False) -> dict[str, Quantised]:
-    """Quantise a model folder's LSTM layers, calibrated on these raw rows; written into the folder.
+    """Quantise a model folder's LSTM layers and correct the biases of the narrow formats,
+    calibrated on these raw rows; written into the folder.  A model without LSTM layers has no int8.
 
     ``features``: float32 [rows, columns], rows that the model is meant for (at least 256 of them);
     ``raw``: quantise inputs that are raw features too.
     Raises FormatError, UsageError.
     """
+    from tracekit.infer.correct import corrections
+    from tracekit.infer.engine import Engine
+
     card = load_card(folder)
     tensors = load_tensors(folder, card)
-    parts = quantize_tensors(card, tensors, features, raw)
-    write_safetensors(Path(folder) / INT8, to_tensors(parts))
-    card.extra["int8"] = {"rows": min(len(features), MAX_ROWS), "clip": "least squared error"}
-    save_card(folder, card, [INT8])
+    if len(features) < LEAST_ROWS:
+        raise UsageError(f"{len(features)} rows; at least {LEAST_ROWS} are needed to calibrate")
+    parts: dict[str, Quantised] = {}
+    if any(True for _ in lstm_layers(card.spec)):
+        parts = quantize_tensors(card, tensors, features, raw)
+        write_safetensors(Path(folder) / INT8, to_tensors(parts))
+        card.extra["int8"] = {"rows": min(len(features), MAX_ROWS), "clip": "least squared error"}
+    rows = np.ascontiguousarray(features[:MAX_ROWS])
+    exact = Engine(card, tensors, dtype="f32", threads=1)
+    found: dict[str, Array] = {}
+    for dtype in ("bf16", "int8") if parts else ("bf16",):
+
+        def narrow(added: Mapping[str, Array], dtype: str = dtype) -> Engine:
+            return Engine(card, tensors, parts, {dtype: added}, dtype=dtype, threads=1)
+
+        for name, value in corrections(exact, narrow, rows).items():
+            found[f"{dtype}.{name}"] = value
+    write_safetensors(Path(folder) / CORRECTIONS, found)
+    card.extra["corrections"] = {"rows": len(rows)}
+    save_card(folder, card, [*([INT8] if parts else []), CORRECTIONS])
     return parts
 
 
@@ -54,8 +83,8 @@ def quantize_tensors(
 
     ``raw``: quantise the raw features too, for inputs whose range is bounded.
     """
-    if len(features) < 256:
-        raise UsageError(f"{len(features)} rows; at least 256 are needed to calibrate")
+    if len(features) < LEAST_ROWS:
+        raise UsageError(f"{len(features)} rows; at least {LEAST_ROWS} are needed to calibrate")
     out: dict[str, Quantised] = {}
     for layer, before in lstm_layers(card.spec):
         first = input_scale(card, tensors, features, before, raw)
@@ -174,4 +203,25 @@ def load_quantised(folder: str | Path, card: Card) -> dict[str, Quantised]:
                 out[name] = Quantised(*hh, *ih, input_scale=scale)
             else:
                 out[name] = Quantised(*hh)
+    return out
+
+
+def load_corrections(folder: str | Path, card: Card) -> dict[str, dict[str, Array]]:
+    """What the folder's calibration adds to biases, by format and tensor; raises FormatError."""
+    if CORRECTIONS not in card.files:
+        return {}
+    path, shapes = str(Path(folder) / CORRECTIONS), card.spec.tensors()
+    out: dict[str, dict[str, Array]] = {}
+    for key, value in load_file(folder, card, CORRECTIONS).items():
+        dtype, _, name = key.partition(".")
+        known = dtype in ("bf16", "int8") and "bias" in name.split(".")[-1]
+        if not known or shapes.get(name) != value.shape or value.dtype != np.float32:
+            raise FormatError(
+                f"{key} is no correction of a bias of this model",
+                path=path,
+                hint="quantize the model again",
+            )
+        if not np.isfinite(value).all():
+            raise FormatError(f"{key} is not finite", path=path)
+        out.setdefault(dtype, {})[name] = value
     return out

@@ -157,23 +157,34 @@ class Convert(Stateless):
 class LinearPlan:
     """Linear layer: panels of four vectors, the rest in panels of one.
 
-    In float32, but ``half`` multiplies in bfloat16 where the engine does and the CPU can.
+    In float32, but ``half`` multiplies in bfloat16 where the engine's format is narrower.
+    ``biases``: name and size of the bias tensors, one after another; none where there is no bias.
     """
 
     def __init__(
-        self, formats: Formats, weight: Array, bias: Array | None, half: bool = False
+        self,
+        formats: Formats,
+        weight: Array,
+        bias: Array | None,
+        half: bool = False,
+        biases: Sequence[tuple[str, int]] = (),
     ) -> None:
+        self.biases = tuple(biases)
         self.target = TARGETS[formats.isa]
-        self.wants = "bf16" if half and formats.half and formats.dtype != "f32" else "f32"
+        self.wants = formats.rounded if half and formats.dtype != "f32" else "f32"
+        self.kind = kind_of(self.wants)
         lanes, out = self.target.lanes, weight.shape[0]
-        self.out, self.groups = out, group_count(weight.shape[1], self.wants)
-        weight = bf16_bits(weight) if self.wants == "bf16" else weight
+        self.out, self.groups = out, group_count(weight.shape[1], self.kind)
+        # the weights as they are multiplied, for those who correct biases
+        self.values = (weight if self.wants == "f32" else round_bf16(weight),)
+        if self.wants != "f32":
+            (weight,) = convert_half(self.wants, weight)
         values = np.zeros(out, np.float32) if bias is None else bias
         wide = out // (4 * lanes) * 4 * lanes
         self.parts = []
         for begin, end, vectors in ((0, wide, 4), (wide, out, 1)):
             if begin < end:
-                panels = pack(weight[begin:end], self.wants, lanes, vectors)
+                panels = pack(weight[begin:end], self.kind, lanes, vectors)
                 start = pack_rows(values[begin:end], lanes * vectors, 1)
                 self.parts.append((begin, vectors, panels, start))
 
@@ -182,7 +193,7 @@ class LinearPlan:
         x, y, size = source.array.ctypes.data, out.array.ctypes.data, out.array.itemsize
         inverse = np.full(self.target.lanes, 1.0 / out.scale, np.float32)
         for at, vectors, panels, bias in self.parts:
-            linear_kernel(self.target, self.wants, vectors, out.format)(
+            linear_kernel(self.target, self.kind, vectors, out.format)(
                 count, len(panels),
                 x, source.strides[0], self.groups,
                 panels.ctypes.data, panels.strides[0], bias.ctypes.data,
@@ -219,6 +230,13 @@ class Quantised:
     scale_ih: Array | None = None
     input_scale: float = UNIT
 
+    def values(self, weight_ih: Array) -> tuple[Array, Array]:
+        """The weights of h and of x that the numbers stand for, given those of x in float32."""
+        first = self.weight_hh * self.scale_hh[:, None]
+        if self.weight_ih is None or self.scale_ih is None:
+            return first, round_bf16(weight_ih)
+        return first, self.weight_ih * self.scale_ih[:, None]
+
 
 class LstmPlan:
     """One LSTM layer in the engine's number format."""
@@ -230,7 +248,9 @@ class LstmPlan:
         weight_hh: Array,
         bias: Array,
         quantised: Quantised | None,
+        biases: Sequence[tuple[str, int]] = (),
     ) -> None:
+        self.biases = tuple(biases)
         self.target = TARGETS[formats.isa]
         lanes = self.target.lanes
         self.hidden, self.width = weight_hh.shape[1], weight_ih.shape[1]
@@ -241,10 +261,13 @@ class LstmPlan:
         if quantised is None:
             self.wants = self.stored
             direct = recurrent = Product(kind_of(self.stored))
+            self.values = (weight_hh, weight_ih)
             if formats.dtype == "bf16":
+                self.values = (round_bf16(weight_hh), round_bf16(weight_ih))
                 weight_ih, weight_hh = convert_half(self.stored, weight_ih, weight_hh)
         else:
             recurrent = Product(kind_of(self.stored), scaled=True)
+            self.values = quantised.values(weight_ih)
             weight_hh, scales[0] = quantised.weight_hh, quantised.scale_hh * np.float32(UNIT)
             bias = bias - offset(self.stored, weight_hh, scales[0])
             if quantised.weight_ih is not None and quantised.scale_ih is not None:
@@ -622,8 +645,10 @@ class TwoWayPlan:
         fc1, fc2 = head.classifier
         names = (fc1, head.short, head.long)
         weight = np.concatenate([tensors[f"{n}.weight"] for n in names])
-        bias = np.concatenate([tensors[f"{n}.bias"] for n in names])
-        self.linear = LinearPlan(formats, weight, bias, half=True)
+        parts = [(f"{n}.bias", tensors[f"{n}.bias"]) for n in names]
+        bias = np.concatenate([values for _, values in parts])
+        sizes = [(name, len(values)) for name, values in parts]
+        self.linear = LinearPlan(formats, weight, bias, half=True, biases=sizes)
         self.wants = self.linear.wants
         logits, self.count = tensors[f"{fc2}.weight"], head.width_out
         self.weight = np.ascontiguousarray(logits[1] - logits[0])
@@ -708,7 +733,9 @@ def _plan(
 ) -> list[Plan]:
     def linear(weight: str, bias: str) -> LinearPlan:
         values = tensors[bias] if layer.bias else None
-        return LinearPlan(formats, tensors[weight], values, half and layer.type == "linear")
+        known = [] if values is None else [(bias, len(values))]
+        narrow = half and layer.type == "linear"
+        return LinearPlan(formats, tensors[weight], values, narrow, known)
 
     n = layer.name
     if layer.type == "linear":
@@ -718,14 +745,16 @@ def _plan(
         for part, _ in layer.parts():
             ih, hh = tensors[f"{n}.weight_ih_{part}"], tensors[f"{n}.weight_hh_{part}"]
             bias = np.zeros(len(hh), np.float32)
+            known = []
             if layer.bias:
+                known = [(f"{n}.bias_ih_{part}", len(hh))]
                 bias = tensors[f"{n}.bias_ih_{part}"] + tensors[f"{n}.bias_hh_{part}"]
             narrow = quantised.get(f"{n}.{part}") if formats.dtype == "int8" else None
             if formats.dtype == "int8" and narrow is None:
                 raise UsageError(
                     f"LSTM layer {n}.{part} has no int8 weights", hint="quantize first"
                 )
-            out.append(LstmPlan(formats, ih, hh, bias, narrow))
+            out.append(LstmPlan(formats, ih, hh, bias, narrow, known))
         if layer.directions == 2:
             return [BiLstmPlan(*pair) for pair in zip(out[::2], out[1::2], strict=True)]
         return list(out)
@@ -738,7 +767,9 @@ def _plan(
         return [MinGruPlan(linear(f"{n}.weight", f"{n}.bias"))]
     if layer.type == "conv1d":
         weight = tensors[f"{n}.weight"].transpose(0, 2, 1).reshape(layer.width_out, -1)
-        plan = LinearPlan(formats, weight, tensors[f"{n}.bias"] if layer.bias else None)
+        known = [(f"{n}.bias", layer.width_out)] if layer.bias else []
+        values = tensors[f"{n}.bias"] if layer.bias else None
+        plan = LinearPlan(formats, weight, values, biases=known)
         return [ConvPlan(plan, layer.kernel, layer.dilation)]
     if layer.type == "layernorm":
         return [NormPlan(tensors[f"{n}.weight"], tensors[f"{n}.bias"], layer.eps)]
