@@ -39,6 +39,10 @@ COMMANDS = {
     "join": "targets on many machines beside one copy of the features",
 }
 
+#: Those that neither multiply matrices nor start programs.  OpenBLAS, which NumPy brings, would
+#: start a thread for each core, which spins for a while: a third of the processor time of a start.
+WITHOUT_BLAS = {"extract", "info", "verify", "dump", "export", "epochs", "diff", "hot", "mrc"}
+
 DONE, BAD_INPUT, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -102,6 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     command = next((a for a in args if not a.startswith("-")), None)
     known = command if command in COMMANDS else None
+    if argv is None and known in WITHOUT_BLAS:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if isinstance(
         sys.stdout, io.TextIOWrapper
     ):  # the text of a trace may not fit the terminal's encoding
