@@ -171,12 +171,10 @@ def test_features(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
     def run() -> int:
         stage, rows = FeatureStage(8, 6, True), 0
         for _, r in converted(data):
-            stage.add(r)
-            while stage.ready() >= 1 << 16:
-                rows += stage.encode(1 << 16)["rows"]
-        stage.finish()
-        while stage.ready():
-            rows += stage.encode(1 << 16)["rows"]
+            while stage.add(r):
+                rows += stage.chunk()["rows"]
+        while stage.finish():
+            rows += stage.chunk()["rows"]
         return rows
 
     assert benchmark(run) == counts["instructions"]

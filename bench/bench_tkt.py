@@ -110,12 +110,11 @@ def test_features(benchmark: Any, stream: Stream) -> None:
         reader, stage, n = _core.Tkt(), _core.FeatureStage(8, 6, False), 0
         for piece in pieces(stream.data):
             reader.feed(piece)
-            stage.add(reader.take(0))
-            while stage.ready() >= 1 << 16:
-                n += stage.encode(1 << 16)["rows"]
-        stage.finish()
-        while stage.ready():
-            n += stage.encode(1 << 16)["rows"]
+            rows = reader.take(0)
+            while stage.add(rows):
+                n += stage.chunk()["rows"]
+        while stage.finish():
+            n += stage.chunk()["rows"]
         return n
 
     assert benchmark.pedantic(run, rounds=3) == stream.rows

@@ -27,18 +27,18 @@ seeds = st.integers(0, 2**32)
 
 def streams(text: bytes, cuts: list[int]) -> dict:
     """What the pipeline makes of a text that comes in pieces."""
-    source, stage = _core.Gem5Text(), _core.FeatureStage(8, 6, False)
+    source, stage = _core.Gem5Text(), _core.FeatureStage(8, 6, False, chunk_rows=1 << 20)
     at = 0
     for size in [*cuts, len(text)]:
         source.feed(text[at : at + size])
         at += size
         for i in range(len(source.cpus())):
-            stage.add(source.take(i))
+            assert not stage.add(source.take(i))
     source.finish()
     for i in range(len(source.cpus())):
-        stage.add(source.take(i))
+        assert not stage.add(source.take(i))
     stage.finish()
-    return {**stage.encode(1 << 20), "counters": source.counters(), "stats": source.stats()}
+    return {**stage.chunk(), "counters": source.counters(), "stats": source.stats()}
 
 
 @SLOW

@@ -107,45 +107,31 @@ class _Stream:
     """One CPU's way from rows to a file."""
 
     def __init__(self, number: int, name: str, output: Path, options: Options) -> None:
-        self.number, self.name, self._o = number, name, options
+        self.number, self.name = number, name
         self.stage = _core.FeatureStage(
             options.history,
             options.line_bits,
             options.level == "macro",
-            options.start if options.cold else 0,
+            unseen=options.start if options.cold else 0,
+            skip=0 if options.cold else options.start,
+            count=options.count,
+            chunk_rows=options.chunk_rows,
         )
-        self._skip = 0 if options.cold else options.start
-        self.seen = 0  # rows skipped
         head = {"tracekit": __version__}
         self.writer = Writer(output, head, force=options.force)
 
     @property
     def done(self) -> bool:
-        return self._o.count is not None and self.writer.rows >= self._o.count
+        return self.stage.done
 
     def add(self, rows: Any) -> None:
-        if not self.done:
-            self.stage.add(rows)
-            self.write(self._o.chunk_rows)
-
-    def write(self, least: int) -> None:
-        """Writes chunks while at least that many rows are ready."""
-        while (ready := self.stage.ready()) >= least and ready > 0 and not self.done:
-            if self._skip:
-                n = min(self._skip, ready)
-                self.stage.skip(n)
-                self._skip -= n
-                self.seen += n
-                continue
-            n = min(ready, self._o.chunk_rows)
-            if self._o.count is not None:
-                n = min(n, self._o.count - self.writer.rows)
-            self.writer.chunk(self.stage.encode(n))
+        while self.stage.add(rows):
+            self.writer.chunk(self.stage.chunk())
 
     def finish(self) -> None:
         if not self.done:
-            self.stage.finish()
-            self.write(1)
+            while self.stage.finish():
+                self.writer.chunk(self.stage.chunk())
 
 
 def _with_name(output: Path, cpu: str) -> Path:
@@ -318,7 +304,7 @@ class Extraction:
                 raise UsageError(
                     f"no CPU {self._o.cpu!r} in {self._input.name}; there are {', '.join(known)}"
                 )
-            if self._o.cold or any(s.seen for s in self._streams.values()):
+            if self._o.cold or any(s.stage.skipped for s in self._streams.values()):
                 raise UsageError(
                     f"{self._input.name} ends before row {self._o.start}", hint="--start"
                 )

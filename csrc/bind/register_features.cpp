@@ -22,123 +22,167 @@ py::array_t<T> to_array(const std::vector<T>& v) {
 // Feature engine, macro join where asked for, and the encoder of chunks.
 class FeatureStage {
  public:
-  FeatureStage(unsigned history, unsigned line_bits, bool macro, std::size_t unseen)
-      : engine_({history, line_bits, macro}), encoder_(line_bits), unseen_(unseen) {
-    if (history < 1 || history > BranchEntropy::max_history)
+  struct Options {
+    unsigned history, line_bits;
+    bool macro;
+    std::size_t unseen, skip, count, chunk_rows;
+  };
+  explicit FeatureStage(const Options& o)
+      : engine_({o.history, o.line_bits, o.macro}),
+        encoder_(o.line_bits),
+        unseen_(o.unseen),
+        skip_(o.skip),
+        left_(o.count),
+        chunk_rows_(o.chunk_rows) {
+    if (o.history < 1 || o.history > BranchEntropy::max_history)
       throw py::value_error("history: 1 to 24");
-    if (line_bits > 20) throw py::value_error("line_bits: 0 to 20");
-    if (macro) macro_.emplace();
+    if (o.line_bits > 20) throw py::value_error("line_bits: 0 to 20");
+    if (o.chunk_rows < 1) throw py::value_error("chunk_rows: at least 1");
+    if (o.macro) macro_.emplace();
   }
-  void add(const Rows& rows) {
-    for (const HotStatic& h : rows.statics) engine_.add_static(h);
-    const auto& sid = rows.batch.sid;
-    const std::uint32_t largest =
-        sid.empty() ? 0 : *std::max_element(sid.data(), sid.data() + sid.size());
-    if (!sid.empty() && largest >= engine_.statics().size())
-      throw py::index_error("rows name a static instruction that was never handed over");
-    if (unseen_ == 0) {
-      engine_.add(rows.batch);
-    } else {
-      const RowBatch seen = after_unseen(rows.batch);
-      engine_.add(seen);
+  // Takes rows until a chunk is whole (true; the rest when called with the same rows again) or all
+  // are taken.
+  bool add(Rows& rows) {
+    if (rows.used == 0) take_statics(rows);
+    const RowBatch& in = rows.batch;
+    for (; unseen_ > 0 && rows.used < in.size(); ++rows.used)
+      unseen_ -= !macro_ || engine_.statics()[in.sid[rows.used]].is(HotStatic::last);
+    for (;;) {
+      if (encode_ready()) return true;
+      if (rows.used == in.size() || done()) return false;
+      const std::size_t end = std::min(in.size(), rows.used + block_rows);
+      engine_.add(in, rows.used, end);
+      rows.used = end;
+      join();
     }
-    join();
   }
-  void finish() {
-    engine_.finish();
-    join();
-    if (macro_) macro_->finish(engine_.statics());
-    finished_ = true;
-  }
-  std::size_t ready() const {
-    if (!macro_) return engine_.ready();
-    const std::size_t n = macro_->size();
-    return finished_ || n == 0 ? n : n - 1;  // the last one may still be open
-  }
-  void drop(std::size_t n) {
-    if (macro_)
-      macro_->rows().drop_front(n);
-    else
-      engine_.drop_front(n);
-  }
-  void skip(std::size_t n) {
-    drop(std::min(n, ready()));
-    begun_ = true;  // the clock starts at the first row that is kept
-  }
-
-  // The rows without the first ones, which no feature is to know of: rows, or whole instructions.
-  RowBatch after_unseen(const RowBatch& in) {
-    std::size_t at = 0;
-    for (; at < in.size() && unseen_ > 0; ++at)
-      unseen_ -= !macro_ || engine_.statics()[in.sid[at]].is(HotStatic::last);
-    RowBatch out;
-    out.timed = in.timed;
-    out.resize(in.size() - at);
-    for (std::size_t i = at; i < in.size(); ++i) {
-      out.sid[i - at] = in.sid[i], out.addr[i - at] = in.addr[i], out.bits[i - at] = in.bits[i];
-      if (!in.timed) continue;
-      for (unsigned s = 0; s < stage::count; ++s) out.ticks[s][i - at] = in.ticks[s][i];
+  // After the last row: true as often as there is a chunk left.
+  bool finish() {
+    if (!finished_) {
+      engine_.finish();
+      join();
+      if (macro_) macro_->finish(engine_.statics());
+      finished_ = true;
     }
-    return out;
+    if (encode_ready()) return true;
+    if (encoder_.size() == 0) return false;
+    end_chunk();
+    return true;
   }
+  bool done() const { return left_ == 0; }
 
   struct Chunk {
     std::size_t rows;
     std::uint64_t unit, retired_before;
     bool timed;
   };
-  // The first n rows as streams; they are gone afterwards.
-  Chunk encode(std::size_t n) {
-    n = std::min(n, ready());
-    FeatureBatch& rows = batch();
-    encoder_.encode(rows, n, statics());
-    // The sum over an instruction's micro-ops: also of the first one, whose first micro-op starts
-    // the clock.
-    if (macro_ && !begun_) retired_ = macro_->first_retire();
-    begun_ = true;
-    Chunk c{n, encoder_.tick_unit(), retired_, rows.timed};
-    counts_.resize(statics().size());
-    std::array<std::uint64_t, 256> of_bits{};
-    for (std::size_t i = 0; i < n; ++i) {
-      ++counts_[rows.sid[i]];
-      ++of_bits[rows.bits[i]];
-      retired_ = std::max(retired_, rows.ticks[stage::retire][i]);
-    }
-    for (unsigned b = 0; b < 256; ++b)
-      for (unsigned k = 0; k < 8; ++k) bit_counts_[k] += b >> k & 1 ? of_bits[b] : 0;
-    drop(n);
-    return c;
-  }
+  // The one that add or finish told of.
+  const Chunk& chunk() const { return chunk_; }
   std::span<const std::uint8_t> stream(unsigned id) const { return encoder_.stream(id); }
   const std::vector<HotStatic>& statics() const {
     return macro_ ? macro_->statics() : engine_.statics();
   }
-  FeatureBatch& batch() { return macro_ ? macro_->rows() : engine_.rows(); }
   std::vector<std::uint64_t> counts() {
     counts_.resize(statics().size());
     return counts_;
   }
+  std::size_t skipped() const { return skipped_; }
   std::size_t unfinished() const { return macro_ ? macro_->unfinished() : 0; }
-  const std::uint64_t* bit_counts() const { return bit_counts_; }
+  std::array<std::uint64_t, 8> bit_counts() const {
+    std::array<std::uint64_t, 8> out{};
+    for (unsigned b = 0; b < of_bits_.size(); ++b)
+      for (unsigned k = 0; k < 8; ++k) out[k] += b >> k & 1 ? of_bits_[b] : 0;
+    return out;
+  }
   std::optional<StaticTable> macro_table(const StaticTable& micro) const {
     if (!macro_) return std::nullopt;
     return join_statics(micro, macro_->members());
   }
 
  private:
+  // Rows that go through all passes at once: their columns stay in a core's own cache.
+  static constexpr std::size_t block_rows = 2048;
+
+  void take_statics(Rows& rows) {
+    for (const HotStatic& h : rows.statics) engine_.add_static(h);
+    rows.statics.clear();
+    const auto& sid = rows.batch.sid;
+    if (!sid.empty() &&
+        *std::max_element(sid.data(), sid.data() + sid.size()) >= engine_.statics().size())
+      throw py::index_error("rows name a static instruction that was never handed over");
+  }
   void join() {
     if (!macro_) return;
     macro_->add(engine_.rows(), engine_.ready(), engine_.statics());
     engine_.drop_front(engine_.ready());
   }
+  FeatureBatch& batch() { return macro_ ? macro_->rows() : engine_.rows(); }
+  std::size_t ready() const {
+    if (!macro_) return engine_.ready();
+    const std::size_t n = macro_->size();
+    return finished_ || n == 0 ? n : n - 1;  // the last one may still be open
+  }
+  // Encodes the rows that are ready; true when that makes a chunk whole.
+  bool encode_ready() {
+    const std::size_t n = ready();
+    if (const std::size_t k = std::min(skip_, n - front_)) {
+      skip_ -= k, skipped_ += k, front_ += k;
+      begun_ = true;  // the clock starts at the first row that is kept
+    }
+    const std::size_t k =
+        std::min({n - front_, left_, chunk_rows_ - std::min(chunk_rows_, encoder_.size())});
+    if (k) encode(front_, front_ + k);
+    front_ += k;
+    left_ -= k;
+    const bool whole = encoder_.size() >= chunk_rows_ || (encoder_.size() && done());
+    if (whole) end_chunk();
+    if (front_ == n) {
+      if (macro_)
+        macro_->rows().drop_front(front_);
+      else
+        engine_.drop_front(front_);
+      front_ = 0;
+    }
+    return whole;
+  }
+  void encode(std::size_t begin, std::size_t end) {
+    FeatureBatch& rows = batch();
+    if (encoder_.size() == 0) chunk_ = {0, 0, retired_, false};
+    encoder_.append(rows, begin, end, statics());
+    chunk_.timed = rows.timed;
+    counts_.resize(statics().size());
+    for (std::size_t i = begin; i < end; ++i) {
+      ++counts_[rows.sid[i]];
+      ++of_bits_[rows.bits[i]];
+      retired_ = std::max(retired_, rows.ticks[stage::retire][i]);
+    }
+  }
+  void end_chunk() {
+    // The sum over an instruction's micro-ops: also of the first one, whose first micro-op starts
+    // the clock.
+    if (macro_ && !begun_) {
+      chunk_.retired_before = macro_->first_retire();
+      retired_ = std::max(retired_, chunk_.retired_before);
+    }
+    begun_ = true;
+    chunk_.rows = encoder_.size();
+    encoder_.finish(statics());
+    chunk_.unit = encoder_.tick_unit();
+  }
+
   FeatureEngine engine_;
   std::optional<MacroJoin> macro_;
   ChunkEncoder encoder_;
+  Chunk chunk_{};
+  std::size_t front_{};  // ready rows that are encoded or skipped
   std::vector<std::uint64_t> counts_;
-  std::uint64_t bit_counts_[8]{};
+  std::array<std::uint64_t, 256> of_bits_{};  // rows with these bits
   std::uint64_t retired_{};
   bool finished_{}, begun_{};
-  std::size_t unseen_;  // rows still to be left out
+  std::size_t unseen_;            // rows still to be left out,
+  std::size_t skip_, skipped_{};  // to be known to the features alone,
+  std::size_t left_;              // and to be encoded behind them
+  std::size_t chunk_rows_;
 };
 
 py::dict export_hot(const std::vector<HotStatic>& statics) {
@@ -168,45 +212,43 @@ void register_features(py::module_& m) {
       .def("__len__", [](const Rows& r) { return r.batch.size(); })
       .def("__bool__", [](const Rows& r) { return r.batch.size() != 0 || !r.statics.empty(); });
 
-  py::class_<FeatureStage>(m, "FeatureStage", "Rows to features to the streams of a chunk.")
-      .def(py::init<unsigned, unsigned, bool, std::size_t>(), py::arg("history"),
-           py::arg("line_bits"), py::arg("macro"), py::arg("unseen") = 0)
-      .def("add", &FeatureStage::add, py::arg("rows"), py::call_guard<py::gil_scoped_release>())
-      .def("finish", &FeatureStage::finish, py::call_guard<py::gil_scoped_release>())
-      .def("ready", &FeatureStage::ready)
-      .def("skip", &FeatureStage::skip, py::arg("rows"))
-      .def(
-          "encode",
-          [](FeatureStage& s, std::size_t n) {
-            FeatureStage::Chunk c{};
-            {
-              py::gil_scoped_release release;
-              c = s.encode(n);
-            }
-            py::dict streams;
-            for (unsigned id = 0; id < column::count; ++id) {
-              const auto stream = s.stream(id);
-              if (stream.empty()) continue;
-              streams[py::str(column::names[id].data(), column::names[id].size())] =
-                  py::bytes(reinterpret_cast<const char*>(stream.data()), stream.size());
-            }
-            py::dict d;
-            d["rows"] = c.rows;
-            d["tick_unit"] = c.unit;
-            d["retired_before"] = c.retired_before;
-            d["timed"] = c.timed;
-            d["streams"] = streams;
-            return d;
-          },
-          py::arg("rows"))
+  py::class_<FeatureStage>(m, "FeatureStage", "Rows to features to the streams of chunks.")
+      .def(py::init([](unsigned history, unsigned line_bits, bool macro, std::size_t unseen,
+                       std::size_t skip, std::optional<std::size_t> count, std::size_t chunk_rows) {
+             return std::make_unique<FeatureStage>(
+                 FeatureStage::Options{history, line_bits, macro, unseen, skip,
+                                       count.value_or(~std::size_t{0}), chunk_rows});
+           }),
+           py::arg("history"), py::arg("line_bits"), py::arg("macro"), py::arg("unseen") = 0,
+           py::arg("skip") = 0, py::arg("count") = py::none(),
+           py::arg("chunk_rows") = std::size_t{1} << 16)
+      .def("add", &FeatureStage::add, py::arg("rows"), py::call_guard<py::gil_scoped_release>(),
+           "True when a chunk is whole: take it, then call again with the same rows.")
+      .def("finish", &FeatureStage::finish, py::call_guard<py::gil_scoped_release>(),
+           "True as long as there is a chunk to take.")
+      .def("chunk",
+           [](const FeatureStage& s) {
+             py::dict streams;
+             for (unsigned id = 0; id < column::count; ++id) {
+               const auto stream = s.stream(id);
+               if (stream.empty()) continue;
+               streams[py::str(column::names[id].data(), column::names[id].size())] =
+                   py::bytes(reinterpret_cast<const char*>(stream.data()), stream.size());
+             }
+             const FeatureStage::Chunk& c = s.chunk();
+             py::dict d;
+             d["rows"] = c.rows;
+             d["tick_unit"] = c.unit;
+             d["retired_before"] = c.retired_before;
+             d["timed"] = c.timed;
+             d["streams"] = streams;
+             return d;
+           })
+      .def_property_readonly("done", &FeatureStage::done, "Whether `count` rows are encoded.")
+      .def_property_readonly("skipped", &FeatureStage::skipped)
       .def("unfinished", &FeatureStage::unfinished)
       .def("counts", [](FeatureStage& s) { return to_array(s.counts()); })
-      .def("bit_counts",
-           [](const FeatureStage& s) {
-             py::list l;
-             for (int k = 0; k < 8; ++k) l.append(s.bit_counts()[k]);
-             return l;
-           })
+      .def("bit_counts", &FeatureStage::bit_counts)
       .def("hot", [](const FeatureStage& s) { return export_hot(s.statics()); })
       .def("macro_table", &FeatureStage::macro_table, py::arg("micro"));
 }

@@ -40,6 +40,7 @@ class RowPool {
 struct Rows {
   RowBatch batch;
   std::vector<HotStatic> statics;
+  std::size_t used{};  // rows that the feature stage has taken
   std::shared_ptr<RowPool> pool;
 
   Rows() = default;

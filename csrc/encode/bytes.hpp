@@ -39,6 +39,7 @@ class ByteWriter {
   void varint(std::uint64_t v) {
     used_ = static_cast<std::size_t>(write_varint(data_.data() + used_, v) - data_.data());
   }
+  void byte(std::uint8_t v) { data_[used_++] = v; }  // where room was reserved
   // For loops over several writers: where to write_varint to, and where that ended.
   std::uint8_t* begin_varints() { return data_.data() + used_; }
   void end_varints(const std::uint8_t* end) {

@@ -140,7 +140,12 @@ void ChunkDecoder::probability(std::span<const std::uint8_t> in, float* out) con
 void ChunkDecoder::ticks(const std::array<std::span<const std::uint8_t>, stage::count>& in,
                          std::uint64_t unit,
                          const std::array<std::uint64_t*, stage::count>& out) const {
-  const std::size_t n = size();
+  decode_ticks(in, unit, size(), out);
+}
+
+void decode_ticks(const std::array<std::span<const std::uint8_t>, stage::count>& in,
+                  std::uint64_t unit, std::size_t n,
+                  const std::array<std::uint64_t*, stage::count>& out) {
   std::vector<std::uint64_t> reference(n);
   std::uint64_t fetched = 0, retired = 0;
   for (unsigned s = 0; s < stage::count; ++s) {

@@ -30,24 +30,22 @@ void FeatureEngine::add_static(const HotStatic& hot) {
   branch_slot_.push_back(hot.is(HotStatic::conditional) ? entropy_.slot(hot.pc) : 0);
 }
 
-void FeatureEngine::add(const RowBatch& in) {
-  const std::size_t n = in.size();
-  if (n == 0) return;
-  const std::size_t begin = rows_.size();
+void FeatureEngine::add(const RowBatch& in, std::size_t begin, std::size_t end) {
+  if (begin == end) return;
+  const std::size_t at = rows_.size(), n = end - begin;
   rows_.timed |= in.timed;
+  rows_.resize(at + n);
   const auto append = [&](auto& to, const auto& from) {
-    to.resize(begin + n);
-    std::memcpy(to.data() + begin, from.data(), n * sizeof(from[0]));
+    std::memcpy(to.data() + at, from.data() + begin, n * sizeof(from[0]));
   };
-  rows_.each([&](auto& column) { column.resize(begin + n); });
   append(rows_.sid, in.sid);
   append(rows_.addr, in.addr);
   append(rows_.bits, in.bits);
   for (unsigned s = 0; s < stage::count; ++s) {
-    if (in.ticks[s].size() == n)
+    if (in.ticks[s].size() >= end)
       append(rows_.ticks[s], in.ticks[s]);
     else
-      std::fill_n(rows_.ticks[s].data() + begin, n, 0);
+      std::fill_n(rows_.ticks[s].data() + at, n, 0);
   }
   resolve(ready_, rows_.size() - 1, true);
 }

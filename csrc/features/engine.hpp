@@ -66,8 +66,9 @@ class FeatureEngine {
 
   // Static instructions, in the order of their ids; each before the first row that names it.
   void add_static(const HotStatic& hot);
-  // Appends rows; the last one stays unresolved until the next one is known.
-  void add(const RowBatch& in);
+  // Appends rows [begin, end); the last one stays unresolved until the next one is known.  A few
+  // thousand at a time: every pass over them then finds them in the cache.
+  void add(const RowBatch& in, std::size_t begin, std::size_t end);
   void finish();
 
   // The first `ready()` rows of `rows()` are whole; take them, then drop_front.

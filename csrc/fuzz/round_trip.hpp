@@ -50,7 +50,9 @@ void same(const std::vector<T>& decoded, const Column<T>& encoded,
 // Encodes the first n rows and compares every column after decoding.
 inline void check_chunk(ChunkEncoder& encoder, const FeatureBatch& rows, std::size_t n,
                         const std::vector<HotStatic>& statics, unsigned line_bits) {
-  encoder.encode(rows, n, statics);
+  encoder.append(rows, 0, n / 3, statics);
+  encoder.append(rows, n / 3, n, statics);
+  encoder.finish(statics);
   const auto in = [&](unsigned id) { return encoder.stream(id); };
   const ChunkDecoder decoder(statics, n, in(column::static_id), in(column::bits));
   same(decoder.sid(), rows.sid);
@@ -104,7 +106,7 @@ class RoundTrip {
     for (; taken_ < table.size(); ++taken_)
       engine_.add_static(make_hot(arch, table, static_cast<std::uint32_t>(taken_)));
     for (std::size_t i = 0; i < rows.size(); ++i) require(rows.sid[i] < table.size());
-    engine_.add(rows);
+    engine_.add(rows, 0, rows.size());
     if (choices.below(2)) drain(choices);
   }
   void finish(const StaticTable& table, Choices& choices) {
