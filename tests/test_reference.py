@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import random
 
 import numpy as np
@@ -82,9 +83,20 @@ def test_blocks_and_threads_do_not_matter(tmp_path_factory, seed, rows, block):
     assert whole[:, 1].sum() >= len(trace) - 1  # one row a cycle
     alone = np.concatenate([w.cycles for w in reference.walk(trace, machines[2:])])
     assert np.array_equal(alone[:, 0], whole[:, 2])  # cores do not see each other
-    breaks = np.array([0, len(trace) // 3, len(trace)])
-    sums = reference.totals(trace, machines, breaks)
-    assert np.allclose(sums.sum(axis=0), whole.sum(axis=0, dtype=float))
+    r = np.random.default_rng(seed)
+    breaks = np.array([0, *np.sort(r.integers(0, len(trace) + 1, 9))])
+    want = [whole[a:b].sum(axis=0, dtype=float) for a, b in itertools.pairwise(breaks)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk_module, "BLOCK", block)
+        kept = reference.KeptRows(trace)
+        for source in (trace, kept, kept):
+            assert np.array_equal(reference.totals(source, machines, breaks, 2), want)
+    few = reference.KeptRows(trace, 7)
+    assert len(few) == min(7, len(trace))
+    total = whole[: len(few)].sum(axis=0, dtype=float)
+    assert np.array_equal(reference.totals(few, machines)[0], total)
+    with pytest.raises(UsageError, match="breaks"):
+        reference.totals(few, machines, [0, len(few) + 1])
 
 
 def test_a_chain_costs_its_latency(tmp_path):

@@ -300,6 +300,15 @@ class ReferenceCores:
         threads: int = 1,
         timed: bool = False,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
+    def sums(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+        edges: npt.NDArray[np.uint32],
+        threads: int = 1,
+    ) -> npt.NDArray[np.float64]: ...
 
 # --- register_features.cpp
 class EncodedChunk(TypedDict):

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -94,6 +95,37 @@ class Cores {
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
                 const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads, bool timed) {
+    const ReferenceCores::Block block = checked(sid, addr, bits, next);
+    std::vector<py::ssize_t> shape{sid.size(), static_cast<py::ssize_t>(cores_.cores())};
+    if (timed) shape.push_back(core_timing::count);
+    Array<float> out(shape);
+    float* to = out.mutable_data();
+    {
+      py::gil_scoped_release free;
+      cores_.run(block, to, threads, timed);
+    }
+    return py::make_tuple(out, Array<std::uint8_t>(sid.size(), cores_.wrong().data()));
+  }
+
+  Array<double> sums(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+                     const Array<std::uint8_t>& bits, std::uint32_t next,
+                     const Array<std::uint32_t>& edges, unsigned threads) {
+    const ReferenceCores::Block block = checked(sid, addr, bits, next);
+    const std::span<const std::uint32_t> at{edges.data(), static_cast<std::size_t>(edges.size())};
+    if (at.size() < 2 || at.back() > block.sid.size() || !std::is_sorted(at.begin(), at.end()))
+      refuse("edges: at least two row numbers of the block, increasing");
+    Array<double> out({edges.size() - 1, static_cast<py::ssize_t>(cores_.cores())});
+    double* to = out.mutable_data();
+    {
+      py::gil_scoped_release free;
+      cores_.sums(block, at, to, threads);
+    }
+    return out;
+  }
+
+ private:
+  ReferenceCores::Block checked(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+                                const Array<std::uint8_t>& bits, std::uint32_t next) const {
     const py::ssize_t n = sid.size();
     if (addr.size() != n || bits.size() != n) refuse("columns of different lengths");
     const auto known = static_cast<std::uint32_t>(cores_.statics());
@@ -101,20 +133,10 @@ class Cores {
       if (sid.data()[i] >= known)
         refuse("a row names a static instruction that the table does not have");
     if (n && next >= known) refuse("next names a static instruction that the table does not have");
-    std::vector<py::ssize_t> shape{n, static_cast<py::ssize_t>(cores_.cores())};
-    if (timed) shape.push_back(core_timing::count);
-    Array<float> out(shape);
-    float* to = out.mutable_data();
     const auto rows = static_cast<std::size_t>(n);
-    {
-      py::gil_scoped_release free;
-      cores_.run({sid.data(), rows}, {addr.data(), rows}, {bits.data(), rows}, next, to, threads,
-                 timed);
-    }
-    return py::make_tuple(out, Array<std::uint8_t>(n, cores_.wrong().data()));
+    return {{sid.data(), rows}, {addr.data(), rows}, {bits.data(), rows}, next};
   }
 
- private:
   ReferenceCores cores_;
 };
 
@@ -134,7 +156,9 @@ void register_reference(py::module_& m) {
            py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
            py::arg("offset"), py::arg("src"), py::arg("dst"), py::arg("parts"), py::arg("cores"))
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
-           py::arg("threads") = 1, py::arg("timed") = false);
+           py::arg("threads") = 1, py::arg("timed") = false)
+      .def("sums", &Cores::sums, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
+           py::arg("edges"), py::arg("threads") = 1);
 }
 
 }  // namespace tracekit

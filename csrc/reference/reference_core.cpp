@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <numeric>
 #include <string_view>
 #include <thread>
 
@@ -345,39 +346,66 @@ ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::vector<std::uin
   }
 }
 
-void ReferenceCores::run(std::span<const std::uint32_t> sid, std::span<const std::uint64_t> addr,
-                         std::span<const std::uint8_t> bits, std::uint32_t next, float* out,
-                         unsigned threads, bool timed) {
-  const std::size_t n = sid.size();
+void ReferenceCores::prepare(const Block& block) {
+  const std::size_t n = block.sid.size();
   rows_.clear();
   wrong_.assign(n, 0);
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t from = begin_[sid[i]], to = begin_[sid[i] + 1];
-    const std::uint64_t behind = insts_[begin_[i + 1 < n ? sid[i + 1] : next]].pc;
+    const std::uint32_t from = begin_[block.sid[i]], to = begin_[block.sid[i] + 1];
+    const std::uint64_t behind = insts_[begin_[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
     for (std::uint32_t k = from; k < to; ++k) {
       const CoreInst& inst = insts_[k];
       const auto kind = static_cast<BranchKind>(inst.branch);
-      const bool taken = kind != BranchKind::none && (bits[i] & row_bit::taken);
+      const bool taken = kind != BranchKind::none && (block.bits[i] & row_bit::taken);
       const std::uint8_t wrong = branches_.wrong({inst.branch, inst.pc, behind, taken});
       wrong_[i] |= wrong;
       // The calls of the system trap too, but what follows them is told by their flags.
-      const bool fault = (bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
-      rows_.push_back({&inst, addr[i] + inst.offset, wrong, taken, fault, k == from, k + 1 == to});
+      const bool fault =
+          (block.bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
+      rows_.push_back(
+          {&inst, block.addr[i] + inst.offset, wrong, taken, fault, k == from, k + 1 == to});
     }
   }
+}
+
+template <class Work>
+void ReferenceCores::each_core(unsigned threads, const Work& work) {
   std::atomic<std::size_t> turn{0};
-  const auto work = [&] {
-    for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();)
+  const auto some = [&] {
+    auto with = work();
+    for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();) with(k);
+  };
+  std::vector<std::jthread> pool;
+  for (unsigned t = 1; t < std::min<std::size_t>(threads, cores_.size()); ++t)
+    pool.emplace_back(some);
+  some();
+}
+
+void ReferenceCores::run(const Block& block, float* out, unsigned threads, bool timed) {
+  prepare(block);
+  each_core(threads, [&] {
+    return [&](std::size_t k) {
       if (timed)
         cores_[k]->run_timed(rows_, out + k * core_timing::count,
                              cores_.size() * core_timing::count);
       else
         cores_[k]->run(rows_, out + k, cores_.size());
-  };
-  std::vector<std::jthread> pool;
-  for (unsigned t = 1; t < std::min<std::size_t>(threads, cores_.size()); ++t)
-    pool.emplace_back(work);
-  work();
+    };
+  });
+}
+
+void ReferenceCores::sums(const Block& block, std::span<const std::uint32_t> edges, double* out,
+                          unsigned threads) {
+  prepare(block);
+  each_core(threads, [&] {
+    // A core's cycles stay in the cache until they are added up.
+    return [&, cycles = std::vector<float>(block.sid.size())](std::size_t k) mutable {
+      cores_[k]->run(rows_, cycles.data(), 1);
+      for (std::size_t e = 1; e < edges.size(); ++e)
+        out[(e - 1) * cores_.size() + k] =
+            std::accumulate(cycles.begin() + edges[e - 1], cycles.begin() + edges[e], 0.0);
+    };
+  });
 }
 
 }  // namespace tracekit

@@ -190,16 +190,28 @@ class ReferenceCores {
   std::size_t cores() const { return cores_.size(); }
   std::size_t statics() const { return begin_.size() - 1; }
 
-  // rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
-  // behind the block, or `sid.size()`'s own if there is none.  out: rows x cores, or, `timed`, rows
-  // x cores x core_timing::count.
-  void run(std::span<const std::uint32_t> sid, std::span<const std::uint64_t> addr,
-           std::span<const std::uint8_t> bits, std::uint32_t next, float* out, unsigned threads,
-           bool timed = false);
+  // The rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
+  // behind the block, or the last row's own if there is none.
+  struct Block {
+    std::span<const std::uint32_t> sid;
+    std::span<const std::uint64_t> addr;
+    std::span<const std::uint8_t> bits;
+    std::uint32_t next;
+  };
+  // out: rows x cores, or, `timed`, rows x cores x core_timing::count.
+  void run(const Block& block, float* out, unsigned threads, bool timed);
+  // Sums of the cycles of the rows from each of `edges` (increasing, within the block) to the next:
+  // ranges x cores.
+  void sums(const Block& block, std::span<const std::uint32_t> edges, double* out,
+            unsigned threads);
   // Of the rows of the last block, those that predictor k got wrong are bit k.
   std::span<const std::uint8_t> wrong() const { return wrong_; }
 
  private:
+  void prepare(const Block& block);
+  template <class Work>  // work() is a thread's own function of a core's number
+  void each_core(unsigned threads, const Work& work);
+
   std::vector<CoreInst> insts_;
   std::vector<std::uint32_t> begin_;
   std::vector<std::unique_ptr<Core>> cores_;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,29 @@ import numpy.typing as npt
 
 from tracekit.dataset.file import Dataset
 from tracekit.errors import UsageError
+from tracekit.features import Assembly, get
+from tracekit.store._windows import BytePlane, FloatPlane
 
 __all__ = ["batches"]
 
 F32 = npt.NDArray[np.float32]
+Plane = BytePlane | FloatPlane
+
+
+class _Arrays:
+    """Arrays of up to ``most`` numbers, whose memory is used again when nobody holds them or a view
+    of them any more: new memory costs more than what is written there."""
+
+    def __init__(self, most: int, dtype: np.dtype[Any]) -> None:
+        self._bytes, self._dtype = most * dtype.itemsize, dtype
+        self._free: list[bytearray] = []
+
+    def __call__(self, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        memory = self._free.pop() if self._free else bytearray(self._bytes)
+        # A view's base is this array, since the array's own base is none.
+        out: npt.NDArray[Any] = np.ndarray(shape, self._dtype, memory)
+        weakref.finalize(out, self._free.append, memory).atexit = False
+        return out
 
 
 def batches(
@@ -31,7 +52,7 @@ def batches(
     Every batch has ``size`` windows, but for the last one of a block of a file (a window does not
     cross blocks).  With ``shuffle`` as a seed the blocks of all programs come in random order, and
     the windows of a block too.  The next block is read and decoded in threads meanwhile; the
-    programs must not be used otherwise until the iterator ends.
+    programs must not be used otherwise until the iterator ends.  The arrays are the caller's.
     """
     if length < 1 or size < 1:
         raise UsageError("batches: length and size are at least 1")
@@ -45,35 +66,33 @@ def batches(
     if random is not None:
         places = [places[i] for i in random.permutation(len(places)).tolist()]
 
-    def rows_of(place: tuple[Dataset, int]) -> tuple[int, int]:
-        begin, end = place[0].block_range(place[1])
-        return begin, begin + (end - begin) // length * length
+    width = len(get(features).columns)
+    dtypes = {d.dtype for d in programs}
+    dtype = np.dtype(np.float32) if np.dtype("f4") in dtypes else max(dtypes, key=lambda t: t.num)
 
-    # Two of each in turn: new memory for every block would cost as much as decoding it.
-    largest = max(d.block_range(k)[1] - d.block_range(k)[0] for d, k in places)
-    width = programs[0].features(features, (0, 0)).shape[1]
-    dtype = np.result_type(*(d.dtype for d in programs))
-    xs = [np.empty((largest, width), np.float32) for _ in range(2)]
-    ys = [np.empty((largest, len(machines)), dtype) for _ in range(2)]
+    xs = _Arrays(size * length * width, np.dtype(np.float32))
+    ys = _Arrays(size * length * len(machines), dtype)
 
-    def inputs(turn: int, place: tuple[Dataset, int]) -> F32:
-        begin, end = rows_of(place)
-        x = place[0].features(features, (begin, end), out=xs[turn % 2][: end - begin])
-        return x.reshape(-1, length, width)
-
-    def targets(turn: int, place: tuple[Dataset, int]) -> npt.NDArray[Any]:
-        begin, end = rows_of(place)
-        y = place[0].read_block(place[1], ys[turn % 2])
-        return y[: end - begin].reshape(-1, length, len(machines))
-
-    # Features and targets have a thread each: what they use of a file is not the same.
+    # Decoding of features and of targets has a thread each: what they use of a file is not the
+    # same.  A batch is put together from what was decoded at once, in its order.
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
-        ready = (one.submit(inputs, 0, places[0]), two.submit(targets, 0, places[0]))
-        for turn, following in enumerate([*places[1:], None], 1):
+
+        def decoded(place: tuple[Dataset, int]) -> tuple[Future[Assembly], Future[Plane]]:
+            d, k = place
+            return one.submit(d.assembly, features, k), two.submit(d.plane, k)
+
+        ready = decoded(places[0])
+        for (d, k), following in itertools.zip_longest(places, places[1:]):
             x, y = ready[0].result(), ready[1].result()
             if following is not None:
-                ready = (one.submit(inputs, turn, following), two.submit(targets, turn, following))
-            order = np.arange(len(x)) if random is None else random.permutation(len(x))
-            for a in range(0, len(x), size):
-                at = order[a : a + size]
-                yield np.take(x, at, axis=0), np.take(y, at, axis=0)
+                ready = decoded(following)
+            begin, end = d.block_range(k)
+            count = (end - begin) // length
+            order = np.arange(count) if random is None else random.permutation(count)
+            for a in range(0, count, size):
+                starts = order[a : a + size].astype(np.int64) * length
+                rows = xs((len(starts), length, width))
+                cycles = ys((len(starts), length, len(machines)))
+                x.take(starts, rows)
+                y.take(starts, cycles)
+                yield rows, cycles

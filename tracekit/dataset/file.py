@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import FormatError, UsageError
+from tracekit.features import Assembly
 from tracekit.store import targets
+from tracekit.store._windows import BytePlane, FloatPlane
 from tracekit.store.reader import TraceFile
 
 __all__ = ["Dataset"]
@@ -69,22 +71,24 @@ class Dataset:
             self._kept.move_to_end(number)
             return self._kept[number]
         begin, end = self.block_range(number)
-        values = self.read_block(number, np.empty((end - begin, len(self.machines)), self.dtype))
+        values = np.empty((end - begin, len(self.machines)), self.dtype)
+        self.plane(number).take(np.zeros(1, np.int64), values[None])
         values.flags.writeable = False
         self._kept[number] = values
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         return values
 
-    def read_block(self, number: int, out: Array) -> Array:
-        """Cycles of a block into the first rows of ``out`` (contiguous), which are returned; not
-        kept."""
+    def plane(self, number: int) -> BytePlane | FloatPlane:
+        """Cycles of a block, to ``take`` windows from into arrays of ``dtype``; not kept."""
         begin, end = self.block_range(number)
         entry = self._index["blocks"][number]
         streams = {k: self.trace.stream(v) for k, v in entry.items() if k != "kind"}
-        into = out[: end - begin]
-        targets.decode(entry["kind"], streams, into.reshape(-1), self.path)
-        return into
+        return targets.plane(entry["kind"], streams, (end - begin) * len(self.machines), self.path)
+
+    def assembly(self, name: str, number: int) -> Assembly:
+        """A feature set of a block, decoded, to ``take`` windows from."""
+        return self.trace.assembly(name, number)
 
     def cycles(self, rows: Range | None = None) -> Array:
         """Cycles between retirements, [rows, machines], of type ``dtype``."""

@@ -15,10 +15,6 @@ from tracekit.features.sets import FeatureSet, entropy_nats
 
 F32 = npt.NDArray[np.float32]
 
-#: Rows that are filled at once: the block stays in a core's own cache while its columns are
-#: written.
-_BLOCK = 2048
-
 _WINDOW_ENTROPY = entropy_nats(np.arange(17) / 16).astype(np.float32)
 
 
@@ -34,57 +30,56 @@ def _probability_entropy(kind: str) -> Callable[[npt.NDArray[np.float32]], F32]:
     return of
 
 
+#: Puts the values of rows [begin, end) of a chunk into an assembly.
+_Step = Callable[[Any, int, int, _assemble.Assembly], None]
+
+
 class Plan:
     def __init__(self, spec: FeatureSet, statics: Any, entropy: str) -> None:
         self._table: F32 = np.zeros((len(statics), len(spec.columns)), np.float32)
-        # (stored column or function of the chunk, what puts a block of it into out)
-        self._dynamic: list[tuple[Callable[[Any], Any], Callable[[Any, F32], None]]] = []
+        self._steps: list[_Step] = []
         for k, f in enumerate(spec.features):
             if f.static is not None:
                 self._table[:, k] = f.static(statics)
             elif f.dynamic is not None:
-                self._dynamic.append((_computed(f.dynamic), _put(k)))
+                self._steps.append(_computed(f.dynamic, k))
             else:
                 assert f.column is not None
-                self._dynamic.append(_stored(f.column, k, entropy))
+                self._steps.append(_stored(f.column, k, entropy))
+
+    def rows(self, chunk: Any, begin: int, end: int) -> _assemble.Assembly:
+        """Rows [begin, end) of the chunk, decoded: ``take`` puts windows of them together."""
+        out = _assemble.Assembly(self._table, chunk.column("static_id")[begin:end])
+        for step in self._steps:
+            step(chunk, begin, end, out)
+        return out
 
     def fill(self, chunk: Any, begin: int, end: int, out: F32) -> None:
         """Rows [begin, end) of the chunk."""
-        ids = chunk.column("static_id")
-        values = [(get(chunk), put) for get, put in self._dynamic]
-        for a in range(begin, end, _BLOCK):
-            b = min(a + _BLOCK, end)
-            block = out[a - begin : b - begin]
-            _assemble.gather(self._table, ids[a:b], block)
-            for v, put in values:
-                put(v[a:b], block)
+        self.rows(chunk, begin, end).take(np.zeros(1, np.int64), out[None])
 
 
-def _put(k: int) -> Callable[[Any, F32], None]:
-    return lambda v, out: _assemble.put(v, out, k)
+def _computed(function: Callable[[Any], Any], k: int) -> _Step:
+    def put(chunk: Any, begin: int, end: int, out: _assemble.Assembly) -> None:
+        out.put(np.ascontiguousarray(function(chunk)[begin:end], np.float32), k)
+
+    return put
 
 
-def _computed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda chunk: np.ascontiguousarray(function(chunk), np.float32)
-
-
-def _stored(
-    name: str, k: int, entropy: str
-) -> tuple[Callable[[Any], Any], Callable[[Any, F32], None]]:
+def _stored(name: str, k: int, entropy: str) -> _Step:
+    stored = "bits" if name in schema.BITS else "addr" if name.startswith("addr>>") else name
+    put: Callable[[Any, _assemble.Assembly], None]
     if name in schema.BITS:
         mask = schema.BITS[name][0]
-        return _column("bits"), lambda v, out: _assemble.put_bit(v, mask, out, k)
-    if name.startswith("window_"):
-        return _column(name), lambda v, out: _assemble.put_lookup(v, _WINDOW_ENTROPY, out, k)
-    if name.startswith("p_"):
+        put = lambda v, out: out.put_bit(v, mask, k)  # noqa: E731
+    elif name.startswith("window_"):
+        put = lambda v, out: out.put_lookup(v, _WINDOW_ENTROPY, k)  # noqa: E731
+    elif name.startswith("p_"):
         of = _probability_entropy(entropy)
-        return _column(name), lambda v, out: _assemble.put(of(v), out, k)
-    if name.startswith("addr>>"):
+        put = lambda v, out: out.put(of(v), k)  # noqa: E731
+    elif name.startswith("addr>>"):
         shift, width = (int(x) for x in name[6:].split("&"))
-        mask = (1 << width) - 1
-        return _column("addr"), lambda v, out: _assemble.put_bits_of(v, shift, mask, out, k)
-    return _column(name), _put(k)
-
-
-def _column(name: str) -> Callable[[Any], Any]:
-    return lambda chunk: chunk.column(name)
+        put = lambda v, out: out.put_bits_of(v, shift, (1 << width) - 1, k)  # noqa: E731
+    else:
+        put = lambda v, out: out.put(v, k)  # noqa: E731
+    return lambda chunk, begin, end, out: put(chunk.column(stored)[begin:end], out)

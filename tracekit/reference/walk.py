@@ -15,7 +15,7 @@ from tracekit.errors import UsageError
 from tracekit.reference.machine import core_row
 from tracekit.store.reader import TraceFile
 
-__all__ = ["TIMING", "Walk", "totals", "walk"]
+__all__ = ["TIMING", "KeptRows", "Walk", "totals", "walk"]
 
 BLOCK = 1 << 15
 #: What a timed walk gives for each row and core (core_timing, csrc/reference/reference_core.hpp).
@@ -106,6 +106,67 @@ def _part_arrays(s: Any) -> _Arrays:
     return t.pc, t.flags, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
 
 
+@dataclass(frozen=True)
+class _Block:
+    """Rows from ``begin`` on, as _core.ReferenceCores takes them."""
+
+    begin: int
+    ids: npt.NDArray[np.uint32]
+    addr: npt.NDArray[np.uint64]
+    bits: npt.NDArray[np.uint8]
+    following: int  # id of the row behind them
+
+
+class _Source:
+    """A trace as cores see it: its static instructions and its blocks."""
+
+    def __init__(self, trace: TraceFile) -> None:
+        self._trace = trace
+        self._arch = str(trace.index.get("arch", ""))
+        self._whole = self._arch == "x86" and trace.index.get("level") == "macro"
+        self._parts = (_part_arrays if self._whole else _micro_arrays)(trace.statics)
+        self.path = trace.path
+
+    def __len__(self) -> int:
+        return len(self._trace)
+
+    def cores(self, machines: Sequence[Mapping[str, Any]]) -> _core.ReferenceCores:
+        """Cold cores with the parameters of ``machines``."""
+        if not machines:
+            raise UsageError("no reference cores")
+        rows = np.stack([core_row(m, self._arch) for m in machines])
+        return _core.ReferenceCores(*self._parts, cores=rows)
+
+    def blocks(self, first: int, last: int) -> Iterator[_Block]:
+        """The rows [first, last)."""
+        trace = self._trace
+        for begin in range(first, last, BLOCK):
+            end = min(begin + BLOCK, last)
+            ids = trace.column("static_id", (begin, min(end + 1, len(trace))))
+            addr = trace.column("addr", (begin, end))
+            bits = trace.column("bits", (begin, end))
+            if self._whole:  # a page's first touch traps in gem5's system calls, unseen in a
+                bits = bits & ~_FAULT  # recording
+            yield _Block(begin, ids[: end - begin], addr, bits, int(ids[-1]))
+
+
+class KeptRows(_Source):
+    """The first ``rows`` of a trace (all of them unless given), decoded once for many walks: 13
+    bytes a row."""
+
+    def __init__(self, trace: TraceFile, rows: int | None = None) -> None:
+        super().__init__(trace)
+        self._rows = len(trace) if rows is None else min(rows, len(trace))
+        self._kept = list(super().blocks(0, self._rows))
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def blocks(self, first: int, last: int) -> Iterator[_Block]:
+        """The kept blocks; ``first`` is 0, and the last block may go beyond ``last``."""
+        return (b for b in self._kept if first <= b.begin < last)
+
+
 def walk(
     trace: TraceFile,
     machines: Sequence[Mapping[str, Any]],
@@ -122,29 +183,18 @@ def walk(
     X86 instructions (the macro level) go through the cores in parts, which follow from their names
     and operands alone.
     """
-    if not machines:
-        raise UsageError("no reference cores")
-    arch = str(trace.index.get("arch", ""))
-    whole = arch == "x86" and trace.index.get("level") == "macro"
-    parts = (_part_arrays if whole else _micro_arrays)(trace.statics)
-    cores = _core.ReferenceCores(*parts, cores=np.stack([core_row(m, arch) for m in machines]))
+    source = _Source(trace)
+    cores = source.cores(machines)
     threads = threads or available_cores()
     n = len(trace)
     for first, last in ranges or [(0, n if rows is None else min(rows, n))]:
-        for begin in range(first, last, BLOCK):
-            end = min(begin + BLOCK, last)
-            ids = trace.column("static_id", (begin, min(end + 1, n)))
-            addr = trace.column("addr", (begin, end))
-            bits = trace.column("bits", (begin, end))
-            if whole:  # a page's first touch traps in gem5's system calls, unseen in a recording
-                bits = bits & ~_FAULT
-            of = ids[: end - begin]
-            cycles, wrong = cores.run(of, addr, bits, int(ids[-1]), threads, timed)
-            yield Walk(begin, cycles, wrong)
+        for b in source.blocks(first, last):
+            cycles, wrong = cores.run(b.ids, b.addr, b.bits, b.following, threads, timed)
+            yield Walk(b.begin, cycles, wrong)
 
 
 def totals(
-    trace: TraceFile,
+    trace: TraceFile | KeptRows,
     machines: Sequence[Mapping[str, Any]],
     breaks: Sequence[int] | npt.NDArray[np.int64] | None = None,
     threads: int | None = None,
@@ -152,19 +202,20 @@ def totals(
     """Sums of the cores' cycles over the ranges between ``breaks``: float64, ranges x cores.
 
     ``breaks``: row numbers, increasing, from 0; the whole trace unless given.  Rows after the last
-    one are not walked.
+    one are not counted.
     """
-    n = len(trace)
+    source = trace if isinstance(trace, KeptRows) else _Source(trace)
+    n = len(source)
     edges = np.array([0, n] if breaks is None else breaks, np.int64)
     if len(edges) < 2 or edges[0] != 0 or edges[-1] > n or np.any(np.diff(edges) < 0):
         raise UsageError(f"breaks: increasing row numbers from 0 to at most {n}")
+    cores = source.cores(machines)
+    threads = threads or available_cores()
     out = np.zeros((len(edges) - 1, len(machines)))
-    for part in walk(trace, machines, threads, rows=int(edges[-1])):
-        end = part.begin + len(part.cycles)
-        first = int(np.searchsorted(edges, part.begin, "right")) - 1
-        last = int(np.searchsorted(edges, end, "left"))
-        for k in range(first, last):
-            a, b = max(edges[k], part.begin), min(edges[k + 1], end)
-            if a < b:
-                out[k] += part.cycles[a - part.begin : b - part.begin].sum(axis=0, dtype=np.float64)
+    for b in source.blocks(0, int(edges[-1])):
+        end = b.begin + len(b.ids)
+        first = int(np.searchsorted(edges, b.begin, "right")) - 1
+        last = min(int(np.searchsorted(edges, end, "left")), len(edges) - 1)
+        inside = (np.clip(edges[first : last + 1], b.begin, end) - b.begin).astype(np.uint32)
+        out[first:last] += cores.sums(b.ids, b.addr, b.bits, b.following, inside, threads)
     return out

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tracekit import _core, features, schema
 from tracekit.errors import FormatError, TracekitError, UsageError
-from tracekit.features import Plan
+from tracekit.features import Assembly, FeatureSet, Plan
 from tracekit.store import frames, index, statics
 from tracekit.store.chunk import Chunk
 
@@ -272,19 +272,25 @@ class TraceFile:
             out = np.empty(shape, np.float32)
         elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
             raise UsageError(f"out: a contiguous float32 array of shape {shape} is needed")
-        plan = self._plans().get((name, spec.version, entropy))
-        if plan is None:
-            plan = Plan(spec, self.statics, entropy)
-            self._plans()[(name, spec.version, entropy)] = plan
+        plan = self._plan(spec, entropy)
         at = 0
         for chunk, a, b in self.parts((begin, end)):
             plan.fill(chunk, a, b, out[at : at + b - a])
             at += b - a
         return out
 
-    def _plans(self) -> dict[tuple[str, int, str], Plan]:
+    def assembly(self, name: str, number: int) -> Assembly:
+        """A feature set of a chunk, decoded: ``take(starts, out)`` puts windows of its rows into
+        float32 [windows, rows, columns]."""
+        plan = self._plan(features.get(name), "bits")
+        return plan.rows(self.chunk(number), 0, int(self._chunks[number]["rows"]))
+
+    def _plan(self, spec: FeatureSet, entropy: str) -> Plan:
         plans: dict[tuple[str, int, str], Plan] = self.__dict__.setdefault("_plan_cache", {})
-        return plans
+        key = (spec.name, spec.version, entropy)
+        if key not in plans:
+            plans[key] = Plan(spec, self.statics, entropy)
+        return plans[key]
 
     def targets(self, unit: Literal["cycles", "ticks"] = "cycles", rows: Rows = None) -> Array:
         """Incremental latencies, one value a row: int64 ticks (ps), or float64 cycles of the clock.

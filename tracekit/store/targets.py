@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import FormatError
+from tracekit.store import _windows
 from tracekit.store.frames import Compressor
 from tracekit.store.reader import TraceFile
 from tracekit.store.writer import Output
 
-__all__ = ["add_targets", "decode", "encode"]
+__all__ = ["add_targets", "encode", "plane"]
 
 LEVEL = 3
 FAR = 255
-_SLICE = 1 << 17
 Array = npt.NDArray[Any]
 
 
@@ -39,21 +39,20 @@ def encode(cycles: Array) -> tuple[str, dict[str, bytes]]:
     return "u1", {"cycles": plane.tobytes(), "far": far.tobytes()}
 
 
-def decode(kind: str, streams: Mapping[str, bytes], out: Array, path: str) -> None:
-    """The numbers of a block into ``out``, one after the other."""
+def plane(
+    kind: str, streams: Mapping[str, bytes], numbers: int, path: str
+) -> _windows.BytePlane | _windows.FloatPlane:
+    """The ``numbers`` of a block, to ``take`` windows of rows from."""
+    dtype = "<f4" if kind == "f4" else np.uint8
+    values = np.frombuffer(streams["cycles"], dtype)
+    if len(values) != numbers:
+        raise FormatError("targets: a block of another size", path=path)
     if kind == "f4":
-        out[:] = np.frombuffer(streams["cycles"], "<f4")
-        return
-    plane = np.frombuffer(streams["cycles"], np.uint8)
-    where = []
-    for a in range(0, len(plane), _SLICE):  # what the cache holds
-        part = plane[a : a + _SLICE]
-        out[a : a + _SLICE] = part
-        where.append(np.flatnonzero(part == FAR) + a)
-    at = np.concatenate(where)
-    if len(streams["far"]) != 4 * len(at):
-        raise FormatError("targets: a block's far numbers are not as many", path=path)
-    out[at] = np.frombuffer(streams["far"], "<u4")
+        return _windows.FloatPlane(values)
+    try:
+        return _windows.BytePlane(values, np.frombuffer(streams["far"], "<u4"))
+    except ValueError as e:
+        raise FormatError(f"targets: a block's {e}", path=path) from None
 
 
 def add_targets(

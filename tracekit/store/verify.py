@@ -11,7 +11,7 @@ from tracekit import schema
 from tracekit.errors import TracekitError
 from tracekit.store.chunk import Chunk
 from tracekit.store.reader import TraceFile
-from tracekit.store.targets import decode
+from tracekit.store.targets import plane
 
 
 def verify(path: str | os.PathLike[str]) -> list[str]:
@@ -50,11 +50,11 @@ def _problems(f: TraceFile) -> Iterator[str]:
 def _target_problems(f: TraceFile) -> Iterator[str]:
     t, left = f.index["targets"], int(f.index["targets"]["rows"])
     for meta, b in zip(f.index["chunks"], t["blocks"], strict=False):
-        values = np.empty(min(left, meta["rows"]) * len(t["machines"]), t["dtype"])
+        values = np.empty((1, min(left, meta["rows"]), len(t["machines"])), t["dtype"])
         left -= min(left, meta["rows"])
         try:
             streams = {k: f.stream(place) for k, place in b.items() if k != "kind"}
-            decode(b["kind"], streams, values, f.path)
+            plane(b["kind"], streams, values.size, f.path).take(np.zeros(1, np.int64), values)
         except TracekitError as e:
             yield str(e)
             continue
