@@ -4,7 +4,7 @@
 bench/bench_infer.py``
 interleaves short runs of all of them and prints medians and ratios (``--json`` for machines).
 Times are of the thread's CPU clock, so that other work on the machine counts as little as it can.
-The engine's rows are those delivered: warm-up (one step in seventeen, as for chunks of 4096),
+The engine's rows are those delivered: warm-up (one step in 33, as for its own chunks of 8192),
 gathering and readout are in its time.  The second set of ratios counts the warm-up's steps too:
 the peers' rates are of steps, without one.  The floor is the same number of multiplications in
 registers alone.
@@ -32,7 +32,7 @@ from tracekit.infer.quantize import quantize_tensors
 from tracekit.model import Card, ModelSpec
 
 Array = NDArray[Any]
-CHUNK, WARMUP, CHUNKS = 256, 16, 48
+CHUNK, WARMUP, CHUNKS = 512, 16, 48
 ROWS = CHUNK * CHUNKS
 SHAPES: dict[str, dict[str, Any]] = {
     "lstm256x2": {"columns": 256, "layers": [], "heads": []},

@@ -205,6 +205,23 @@ def test_neuroscalar(path):
     assert near.all() if path[1] == "f32" else near.mean() > 0.98
 
 
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_linear_layer_is_folded_into_the_lstm(path, both, bias):
+    """Few features that a linear layer widens: one product, and the same numbers; a narrow LSTM
+    that reads a wide linear layer is left as it is."""
+    lstm = {"type": "lstm", "name": "rnn", "hidden": 40, "layers": 2, "bidirectional": both}
+    for columns in (5, 30):
+        made = model(columns, [{"type": "linear", "name": "p", "out": 40, "bias": bias}, lstm])
+        x = rows_of(columns, 150)
+        made[0].extra["lookahead"] = 20
+        it = engine(made, path[1], chunk=150)
+        kinds = [type(plan).__name__ for plan in it._layers]
+        assert kinds.count("LinearPlan") == (columns == 30), kinds
+        want = expected(made, x, 150, 20)
+        np.testing.assert_allclose(it.represent(x), want, atol=TOLERANCE[path[1]], rtol=0)
+
+
 def test_against_torch(path):
     torch = pytest.importorskip("torch")
     made, x = perfvec(), rows_of(51, 1500)
@@ -499,7 +516,8 @@ def test_quantised_folder(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="quantize"):
         load(tmp_path, "int8")
     parts = quantize(tmp_path, x)
-    assert set(parts) == {"rnn.l0", "rnn.l1"} and parts["rnn.l0"].weight_ih is not None
+    assert set(parts) == {"rnn.l0", "rnn.l1"} and parts["rnn.l1"].weight_ih is not None
+    assert parts["rnn.l0"].weight_ih is None  # a linear layer is folded into it
     it = load(tmp_path, "int8", threads=1)
     assert it.dtype == "int8"
     want = load(tmp_path, "f32", threads=1).represent(x)

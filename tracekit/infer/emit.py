@@ -131,44 +131,64 @@ class Emitter:
         error = self.fma(self.b.fneg(x), guess, self.const(1.0))
         return self.fma(guess, error, guess)
 
-    def tanh_ratio(self, x: Value, precise: bool, half: bool = False) -> tuple[Value, Value]:
-        """Numerator and denominator of tanh(x), or of tanh(x/2)."""
-        limit, over, under = PRECISE if precise else COARSE
+    def tanh_ratio(
+        self, x: Value, ratio: Ratio, half: bool = False, whole: bool = False
+    ) -> tuple[Value, Value, float]:
+        """p, q and k: tanh(x), or tanh(x/2), is k p/q; ``whole``: k is 1.
+
+        Both polynomials begin with a coefficient of 1 where k can take the factor: an addition then
+        stands for a multiplication, of which there is one unit for each of the tiles'.
+        """
+        limit, over, under = ratio
         if half:  # the scale goes into the coefficients, so it costs nothing
             limit *= 2
             over = tuple(a * 0.5 ** (2 * i + 1) for i, a in enumerate(over))
             under = tuple(a * 0.25**i for i, a in enumerate(under))
+        k = 1.0
+        if ratio is not PRECISE:  # whose rounding it would change
+            first = under[-1]
+            over, under = tuple(a / first for a in over), tuple(a / first for a in under)
+            if not whole:
+                k = over[-1]
+                over = tuple(a / k for a in over)
         x = self.clamp(x, limit)
         square = self.b.fmul(x, x)
-        return self.b.fmul(x, self.poly(square, over)), self.poly(square, under)
+        return self.b.fmul(x, self.poly(square, over)), self.poly(square, under), k
 
     def poly(self, x: Value, coefficients: Sequence[float]) -> Value:
-        out = self.const(coefficients[-1])
-        for a in reversed(coefficients[:-1]):
+        *rest, last = coefficients
+        monic = last == 1.0 and rest
+        out = self.b.fadd(x, self.const(rest.pop())) if monic else self.const(last)
+        for a in reversed(rest):
             out = self.fma(out, x, self.const(a))
         return out
 
     def finish_row(
-        self, gates: Sequence[Value], precise: bool, stored: str, c: Value, out: Value, outf: Value
+        self, gates: Sequence[Value], ratio: Ratio, stored: str, c: Value, out: Value, outf: Value
     ) -> Iterator[None]:
         """Gates i, f, g, o to the new c and h of one row; yields where other rows may go on."""
-        b, half = self.b, self.const(0.5)
+        b, precise = self.b, ratio is PRECISE
         ratios = []
         for gate, scaled in zip(gates, (True, True, False, True), strict=True):
-            ratios.append(self.tanh_ratio(gate, precise, scaled))
+            ratios.append(self.tanh_ratio(gate, ratio, scaled, whole=not scaled))
             yield
-        (pi, qi), (pf, qf), (pg, qg), (po, qo) = ratios
+        (pi, qi, k), (pf, qf, _), (pg, qg, _), (po, qo, _) = ratios
+
+        def both(p: Value, q: Value) -> Value:
+            return b.fadd(q, p) if k == 1.0 else self.fma(p, self.const(k), q)
+
         # sigmoid(f) c + sigmoid(i) tanh(g) over one denominator: one reciprocal for three functions
         qig = b.fmul(qi, qg)
-        keep = b.fmul(b.fmul(b.fadd(qf, pf), self.load(c, 0, self.t.floats)), qig)
-        add = b.fmul(b.fmul(b.fadd(qi, pi), pg), qf)
+        keep = b.fmul(b.fmul(both(pf, qf), self.load(c, 0, self.t.floats)), qig)
+        add = b.fmul(b.fmul(both(pi, qi), pg), qf)
         yield
-        new_c = b.fmul(b.fadd(keep, add), b.fmul(half, self.reciprocal(b.fmul(qf, qig), precise)))
+        below = b.fmul(self.const(0.5), self.reciprocal(b.fmul(qf, qig), precise))
+        new_c = b.fmul(b.fadd(keep, add), below)
         self.store(new_c, c, 0)
         yield
-        pc, qc = self.tanh_ratio(new_c, precise)
+        pc, qc, kc = self.tanh_ratio(new_c, ratio)
         yield
-        new_h = b.fmul(b.fmul(b.fadd(qo, po), pc), half)
+        new_h = b.fmul(b.fmul(both(po, qo), pc), self.const(0.5 * kc))
         new_h = b.fmul(new_h, self.reciprocal(b.fmul(qo, qc), precise))
         self.store_as(stored, new_h, out)
         if stored != "f32":
@@ -303,7 +323,7 @@ def emit_lstm_tile(
     direct: Product,
     stored: str,
     args: Sequence[Value],
-    precise: bool,
+    ratio: Ratio,
     joint: bool,
 ) -> None:
     """One step of one layer for ``target.rows`` rows x ``target.lanes`` units, all four gates.
@@ -327,7 +347,7 @@ def emit_lstm_tile(
         acc = e.add_products(recurrent, acc, [first], scale)
         acc = e.add_products(direct, acc, [second], b.add(scale, ir.Constant(I64, 16 * n)))
     rows = [
-        e.finish_row(acc[r], precise, stored, *(
+        e.finish_row(acc[r], ratio, stored, *(
             b.add(base, b.mul(stride, ir.Constant(I64, r)))
             for base, stride in ((c, ldc), (out, ldo), (outf, ldf))
         ))

@@ -15,7 +15,15 @@ from numba import types
 from numba.extending import intrinsic
 
 from tracekit.infer.compiled import compiled
-from tracekit.infer.emit import SIZE, Product, Target, emit_linear_tile, emit_lstm_tile
+from tracekit.infer.emit import (
+    COARSE,
+    PRECISE,
+    SIZE,
+    Product,
+    Target,
+    emit_linear_tile,
+    emit_lstm_tile,
+)
 
 __all__ = ["TARGETS", "linear_kernel", "lstm_kernel"]
 
@@ -37,14 +45,14 @@ def lstm_kernel(
     h is a history of steps + 1 slots, of which the first holds the state before; new states go to
     the slots after it.  ``stored`` is its format (emit.Emitter.store_as).
     """
-    precise = stored == "f32"
+    ratio = PRECISE if stored == "f32" else COARSE
 
     @intrinsic
     def tile(  # type: ignore[no-untyped-def]
         typing, h, ldh, kh, x, ldx, kx, w, bias, scale, c, ldc, out, ldo, outf, ldf
     ):
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-            emit_lstm_tile(builder, target, recurrent, direct, stored, args, precise, joint)
+            emit_lstm_tile(builder, target, recurrent, direct, stored, args, ratio, joint)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 15), generate

@@ -5,7 +5,8 @@ Weights: symmetric, one scale for each output of each of the two matrices, which
 so that neither spoils the other's range; a layer fed by an LSTM has one scale for both.
 Activations: h is in ±1 and needs no calibration; an input that comes from another kind of layer is
 clipped where the mean squared error over the calibration rows is least; raw features stay in
-bfloat16, for their range has no useful bound.
+bfloat16, for their range has no useful bound, or in float32 where a linear layer that reads them is
+folded into the LSTM.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, UsageError
-from tracekit.infer.stages import UNIT, Quantised
+from tracekit.infer.stages import UNIT, Quantised, foldable
 from tracekit.model import Card, load_card, load_tensors, save_card, write_safetensors
 from tracekit.model.card import load_file
 from tracekit.model.spec import Layer, ModelSpec
@@ -87,7 +88,7 @@ def quantize_tensors(
         raise UsageError(f"{len(features)} rows; at least {LEAST_ROWS} are needed to calibrate")
     out: dict[str, Quantised] = {}
     for layer, before in lstm_layers(card.spec):
-        first = input_scale(card, tensors, features, before, raw)
+        first = input_scale(card, tensors, features, layer, before, raw)
         for part, _ in layer.parts():
             scale = first if part.split("_")[0] == "l0" else UNIT
             hh, ih = (tensors[f"{layer.name}.weight_{kind}_{part}"] for kind in ("hh", "ih"))
@@ -111,16 +112,19 @@ def input_scale(
     card: Card,
     tensors: Mapping[str, Array],
     features: Array,
+    layer: Layer,
     before: tuple[Layer, ...] | None,
     raw: bool,
 ) -> float | None:
-    """The scale of a first LSTM layer's input; None where it stays in bfloat16."""
+    """The scale of a first LSTM layer's input; None where it stays as it is."""
     from tracekit.infer.engine import Engine
 
     if before is None or not (before or raw):
         return None
     if before and before[-1].type == "lstm":
         return UNIT
+    if foldable((*before[-1:], layer)):
+        return None
     spec = ModelSpec(card.spec.inputs, before, ())
     part = Card(card.name, spec, card.columns)
     rows = np.ascontiguousarray(features[:MAX_ROWS])

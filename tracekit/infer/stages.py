@@ -239,7 +239,11 @@ class Quantised:
 
 
 class LstmPlan:
-    """One LSTM layer in the engine's number format."""
+    """One LSTM layer in the engine's number format.
+
+    ``folded``: the weights of x are those of a linear layer before it, too (``fold``); they and x
+    are few, and stay in float32.
+    """
 
     def __init__(
         self,
@@ -249,6 +253,7 @@ class LstmPlan:
         bias: Array,
         quantised: Quantised | None,
         biases: Sequence[tuple[str, int]] = (),
+        folded: bool = False,
     ) -> None:
         self.biases = tuple(biases)
         self.target = TARGETS[formats.isa]
@@ -264,7 +269,12 @@ class LstmPlan:
             self.values = (weight_hh, weight_ih)
             if formats.dtype == "bf16":
                 self.values = (round_bf16(weight_hh), round_bf16(weight_ih))
-                weight_ih, weight_hh = convert_half(self.stored, weight_ih, weight_hh)
+                if folded:
+                    self.wants, direct = "f32", Product("f32")
+                    self.values = (round_bf16(weight_hh), weight_ih)
+                    (weight_hh,) = convert_half(self.stored, weight_hh)
+                else:
+                    weight_ih, weight_hh = convert_half(self.stored, weight_ih, weight_hh)
         else:
             recurrent = Product(kind_of(self.stored), scaled=True)
             self.values = quantised.values(weight_ih)
@@ -275,6 +285,9 @@ class LstmPlan:
                 weight_ih = quantised.weight_ih
                 scales[1] = quantised.scale_ih * np.float32(self.scale)
                 bias = bias - offset(self.stored, weight_ih, scales[1])
+            elif folded:
+                self.wants, direct = "f32", Product("f32")
+                self.values = (self.values[0], weight_ih)
             else:
                 self.wants = formats.rounded
                 direct = Product(kind_of(self.wants))
@@ -719,9 +732,38 @@ def plan_layers(
     ``half``: linear layers in bfloat16 too, for readouts, whose error nothing carries on.
     """
     out: list[Plan] = []
-    for layer in layers:
-        out += _plan(layer, tensors, formats, quantised, half)
+    at = 0
+    while at < len(layers):
+        if foldable(layers[at : at + 2]) and not _wide(layers[at + 1], formats, quantised):
+            out += _plan(layers[at + 1], tensors, formats, quantised, half, layers[at])
+            at += 2
+        else:
+            out += _plan(layers[at], tensors, formats, quantised, half)
+            at += 1
     return out
+
+
+def foldable(layers: Sequence[Layer]) -> bool:
+    """Whether a linear layer does no more than widen what an LSTM reads: a product of products is
+    one product, and a smaller one."""
+    return [layer.type for layer in layers] == ["linear", "lstm"] and layers[0].width_in <= layers[
+        0
+    ].width_out // 4
+
+
+def _wide(lstm: Layer, formats: Formats, quantised: Mapping[str, Quantised]) -> bool:
+    """Whether a folder's int8 has the weights of the wide inputs."""
+    first = quantised.get(f"{lstm.name}.l0")
+    return formats.dtype == "int8" and first is not None and first.weight_ih is not None
+
+
+def fold(linear: Layer, tensors: Tensors, weight_ih: Array, bias: Array) -> tuple[Array, Array]:
+    """The weights of x and the bias of an LSTM layer that reads what the linear layer reads."""
+    wide = weight_ih.astype(np.float64)
+    whole = wide @ tensors[f"{linear.name}.weight"].astype(np.float64)
+    if linear.bias:
+        bias = bias + wide @ tensors[f"{linear.name}.bias"].astype(np.float64)
+    return whole.astype(np.float32), bias
 
 
 def _plan(
@@ -730,7 +772,10 @@ def _plan(
     formats: Formats,
     quantised: Mapping[str, Quantised],
     half: bool,
+    before: Layer | None = None,
 ) -> list[Plan]:
+    """``before``: the linear layer that is folded into this LSTM."""
+
     def linear(weight: str, bias: str) -> LinearPlan:
         values = tensors[bias] if layer.bias else None
         known = [] if values is None else [(bias, len(values))]
@@ -754,7 +799,10 @@ def _plan(
                 raise UsageError(
                     f"LSTM layer {n}.{part} has no int8 weights", hint="quantize first"
                 )
-            out.append(LstmPlan(formats, ih, hh, bias, narrow, known))
+            folded = before is not None and part.split("_")[0] == "l0"
+            if before is not None and folded:
+                ih, bias = fold(before, tensors, ih, bias)
+            out.append(LstmPlan(formats, ih, hh, bias, narrow, known, folded))
         if layer.directions == 2:
             return [BiLstmPlan(*pair) for pair in zip(out[::2], out[1::2], strict=True)]
         return list(out)
