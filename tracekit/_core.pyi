@@ -318,6 +318,10 @@ class EncodedChunk(TypedDict):
     timed: bool
     streams: dict[str, bytes]  # without the empty ones
 
+def static_forms(
+    texts: list[str], codes: list[bytes], rest: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]: ...
+
 class FeatureStage:
     """Rows to features to the streams of chunks."""
 

@@ -208,6 +208,9 @@ void register_features(py::module_& m) {
       .def("__len__", &StaticTable::size)
       .def("columns", [](const StaticTable& t) { return export_statics(t); });
 
+  m.def("static_forms", &static_forms, py::arg("texts"), py::arg("codes"), py::arg("rest"),
+        "(an instruction of each form, sorted by text; the form of each instruction).");
+
   py::class_<Rows>(m, "Rows", "Rows in commit order, on their way to the feature stage.")
       .def("__len__", [](const Rows& r) { return r.batch.size(); })
       .def("__bool__", [](const Rows& r) { return r.batch.size() != 0 || !r.statics.empty(); });

@@ -79,6 +79,10 @@ class Handover {
 // The table as a dict of NumPy arrays and lists; its keys are documented in
 // tracekit/store/statics.py.
 pybind11::dict export_statics(const StaticTable& table);
+// (an instruction of each form, sorted by text; the form of each): instructions of one form have
+// equal texts, machine codes and `rest`, a row of bytes.
+pybind11::tuple static_forms(const pybind11::list& texts, const pybind11::list& codes,
+                             const pybind11::array_t<std::uint8_t, pybind11::array::c_style>& rest);
 pybind11::dict export_counters(const Counters& counters);
 const char* arch_name(Arch arch);
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit import schema
+from tracekit import _core, schema
 from tracekit.errors import FormatError
 
 MAX_SRC, MAX_DST = 8, 6
@@ -165,27 +165,14 @@ def _forms(t: StaticTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32
         ],
         axis=1,
     )
-    rest = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(n).tolist()
-    first: dict[tuple[str, bytes, bytes], int] = {}
-    number = np.array(
-        [
-            first.setdefault(key, i)
-            for i, key in enumerate(zip(t.disassembly, t.bytes, rest, strict=True))
-        ],
-        np.int64,
-    )
-    # By text: neighbours are alike, which is what zstd feeds on.
-    order = sorted(first.items(), key=lambda form: form[0][0])
-    of_first = np.zeros(n, np.uint32)
-    members = np.array([i for _, i in order], np.int64)
-    of_first[members] = np.arange(len(members), dtype=np.uint32)
-    return members, of_first[number]
+    return _core.static_forms(t.disassembly, t.bytes, packed)
 
 
 def encode(t: StaticTable) -> dict[str, bytes]:
     """The table's streams, before compression."""
     out: dict[str, bytes] = {}
     members, form = _forms(t) if len(t) else (np.zeros(0, np.int64), np.zeros(0, np.uint32))
+    firsts = members.tolist()
     for name, (dtype, _) in PLACED.items():
         a = t.arrays[name].astype(dtype)
         if name == "pc":  # code is nearly consecutive
@@ -194,9 +181,10 @@ def encode(t: StaticTable) -> dict[str, bytes]:
     out["form"] = _shuffle(form.astype("<u4"))
     for name, (dtype, _) in FORM.items():
         out[name] = _shuffle(t.arrays[name][members].astype(dtype))
-    out["disassembly"] = "\n".join(t.disassembly[i].replace("\n", " ") for i in members).encode()
-    out["bytes_length"] = bytes(len(t.bytes[i]) for i in members)
-    out["bytes"] = b"".join(t.bytes[i] for i in members)
+    codes = [t.bytes[i] for i in firsts]
+    out["disassembly"] = "\n".join(t.disassembly[i].replace("\n", " ") for i in firsts).encode()
+    out["bytes_length"] = bytes([len(code) for code in codes])
+    out["bytes"] = b"".join(codes)
     return out
 
 
