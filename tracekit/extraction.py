@@ -142,6 +142,17 @@ def _with_name(output: Path, cpu: str) -> Path:
     )
 
 
+def _pieces(block: bytes | memoryview, size: int | None) -> Iterator[bytes | memoryview]:
+    """A block as it is, or in the sizes that a dense format asks for: the rows in a block of such
+    a one are many times its bytes, and would leave the cache before they are used."""
+    if size is None or len(block) <= size:
+        yield block
+        return
+    view = memoryview(block)
+    for at in range(0, len(view), size):
+        yield view[at : at + size]
+
+
 #: A CPU's number and name, and its rows.
 _Taken = tuple[int, str, Any]
 
@@ -239,10 +250,11 @@ class Extraction:
             source.feed(head)
             yield self._taken(source)
             for block in blocks:
-                source.feed(block)
+                for piece in _pieces(block, getattr(source, "piece", None)):
+                    source.feed(piece)
+                    # At once, however small: --count ends a pipe that then falls silent.
+                    yield self._taken(source)
                 whole.recycle(block)
-                # At once, however small the block: --count ends a pipe that then falls silent.
-                yield self._taken(source)
             source.finish()
             yield self._taken(source)
 

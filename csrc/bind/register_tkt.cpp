@@ -124,6 +124,9 @@ void register_tkt(py::module_& m) {
   py::class_<TktSource>(m, "Tkt",
                         "Reads a .tkt stream (docs/tkt-format.md), in chunks cut anywhere.")
       .def(py::init<>())
+      .def_property_readonly_static(
+          "piece", [](const py::object&) { return 1 << 17; },
+          "Bytes to feed at once: their rows, about a megabyte, stay in a core's own cache.")
       .def(
           "use_gem5_operands", [](TktSource& s) { s.reader.use(TktReader::Operands::trace); },
           "gem5's own registers and access sizes instead of the text's; before the first feed.")

@@ -23,24 +23,27 @@ void put_planes(ByteWriter& w, const std::vector<float>& values) {
   w.raw(planes.data(), planes.size());
 }
 
-// Exact division by a constant, or the knowledge that it is not exact: one multiplication a value.
+// Exact division by a constant, or the knowledge that it is not exact: one multiplication a value
+// (Granlund and Montgomery, PLDI 1994, section 9).
 class ExactDivisor {
  public:
-  explicit ExactDivisor(std::uint64_t d) : shift_(static_cast<unsigned>(std::countr_zero(d))) {
+  explicit ExactDivisor(std::uint64_t d) : shift_(std::countr_zero(d)) {
     const std::uint64_t odd = d >> shift_;
     inverse_ = odd;
     for (int i = 0; i < 5; ++i) inverse_ *= 2 - odd * inverse_;
-    limit_ = (~std::uint64_t{0} >> shift_) / odd;
-    low_ = (std::uint64_t{1} << shift_) - 1;
+    limit_ = ~std::uint64_t{0} / d;
   }
+  // The quotient; larger than limit() where there is none.
+  std::uint64_t operator()(std::uint64_t v) const { return std::rotr(v * inverse_, shift_); }
+  std::uint64_t limit() const { return limit_; }
   bool divide(std::uint64_t v, std::uint64_t& q) const {
-    q = (v >> shift_) * inverse_;
-    return q <= limit_ && (v & low_) == 0;
+    q = (*this)(v);
+    return q <= limit_;
   }
 
  private:
-  unsigned shift_;
-  std::uint64_t inverse_, limit_, low_;
+  int shift_;
+  std::uint64_t inverse_, limit_;
 };
 
 // The greatest common divisor of all ticks but those of stores; 0 where there is none.  Nearly all
@@ -301,14 +304,40 @@ bool ChunkEncoder::try_ticks(const Ticks& tick, std::size_t n) {
     const std::uint64_t code = v == 0 ? 0 : 1 + zigzag(static_cast<std::int64_t>(v - reference));
     out[s] = write_varint(out[s], code);
   };
+  // A difference of fewer units than this is one byte, whatever its sign would be.
+  constexpr std::uint64_t short_units = 63;
+  const bool shorts = divisor.limit() > short_units;
   Clock clock = clock_;
   bool exact = true;
   for (std::size_t i = 0; i < n; ++i) {
+    // Nearly every row: all but the store's tick are short differences forward, and so exact where
+    // those before were.
+    std::uint64_t reference = tick[stage::fetch][i];
+    std::uint64_t largest = divisor(reference - clock.fetched * unit_);
+    std::uint8_t code[stage::count];
+    code[stage::fetch] = static_cast<std::uint8_t>(2 * largest + 1);
+    for (unsigned s = stage::decode; s < stage::retire; ++s) {
+      const std::uint64_t v = tick[s][i];
+      const std::uint64_t d = v ? divisor(v - reference) : 0;
+      largest |= d;
+      code[s] = static_cast<std::uint8_t>(v ? 2 * d + 1 : 0);
+      reference = v ? v : reference;
+    }
+    const std::uint64_t retire = tick[stage::retire][i];
+    const std::uint64_t d = divisor(retire - clock.retired * unit_);
+    if (shorts && (largest | d) <= short_units && tick[stage::fetch][i] && retire) [[likely]] {
+      code[stage::retire] = static_cast<std::uint8_t>(2 * d + 1);
+      clock.fetched += code[stage::fetch] >> 1;
+      clock.retired += d;
+      for (unsigned s = stage::fetch; s < stage::store; ++s) *out[s]++ = code[s];
+      put(stage::store, tick[stage::store][i], retire);
+      continue;
+    }
     std::uint64_t q = 0;
     exact &= divisor.divide(tick[stage::fetch][i], q);
     put(stage::fetch, q, clock.fetched);
     if (q) clock.fetched = q;
-    std::uint64_t reference = q;
+    reference = q;
     for (unsigned s = stage::decode; s < stage::retire; ++s) {
       exact &= divisor.divide(tick[s][i], q);
       put(s, q, reference);

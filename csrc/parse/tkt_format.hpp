@@ -134,11 +134,6 @@ inline T get(const char* in) {
   return v;
 }
 
-// An unsigned number from up to eight bytes, of which the ones behind its own are ignored.
-inline std::uint64_t get_upto(const char* in, unsigned bytes) {
-  return bytes == 0 ? 0 : get<std::uint64_t>(in) & ~std::uint64_t{0} >> (64 - 8 * bytes);
-}
-
 // Bytes of a row with this head in a stream with these stages.
 constexpr std::size_t row_size(unsigned head, std::uint16_t stages) {
   std::size_t n = row_head_size;

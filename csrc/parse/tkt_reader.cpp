@@ -247,138 +247,157 @@ void TktReader::read_end(const char* p, std::size_t n) {
   if (!complete_) counters_.add("end_mismatch", offset_);
 }
 
-// Rows, up to a record of another kind or one that is not whole; returns how many bytes they take.
+namespace {
+
+// A signed number of 0, 1, 2, 4 or 8 bytes; those behind it are read, too.
+inline std::uint64_t signed_field(const char* p, unsigned bytes) {
+  constexpr std::uint64_t mask[] = {0, 0xff, 0xffff, 0, 0xffffffff, 0, 0, 0, ~std::uint64_t{0}};
+  constexpr std::uint64_t sign[] = {0, 0x80, 0x8000, 0, 0x80000000, 0, 0, 0, 0};
+  return ((tkt::get<std::uint64_t>(p) & mask[bytes]) ^ sign[bytes]) - sign[bytes];
+}
+
+// A row's ticks from their form; those that are absent stay 0.
+template <bool all_stages, class Last>
+inline void read_ticks(const char* p, unsigned head, unsigned stages, std::uint64_t unit,
+                       Last& last, std::uint64_t (&t)[stage::count]) {
+  const unsigned form = head >> tkt::row_head::form_shift & 3;
+  const bool has_store = (head & tkt::row_head::has_store) != 0;
+  const auto has = [stages](unsigned s) { return all_stages || stages >> s & 1; };
+  if (form == tkt::tick_form::bytes) [[likely]] {
+    const auto byte = [&p] { return static_cast<unsigned char>(*p++); };
+    if (has(stage::fetch)) last.fetch += byte() * unit;
+    std::uint64_t before = t[stage::fetch] = last.fetch;
+    for (unsigned s = stage::decode; s < stage::retire; ++s) {
+      if (!has(s)) continue;
+      const unsigned d = byte();
+      const std::uint64_t tick = before + d * unit;
+      t[s] = d == tkt::not_reached_byte ? 0 : tick;
+      before = d == tkt::not_reached_byte ? before : tick;
+    }
+    const unsigned d = byte();  // a timed stream has retire ticks
+    const std::uint64_t tick = last.retire + d * unit;
+    t[stage::retire] = d == tkt::not_reached_byte ? 0 : tick;
+    last.retire = d == tkt::not_reached_byte ? last.retire : tick;
+    if (has_store) t[stage::store] = last.fetch + tkt::get<std::uint32_t>(p);
+    return;
+  }
+  if (form == tkt::tick_form::shorts) {
+    if (has(stage::fetch)) {
+      const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
+      last.fetch += static_cast<std::uint64_t>(std::int64_t{step}) * unit;
+      p += 4;
+    }
+    t[stage::fetch] = last.fetch;
+    for (unsigned s = stage::decode; s < stage::store; ++s) {
+      if (!has(s)) continue;
+      const auto d = tkt::get<std::uint16_t>(p);
+      if (d != tkt::not_reached_short) t[s] = last.fetch + d * unit;
+      p += 2;
+    }
+    if (has_store) t[stage::store] = last.fetch + tkt::get<std::uint32_t>(p);
+  } else if (form == tkt::tick_form::wide) {
+    for (unsigned s = stage::fetch; s < stage::store; ++s)
+      if (has(s)) t[s] = tkt::get<std::uint64_t>(p), p += 8;
+    if (has_store) t[stage::store] = tkt::get<std::uint64_t>(p);
+    last.fetch = t[stage::fetch];
+  }
+  if (t[stage::retire]) last.retire = t[stage::retire];
+}
+
+}  // namespace
+
 std::size_t TktReader::read_rows(const char* p, std::size_t n) {
+  batch_.timed = timed_;  // whoever took the last batch left a fresh one
+  const bool all = header_.stages == (1u << tkt::stage::count) - 1;
+  return all ? read_rows_of<true>(p, n) : read_rows_of<false>(p, n);
+}
+
+// Rows, up to a record of another kind or one that is not whole; returns how many bytes they take.
+template <bool all_stages>
+std::size_t TktReader::read_rows_of(const char* p, std::size_t n) {
   // Fields are read eight bytes wide, whatever their width: the last rows from a padded copy.
   constexpr std::size_t slack = 8;
   char padded[tkt::max_row + slack];
+  const unsigned stages = header_.stages;
+  const std::uint64_t unit = header_.tick_unit;
+  Last last = last_;
   std::size_t at = 0;
-  batch_.timed = timed_;  // whoever took the last batch left a fresh one
-  for (bool more = true; more;) {
+  const char* damage = nullptr;
+  for (bool more = true; more && !damage;) {
     // Columns grow by many rows at a time, and are cut back to those that came.
     const std::size_t begin = batch_.size();
     const std::size_t room = std::min<std::size_t>((n - at) / tkt::row_head_size, 4096);
+    if (room == 0) break;
     batch_.resize(begin + room);
+    std::uint32_t* const sids = batch_.sid.data();
+    std::uint64_t* const addrs = batch_.addr.data();
+    std::uint8_t* const all_bits = batch_.bits.data();
+    std::uint64_t* ticks[stage::count];
+    for (unsigned s = 0; s < stage::count; ++s) ticks[s] = batch_.ticks[s].data();
     std::size_t i = begin;
     for (; i < begin + room; ++i) {
       more = n - at >= tkt::row_head_size;
       if (!more) break;
       const char* row = p + at;
       const unsigned head = tkt::get<std::uint16_t>(row);
-      const std::size_t size = row_size_[head >> 4];
+      const std::size_t size = row_size_[head >> 4 & 0xfff];
       more = n - at >= size && (head & tkt::row_head::row);
       if (!more) break;
-      if (n - at < size + slack) {
+      if (n - at < size + slack) [[unlikely]] {
         std::memcpy(padded, row, size);
         std::memset(padded + size, 0, slack);
         row = padded;
       }
-      if (const char* why = read_row(row, head, i)) {
-        offset_ += at;
-        ++rows_;
-        stop(why);
-        more = false;
+      const unsigned sid_size = tkt::sid_bytes[head >> tkt::row_head::sid_shift & 3];
+      const unsigned addr_form = head >> tkt::row_head::addr_shift & 7;
+      if (head >= tkt::row_head::reserved || addr_form > 5) [[unlikely]] {
+        damage = "damaged_record";
         break;
       }
+      const char* field = row + ticks_size_[head >> 4 & 63];
+      const auto sid = static_cast<std::uint32_t>(last.sid + 1 + signed_field(field, sid_size));
+      if (sid >= known_.size()) [[unlikely]] {
+        damage = "undefined_static";
+        break;
+      }
+      last.sid = sid;
+      Known& known = known_[sid];
+      unsigned bits = bits_[head & tkt::row_head::facts];
+      std::uint64_t addr = 0;
+      if (addr_form) {
+        const unsigned addr_size = tkt::addr_bytes[addr_form];
+        addr = known.addr += signed_field(field + sid_size, addr_size);
+        bits |= row_bit::has_addr;
+        if (head & tkt::row_head::has_size)
+          access(known, tkt::get<std::uint16_t>(field + sid_size + addr_size));
+      }
+      if (timed_) {
+        if (!(head & 3u << tkt::row_head::form_shift)) bits |= row_bit::untimed;
+        std::uint64_t t[stage::count] = {};
+        read_ticks<all_stages>(row + tkt::row_head_size, head, stages, unit, last, t);
+        for (unsigned s = 0; s < stage::count; ++s) ticks[s][i] = t[s];
+      }
+      sids[i] = known.id;
+      addrs[i] = addr;
+      all_bits[i] = static_cast<std::uint8_t>(bits);
       at += size;
     }
-    if (room == 0) more = false;
     rows_ += i - begin;
     batch_.resize(i);
+  }
+  last_ = last;
+  if (damage) {
+    offset_ += at;
+    ++rows_;
+    stop(damage);
   }
   return at;
 }
 
-// Null, or why it cannot be one: then nothing behind it can be read either.
-inline const char* TktReader::read_row(const char* p, unsigned head, std::size_t i) {
-  constexpr unsigned addr_mask = 7;
-  const unsigned sid_form = head >> tkt::row_head::sid_shift & 3;
-  const unsigned addr_form = head >> tkt::row_head::addr_shift & addr_mask;
-  if (head >= tkt::row_head::reserved || addr_form > 5) [[unlikely]]
-    return "damaged_record";
-  const char* field = p + ticks_size_[head >> 4 & 63];
-  // Differences, sign-extended from the bytes that they have.
-  constexpr std::uint64_t sid_sign[] = {0, 0x80, 0x8000, 0x80000000};
-  const std::uint64_t jump = tkt::get_upto(field, tkt::sid_bytes[sid_form]) ^ sid_sign[sid_form];
-  const auto sid = static_cast<std::uint32_t>(last_sid_ + 1 + jump - sid_sign[sid_form]);
-  if (sid >= known_.size()) [[unlikely]]
-    return "undefined_static";
-  last_sid_ = sid;
-  Known& known = known_[sid];
-  unsigned bits = bits_[head & tkt::row_head::facts];
-  std::uint64_t addr = 0;
-  if (addr_form) {
-    field += tkt::sid_bytes[sid_form];
-    constexpr std::uint64_t addr_sign[] = {0, 0, 0x80, 0x8000, 0x80000000, std::uint64_t{1} << 63};
-    const std::uint64_t moved =
-        tkt::get_upto(field, tkt::addr_bytes[addr_form]) ^ addr_sign[addr_form];
-    addr = known.addr += moved - addr_sign[addr_form];
-    bits |= row_bit::has_addr;
-    if (head & tkt::row_head::has_size) {
-      known.size = tkt::get<std::uint16_t>(field + tkt::addr_bytes[addr_form]);
-      if (operands_ == Operands::trace)
-        if (StaticInst& inst = table_.at(known.id); inst.access_size == 0)
-          inst.access_size = known.size;
-    }
-  }
-  if (timed_) {
-    if (!(head & 3u << tkt::row_head::form_shift)) bits |= row_bit::untimed;
-    read_ticks(p + tkt::row_head_size, head, i);
-  }
-  batch_.sid[i] = known.id;
-  batch_.addr[i] = addr;
-  batch_.bits[i] = static_cast<std::uint8_t>(bits);
-  return nullptr;
-}
-
-inline void TktReader::read_ticks(const char* p, unsigned head, std::size_t i) {
-  std::uint64_t t[stage::count] = {};
-  const unsigned form = head >> tkt::row_head::form_shift & 3;
-  const unsigned stages = header_.stages;
-  const std::uint64_t unit = header_.tick_unit;
-  const bool has_store = (head & tkt::row_head::has_store) != 0;
-  if (form == tkt::tick_form::bytes) [[likely]] {
-    const auto byte = [&p] { return static_cast<unsigned char>(*p++); };
-    std::uint64_t last = last_fetch_;
-    if (stages & (1u << stage::fetch)) last += byte() * unit;
-    t[stage::fetch] = last_fetch_ = last;
-    for (unsigned s = stage::decode; s < stage::retire; ++s) {
-      if (!(stages & (1u << s))) continue;
-      const unsigned d = byte();
-      const std::uint64_t tick = last + d * unit;
-      t[s] = d == tkt::not_reached_byte ? 0 : tick;
-      last = d == tkt::not_reached_byte ? last : tick;
-    }
-    const unsigned d = byte();  // a timed stream has retire ticks
-    const std::uint64_t tick = last_retire_ + d * unit;
-    t[stage::retire] = d == tkt::not_reached_byte ? 0 : tick;
-    last_retire_ = d == tkt::not_reached_byte ? last_retire_ : tick;
-    if (has_store) t[stage::store] = last_fetch_ + tkt::get<std::uint32_t>(p);
-  } else if (form == tkt::tick_form::shorts) {
-    if (stages & (1u << stage::fetch)) {
-      const auto step = static_cast<std::int32_t>(tkt::get<std::uint32_t>(p));
-      last_fetch_ += static_cast<std::uint64_t>(std::int64_t{step}) * unit;
-      p += 4;
-    }
-    t[stage::fetch] = last_fetch_;
-    for (unsigned s = stage::decode; s < stage::store; ++s)
-      if (stages & (1u << s)) {
-        const auto d = tkt::get<std::uint16_t>(p);
-        if (d != tkt::not_reached_short) t[s] = last_fetch_ + d * unit;
-        p += 2;
-      }
-    if (has_store) t[stage::store] = last_fetch_ + tkt::get<std::uint32_t>(p);
-  } else if (form == tkt::tick_form::wide) {
-    for (unsigned s = stage::fetch; s < stage::store; ++s)
-      if (stages & (1u << s)) {
-        t[s] = tkt::get<std::uint64_t>(p);
-        p += 8;
-      }
-    if (has_store) t[stage::store] = tkt::get<std::uint64_t>(p);
-    last_fetch_ = t[stage::fetch];
-  }
-  if (form != tkt::tick_form::bytes && t[stage::retire]) last_retire_ = t[stage::retire];
-  for (unsigned s = 0; s < stage::count; ++s) batch_.ticks[s][i] = t[s];
+// An access of another size than this instruction's last one.
+void TktReader::access(Known& known, std::uint16_t size) {
+  if (operands_ != Operands::trace) return;
+  if (StaticInst& inst = table_.at(known.id); inst.access_size == 0) inst.access_size = size;
 }
 
 }  // namespace tracekit

@@ -49,8 +49,8 @@ class TktReader {
   void read_static(const char* p, std::size_t n);
   void read_end(const char* p, std::size_t n);
   std::size_t read_rows(const char* p, std::size_t n);
-  const char* read_row(const char* p, unsigned head, std::size_t i);
-  void read_ticks(const char* p, unsigned head, std::size_t i);
+  template <bool all_stages>
+  std::size_t read_rows_of(const char* p, std::size_t n);
   void stop(const char* why) {
     counters_.add(why, offset_);
     dead_ = true;
@@ -69,16 +69,20 @@ class TktReader {
   std::array<std::uint8_t, 64> ticks_size_{};  // with the head's bits 4 to 9
   struct Known {
     std::uint32_t id;      // in the table
-    std::uint16_t size{};  // of its last access
-    std::uint64_t addr{};
+    std::uint64_t addr{};  // of its last access
   };
+  void access(Known& known, std::uint16_t size);
   std::vector<Known> known_;  // by the stream's numbers
   StaticTable table_;
   RowBatch batch_;
   Counters counters_;
   std::uint64_t offset_{};  // of the record being read
-  std::uint64_t last_fetch_{}, last_retire_{}, rows_{};
-  std::uint32_t last_sid_{0xffffffffu};
+  std::uint64_t rows_{};
+  struct Last {  // what the next row's differences are to
+    std::uint64_t fetch{}, retire{};
+    std::uint32_t sid{0xffffffffu};
+  };
+  Last last_;
   bool has_header_{}, timed_{}, complete_{}, ended_{}, dead_{};
 };
 
