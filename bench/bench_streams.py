@@ -73,11 +73,11 @@ def pieces(data: bytes) -> Iterator[memoryview]:
     return (view[at : at + PIECE] for at in range(0, len(view), PIECE))
 
 
-def converted(data: bytes) -> Iterator[tuple[NativeConverter, Rows]]:
+def converted(data: bytes, *, halves: bool = True) -> Iterator[tuple[NativeConverter, Rows]]:
     """Rows, a piece after the other as in the pipeline."""
     table = EncodingTable()
     parser = DrmemtraceParser(table)
-    converter = NativeConverter(table, arch="x86")
+    converter = NativeConverter(table, arch="x86", halves=halves)
     for piece in pieces(data):
         parser.feed(piece)
         yield converter, converter.convert(parser.take()[0])
@@ -183,7 +183,8 @@ def test_features(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
 
 def encode(data: bytes) -> tuple[bytes, int]:
     encoder = ChampsimEncoder("x86")
-    out = b"".join(encoder.encode_rows(c.source.table(), r) for c, r in converted(data))
+    rows = converted(data, halves=False)
+    out = b"".join(encoder.encode_rows(c.source.table(), r) for c, r in rows)
     return out, encoder.records
 
 

@@ -25,12 +25,14 @@ GOLDEN = Path(__file__).parent / "golden" / "drmemtrace"
 
 # x86 code and the kinds of its accesses (is it a store?).
 NOP, LOAD, STORE, UPDATE = b"\x90", b"\x8b\x03", b"\x89\x03", b"\x01\x03"
+WIDE = b"\x0f\x10\x03"  # movups xmm0, [rbx]
 REP, JZ, CALL, SYSCALL = b"\xf3\xa4", b"\x74\x10", b"\xff\x13", b"\x0f\x05"
 ACCESSES = {
     NOP: [],
     LOAD: [False],
     STORE: [True],
     UPDATE: [False, True],
+    WIDE: [False],
     REP: [False, True],
     JZ: [],
     CALL: [False, True],
@@ -62,7 +64,7 @@ def instruction(pc: int, code: bytes, accesses: list[int], *, taken: bool = Fals
     for i, a in enumerate(accesses):
         if code == REP and i and i % 2 == 0:
             parts.append(rec(29, len(code), pc))
-        parts.append(rec(1 if stores[i % 2] else 0, 4, a))
+        parts.append(rec(1 if stores[i % 2] else 0, 16 if code == WIDE else 4, a))
     return head + b"".join(parts)
 
 
@@ -89,6 +91,8 @@ def test_macro_rows_are_those_of_the_oracle(
         stores = ACCESSES[code] * (times if code == REP else 1)
         accesses = [0x8000 + a for a in addresses[: len(stores)]]
         body += instruction(pc, code, accesses, taken=taken)
+        if code == WIDE:  # 8 bytes at a time
+            accesses, stores = [accesses[0], accesses[0] + 8], [False, False]
         stream.append((pc, list(zip(accesses, stores, strict=True))))
         outcomes.append(taken if code == JZ else code == CALL)
         faults.append(code == SYSCALL)
@@ -118,6 +122,19 @@ def test_one_row_an_instruction_with_its_semantics(tmp_path: Path) -> None:
         assert call.op == "MemRead" and call.branch == "indirect_call"
         assert {"IsCall", "IsIndirectControl", "IsUncondControl"} <= set(call.flags)
         assert rep.disassembly.startswith("rep movsb") and rep.count == 1
+
+
+def test_vectors_are_accessed_by_halves(tmp_path: Path) -> None:
+    body = instruction(0x10, WIDE, [64 - 8]) + instruction(0x20, LOAD, [64])
+    body += instruction(0x30, WIDE, [64])
+    (tmp_path / "t.trace").write_bytes(drmem(body))
+    extract(tmp_path / "t.trace", tmp_path / "f.zst", level="macro")
+    with TraceFile(tmp_path / "f.zst") as f:
+        assert f["load_distance"].tolist() == [100_000_000, 1, 1]
+        assert f["data_reuse"].tolist() == [1000, 1, 1]
+        assert f["access_size"].tolist() == [8, 4, 8]
+        wide = f.statics[0]
+        assert wide.op == "FloatMemRead" and wide.disassembly == "movups xmm0, xmmword ptr [rbx]"
 
 
 def test_capstone_and_dynamorio_agree() -> None:

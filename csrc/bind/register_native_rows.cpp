@@ -22,8 +22,8 @@ Reg reg_of(const std::pair<int, int>& r) {
 // Native batches to rows, with the static table that the rows point into.
 class NativeSource {
  public:
-  NativeSource(const EncodingTable& table, Described described, Arch arch)
-      : rows_(table, statics_, described), arch_(arch) {}
+  NativeSource(const EncodingTable& table, Described described, Arch arch, bool halves)
+      : rows_(table, statics_, described, halves), arch_(arch) {}
   NativeSource(const NativeSource&) = delete;
 
   Rows convert(const NativeBatch& in) {
@@ -106,16 +106,17 @@ void register_native_rows(py::module_& m) {
   py::class_<NativeSource>(m, "NativeSource",
                            "Native batches to rows; see csrc/streams/native_rows.hpp.")
       .def(py::init([](const EncodingTable& table, const std::string& described,
-                       const std::string& arch) {
+                       const std::string& arch, bool halves) {
              const Described how =
                  described == "branch_kind" ? Described::branch_kind
                  : described == "regdeps"   ? Described::regdeps
                  : described == "champsim"
                      ? Described::champsim
                      : throw py::value_error("described: branch_kind, regdeps or champsim");
-             return std::make_unique<NativeSource>(table, how, arch_of(arch));
+             return std::make_unique<NativeSource>(table, how, arch_of(arch), halves);
            }),
-           py::arg("table"), py::arg("described"), py::arg("arch"), py::keep_alive<1, 2>())
+           py::arg("table"), py::arg("described"), py::arg("arch"), py::arg("halves"),
+           py::keep_alive<1, 2>())
       .def(
           "meet",
           [](NativeSource& s, const NativeBatch& batch) {

@@ -18,7 +18,7 @@ void read(const std::uint8_t* data, std::size_t size, bool wide, std::size_t pie
   parser.finish();
   NativeBatch batch;
   parser.take(batch);
-  NativeRows rows(table, statics, Described::champsim);
+  NativeRows rows(table, statics, Described::champsim, false);
   std::vector<std::uint32_t> ids;
   rows.meet(batch, ids);
   rows.convert(batch, out);

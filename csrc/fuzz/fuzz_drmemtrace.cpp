@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   EncodingTable table;
   StaticTable statics;
   DrmemtraceParser parser(table);
-  NativeRows rows(table, statics, data[0] & 1 ? Described::regdeps : Described::branch_kind);
+  NativeRows rows(table, statics, data[0] & 1 ? Described::regdeps : Described::branch_kind,
+                  data[0] & 2);
   NativeBatch batch;
   RowBatch out;
   std::vector<Timestamp> times;

@@ -23,6 +23,13 @@ OpClass access_class(OpClass op, bool store) {
   return real ? OpClass::FloatMemRead : OpClass::MemRead;
 }
 
+// In bytes; of a vector register: what is longer is a whole state (xsave) or of unknown size.
+constexpr std::uint32_t half = 8, longest_vector = 64;
+
+bool has_halves(std::uint32_t size) {
+  return size > half && size <= longest_vector && size % half == 0;
+}
+
 }  // namespace
 
 void NativeRows::meet(const NativeBatch& batch, std::vector<std::uint32_t>& to_decode) {
@@ -124,7 +131,17 @@ std::uint8_t NativeRows::decide(std::uint32_t id, std::uint8_t bits, std::uint32
 void NativeRows::add(const NativeBatch& in, std::size_t i, std::uint32_t id, std::uint8_t taken,
                      RowBatch& out) {
   const Known& k = known_[id];
-  const std::size_t from = in.first_access[i], n = in.end_access(i) - from;
+  accesses_.clear();
+  for (std::size_t a = in.first_access[i], end = in.end_access(i); a < end; ++a) {
+    const Access whole{in.address[a], in.access_size[a], in.is_store[a] != 0};
+    if (!halves_ || !has_halves(whole.size)) {
+      accesses_.push_back(whole);
+      continue;
+    }
+    for (std::uint32_t at = 0; at < whole.size; at += half)
+      accesses_.push_back({whole.address + at, half, whole.store});
+  }
+  const std::size_t n = accesses_.size();
   std::uint8_t bits = row_bit::fault_known;
   if (k.syscall || (in.bits[i] & native_bit::no_end)) bits |= row_bit::fault;
   if (k.branch != BranchKind::none) bits |= row_bit::taken_known | taken;
@@ -135,18 +152,15 @@ void NativeRows::add(const NativeBatch& in, std::size_t i, std::uint32_t id, std
     out.bits.push_back(bits);
     return;
   }
-  if (n == 1) {
-    const Part p = in.is_store[from] ? sole_store : sole_load;
-    out.sid.push_back(part(id, p, in.access_size[from]));
-    out.addr.push_back(in.address[from]);
-    out.bits.push_back(bits | row_bit::has_addr);
-    return;
-  }
   for (std::size_t a = 0; a < n; ++a) {
-    const unsigned place = a == 0 ? first_load : a + 1 == n ? last_load : mid_load;
-    const Part p = static_cast<Part>(place + (in.is_store[from + a] ? 1 : 0));
-    out.sid.push_back(part(id, p, in.access_size[from + a]));
-    out.addr.push_back(in.address[from + a]);
+    const Access& access = accesses_[a];
+    const unsigned place = n == 1       ? sole_load
+                           : a == 0     ? first_load
+                           : a + 1 == n ? last_load
+                                        : mid_load;
+    const Part p = static_cast<Part>(place + (access.store ? 1 : 0));
+    out.sid.push_back(part(id, p, access.size));
+    out.addr.push_back(access.address);
     const std::uint8_t own = a + 1 == n ? bits : std::uint8_t{row_bit::fault_known};
     out.bits.push_back(own | row_bit::has_addr);
   }

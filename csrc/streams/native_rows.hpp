@@ -4,6 +4,9 @@
 // micro-ops, one an access in the order that the source gives (loads before stores, iteration by
 // iteration of a `rep`), so that every access updates the stacks and the macro join makes one row
 // of them again: the first has the registers and flags, the last the control flow.
+//
+// With `halves`, what a vector register holds is accessed 8 bytes at a time, as gem5's X86 does:
+// then both lines of an access that crosses from one to the next are touched, in both.
 #pragma once
 
 #include <array>
@@ -27,8 +30,8 @@ enum class Described : std::uint8_t {
 class NativeRows {
  public:
   // Both tables live at least as long as this object.
-  NativeRows(const EncodingTable& encodings, StaticTable& statics, Described described)
-      : encodings_(&encodings), statics_(&statics), described_(described) {}
+  NativeRows(const EncodingTable& encodings, StaticTable& statics, Described described, bool halves)
+      : encodings_(&encodings), statics_(&statics), described_(described), halves_(halves) {}
 
   // Meets the encodings of a batch that is to be converted.  New ones with machine code must be
   // decoded by the caller and handed to `define` first: their ids are appended.
@@ -60,6 +63,11 @@ class NativeRows {
     last_store,
     n_parts
   };
+  struct Access {
+    std::uint64_t address;
+    std::uint32_t size;
+    bool store;
+  };
   struct Known {
     std::array<std::uint32_t, n_parts> sid;  // StaticTable::none until it is used
     BranchKind branch{};
@@ -76,8 +84,10 @@ class NativeRows {
   const EncodingTable* encodings_;
   StaticTable* statics_;
   Described described_;
+  bool halves_;
   std::vector<Known> known_;
-  NativeBatch pending_;  // at most one instruction: see `convert`
+  std::vector<Access> accesses_;  // of the instruction at hand
+  NativeBatch pending_;           // at most one instruction: see `convert`
   std::uint64_t instructions_{};
   Counters anomalies_;
 };

@@ -122,7 +122,7 @@ def _is_feats(path: str | os.PathLike[str]) -> bool:
 
 
 def _from_stream(path: str | os.PathLike[str], isa: str | None) -> _Pieces:
-    folder = open_pulled(path, "interleaved")
+    folder = open_pulled(path, "interleaved", halves=False)
     if folder is not None:
         return _encoded_folder(folder)
     head = b""
@@ -131,7 +131,7 @@ def _from_stream(path: str | os.PathLike[str], isa: str | None) -> _Pieces:
             head += block
             if len(head) >= HEAD:
                 break
-    source = recognise(head, str(path), isa)
+    source = recognise(head, str(path), isa, halves=False)
     if source is None:
         raise FormatError(
             "neither a feats.zst nor a native stream",

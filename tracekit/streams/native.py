@@ -17,11 +17,19 @@ class NativeConverter:
 
     ``arch`` is "x86", "arm", "riscv", or "unknown" where the table holds no machine code;
     ``described`` tells what stands in for it ("branch_kind", "regdeps", "champsim";
-    csrc/streams/native_rows.hpp).
+    csrc/streams/native_rows.hpp).  ``halves``: X86's vector registers are accessed 8 bytes at a
+    time, as in gem5; without, every access stays as the source gives it.
     """
 
-    def __init__(self, table: EncodingTable, *, arch: str, described: str = "branch_kind") -> None:
-        self.source = NativeSource(table, described, arch)
+    def __init__(
+        self,
+        table: EncodingTable,
+        *,
+        arch: str,
+        described: str = "branch_kind",
+        halves: bool = True,
+    ) -> None:
+        self.source = NativeSource(table, described, arch, halves and arch == "x86")
         self._table = table
         self._arch = arch
 

@@ -53,7 +53,7 @@ class NativeFile:
         self._parser = parser
         self._converter: NativeConverter | None = None
         self._rows: list[Rows] = []
-        self._arch, self._described = "unknown", "branch_kind"
+        self._arch, self._described, self._halves = "unknown", "branch_kind", True
 
     def feed(self, data: Any, /) -> None:
         self._parser.feed(data)
@@ -77,7 +77,7 @@ class NativeFile:
                 if filetype & REGDEPS:
                     self._described = "regdeps"
             self._converter = NativeConverter(
-                self._table, arch=self._arch, described=self._described
+                self._table, arch=self._arch, described=self._described, halves=self._halves
             )
         return self._converter
 
@@ -155,8 +155,18 @@ def drmemtrace_file() -> NativeFile:
     return NativeFile("drmemtrace", table, DrmemtraceParser(table))
 
 
-def recognise(head: bytes, path: str, isa: str | None = None) -> NativeFile | None:
-    """The source for a decompressed input that begins with ``head``, or None."""
+def recognise(
+    head: bytes, path: str, isa: str | None = None, *, halves: bool = True
+) -> NativeFile | None:
+    """The source for a decompressed input that begins with ``head``, or None; ``halves``:
+    `NativeConverter`."""
+    found = _recognise(head, isa)
+    if found is not None:
+        found._halves = halves
+    return found
+
+
+def _recognise(head: bytes, isa: str | None) -> NativeFile | None:
     if is_drmemtrace(head):
         return drmemtrace_file()
     if _EXECLOG.search(head, 0, 4096):
@@ -205,11 +215,14 @@ class Pulled(ABC):
 
     native: Final = True
 
-    def __init__(self, path: str | os.PathLike[str], files: list[Path], threads: Threads) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], files: list[Path], threads: Threads, halves: bool
+    ) -> None:
         if threads not in ("separate", "interleaved"):
             raise UsageError(f"threads: separate or interleaved, not {threads!r}")
         self.name = self.path = os.fspath(path)
         self.interleaved = threads == "interleaved"
+        self.halves = halves
         self.size = sum(f.stat().st_size for f in files)
         self.position = 0
         self._files = files
@@ -282,12 +295,15 @@ class DrmemtraceFolder(Pulled):
     timestamps.
     """
 
-    def __init__(self, path: str | os.PathLike[str], threads: Threads = "separate") -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], threads: Threads = "separate", *, halves: bool = True
+    ) -> None:
         trace = self._trace = Drmemtrace(os.fspath(path), shared_table=threads == "interleaved")
-        super().__init__(path, [t.path for t in trace.threads], threads)
+        super().__init__(path, [t.path for t in trace.threads], threads, halves)
         tables = [trace.table] if self.interleaved else [t.table for t in trace.threads]
         self._converters = [
-            NativeConverter(t, arch=trace.arch, described=trace.described) for t in tables
+            NativeConverter(t, arch=trace.arch, described=trace.described, halves=halves)
+            for t in tables
         ]
 
     def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
@@ -335,8 +351,10 @@ class TksFile(Pulled):
     A conditional branch at an epoch's end whose outcome nothing tells counts as not taken.
     """
 
-    def __init__(self, path: str | os.PathLike[str], threads: Threads = "separate") -> None:
-        super().__init__(path, [Path(path)], threads)
+    def __init__(
+        self, path: str | os.PathLike[str], threads: Threads = "separate", *, halves: bool = True
+    ) -> None:
+        super().__init__(path, [Path(path)], threads, halves)
         self._reader = TksReader(Path(path))
         self._names: dict[str, int] = {}
         self._epochs: list[list[int]] = []
@@ -346,7 +364,10 @@ class TksFile(Pulled):
             name = "" if self.interleaved else f"{epoch.info['pid']}.{epoch.info['tid']}"
             number = self._names.setdefault(name, len(self._names))
             if number == len(self._converters):
-                self._converters.append(NativeConverter(self._reader.table, arch=self.arch()))
+                converter = NativeConverter(
+                    self._reader.table, arch=self.arch(), halves=self.halves
+                )
+                self._converters.append(converter)
                 self._epochs.append([])
             self._epochs[number].append(len(epoch.rows))
             yield [(number, name, self._converters[number].convert(epoch.rows))]
@@ -394,10 +415,12 @@ def add_counters(
     return out
 
 
-def open_pulled(path: str | os.PathLike[str], threads: Threads = "separate") -> Pulled | None:
+def open_pulled(
+    path: str | os.PathLike[str], threads: Threads = "separate", *, halves: bool = True
+) -> Pulled | None:
     """The source for what reads its own files: a folder, a recording (.tks), a .zip, .lz4 or .zlib.
 
-    None for any other path, which the usual input reads.  Raises `TracekitError` for a folder or an
+    None for any other path, which the usual input reads.  ``halves``: `NativeConverter`.  Raises `TracekitError` for a folder or an
     archive that holds no drmemtrace.
     """
     p = Path(path)
@@ -409,7 +432,7 @@ def open_pulled(path: str | os.PathLike[str], threads: Threads = "separate") -> 
         with p.open("rb") as f:
             head = f.read(16)
         if is_tks(head):
-            return TksFile(p, threads)
+            return TksFile(p, threads, halves=halves)
         if not head.startswith(
             (b"PK\x03\x04", b"\x04\x22\x4d\x18", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
         ):
@@ -424,4 +447,4 @@ def open_pulled(path: str | os.PathLike[str], threads: Threads = "separate") -> 
             if head[:1] == b"\x78":
                 return None
             raise TracekitError("an archive without a drmemtrace in it", path=str(p))
-    return DrmemtraceFolder(p, threads)
+    return DrmemtraceFolder(p, threads, halves=halves)
