@@ -44,6 +44,22 @@ def test_a_program_that_is_over_at_once(tmp_path, capsys):
     assert "--full" in capsys.readouterr().err
 
 
+@RECORDS
+def test_a_process_that_runs(capsys):
+    busy = "print('ready', flush=True)\nwhile True: sum(range(100))"
+    with subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        sampling = ["--count", "3", "--epoch", "2000", "--period", "0", "--seconds", "600"]
+        assert main(["predict", "--pid", str(child.pid), *sampling, "--json"]) == 0
+        assert child.poll() is None  # it goes on
+        child.kill()
+    result = json.loads(capsys.readouterr().out)
+    assert result["sampled"] and 1 <= result["epochs"] <= 3  # too short ones do not count
+    assert 0 < result["instructions"] <= 6000
+    assert result["command"][1:] == ["-c", busy] and not result["usage"]["ended"]
+    assert all(m["cpi"] > 0 for m in result["machines"])
+
+
 def test_what_is_given_must_make_sense(tmp_path, capsys):
     assert main(["predict"]) != 0
     assert main(["predict", "--pid", "1", "x.zst"]) != 0
