@@ -13,7 +13,8 @@ make the two runs different is made equal first:
   not have (it offers SSSE3, and no AVX);
 - the start: gem5's text begins somewhere in the program, with cold features: so do ours.
 
-What remains is told by column, with the instructions that differ most.
+What remains is told by column, with the instructions that differ most.  The shipped model predicts
+both over the same window, on every machine: the time of the recording against gem5's.
 """
 
 from __future__ import annotations
@@ -30,10 +31,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 import tracekit
 from tracekit.align import align
 from tracekit.diff import Diff, diff_files
+from tracekit.perfvec import load_model
+from tracekit.perfvec.model import PerfVec
 from tracekit.record import RecordOptions, record_command
+from tracekit.reference import walk
 from tracekit.symbols import AddressMap
 
 #: What glibc 2.36 asks CPUID for, or prefers on this processor, and not on gem5's.
@@ -68,7 +74,37 @@ def record(command: list[str], folder: Path, padding: int, instructions: int) ->
     return out
 
 
-def compare(name: str, spec: dict[str, Any], traces: Path, folder: Path) -> dict[str, Any]:
+def predicted(model: PerfVec, a: Path, b: Path) -> dict[str, Any]:
+    """Times of b over a's from the first row that both have to the last: ``total`` by machine,
+    ``matched`` those of the rows that both have, ``apart`` the shares of the time of the others."""
+    with tracekit.open(a) as x, tracekit.open(b) as y:
+        blocks = align(x["pc"], y["pc"])
+        sums = np.zeros((2, 2, len(model.cores)))  # trace, matched
+        rows = []
+        for k, trace in enumerate((x, y)):
+            first, last = int(blocks[0, k]), int(blocks[-1, k] + blocks[-1, 2])
+            rows.append(last - first)
+            matched = np.zeros(last, bool)
+            for block in blocks:
+                matched[block[k] : block[k] + block[2]] = True
+            for part in walk(trace, model.cores, rows=last):
+                of = matched[part.begin : part.begin + len(part.cycles)]
+                inside = np.arange(part.begin, part.begin + len(of)) >= first
+                for m in (0, 1):
+                    sums[k, m] += part.cycles[inside & (of == m)].sum(axis=0, dtype=np.float64)
+    time = np.stack([model.cycles(s) for s in sums])
+    whole = time.sum(axis=1)
+    return {
+        "instructions": rows,
+        "total": dict(zip(model.names, (whole[1] / whole[0]).tolist(), strict=True)),
+        "matched": dict(zip(model.names, (time[1, 1] / time[0, 1]).tolist(), strict=True)),
+        "apart": (time[:, 0] / whole).mean(axis=1).tolist(),
+    }
+
+
+def compare(
+    model: PerfVec, name: str, spec: dict[str, Any], traces: Path, folder: Path
+) -> dict[str, Any]:
     """One program: its `Diff` by column, and what was done to make the runs equal."""
     begin = time.monotonic()
     gem5 = folder / "gem5.feats"
@@ -107,6 +143,7 @@ def compare(name: str, spec: dict[str, Any], traces: Path, folder: Path) -> dict
         "seconds": round(time.monotonic() - begin, 1),
         "functions": _functions_of_gaps(d, gem5, native, binary),
         **d.as_dict(),
+        "predicted": predicted(model, gem5, native),
         "features": {f: {k: c.share for k, c in s.columns.items()} for f, s in sets.items()},
     }
 
@@ -147,6 +184,7 @@ def table(results: list[dict[str, Any]]) -> str:
     """Over all programs: rows weighted alike."""
     lines = [
         "program            gem5 rows    matched   only gem5 / native   all columns of perfvec"
+        "   time native/gem5: mean, most, of matched rows"
     ]
     for r in results:
         inside = [end - begin - r["matched"] for begin, end in (r["span_a"], r["span_b"])]
@@ -154,6 +192,7 @@ def table(results: list[dict[str, Any]]) -> str:
         lines.append(
             f"{r['program']:<16}{r['rows_a']:>12,}{100 * r['matched'] / r['rows_a']:>10.3f} %"
             f"{inside[0]:>10,} /{inside[1]:>8,}{100 * min(shares):>12.3f} % worst"
+            + _times(r["predicted"])
         )
     matched, rows = (sum(r[k] for r in results) for k in ("matched", "rows_a"))
     lines.append(f"all: {matched:,} of gem5's {rows:,} rows matched, {100 * matched / rows:.3f} %")
@@ -177,6 +216,14 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def _times(p: dict[str, Any]) -> str:
+    total, matched = (np.array(list(p[k].values())) - 1 for k in ("total", "matched"))
+    return (
+        f"{100 * total.mean():>+18.2f} %{100 * total[np.abs(total).argmax()]:>+9.2f} %"
+        f"{100 * matched.mean():>+9.2f} %"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("traces", type=Path)
@@ -190,11 +237,12 @@ def main() -> int:
         results = [json.loads(line) for line in args.json.read_text().splitlines()]
     done = {r["program"] for r in results}
     traces, home = args.traces.resolve(), Path.cwd()
+    model = load_model(arch="x86")
     for name in () if args.table else args.programs or known:
         if name in done:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            result = compare(name, known[name], traces, Path(folder))
+            result = compare(model, name, known[name], traces, Path(folder))
             os.chdir(home)
         results.append(result)
         sys.stderr.write(f"{name}: {result['matched']} of {result['rows_a']}\n")

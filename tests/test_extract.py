@@ -206,9 +206,10 @@ def test_a_branch_inside_the_microcode_is_none_of_the_instruction(tmp_path):
         )
         assert (g.statics.branch != 0).tolist() == jumps
         assert g["taken"].tolist() == [False, True] * 7 + [False, False]
-        outer = np.array(["wrip" in t for t in f.statics.disassembly])[f["static_id"]]
-        for name in ("window_now", "p_local", "p_global"):
-            assert g[name][1::2].tolist() == f[name][outer].tolist()
+        # Nor has it a place in the history of the branches around it.
+        want = branch_entropy.branch_features([(0x1003, t) for t in g["taken"][1::2]], 8)
+        for k, name in enumerate(("window_before", "window_now", "p_local", "p_global")):
+            assert g[name][1::2].tolist() == pytest.approx([w[k] for w in want])
             assert not g[name][::2].any()
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +61,16 @@ def test_a_process_that_runs(capsys):
     assert 0 < result["instructions"] <= 6000
     assert result["command"][1:] == ["-c", busy] and not result["usage"]["ended"]
     assert all(m["cpi"] > 0 for m in result["machines"])
+
+
+@pytest.mark.parametrize("command", [["predict"], ["record", "-o", "x.tks"]])
+def test_another_architecture_is_told(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert main([*command, "--", "true"]) != 0
+    err = capsys.readouterr().err
+    assert "x86-64" in err and "aarch64" in err and "drmemtrace" in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_given_must_make_sense(tmp_path, capsys):

@@ -146,6 +146,7 @@ void FeatureEngine::branch_pass(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const std::uint32_t sid = rows_.sid[i];
     if (!hot_[sid].is(HotStatic::conditional)) continue;
+    if (macro_ && hot_[sid].inner) continue;  // nobody sees it on a processor
     const BranchState s = entropy_.outcome(branch_slot_[sid], rows_.bits[i] & row_bit::taken);
     rows_.window_before[i] = s.window_before;
     rows_.window_now[i] = s.window_now;

@@ -59,7 +59,8 @@ class FeatureEngine {
   struct Options {
     unsigned history = 8;    // outcomes in the histories of the local and global entropy
     unsigned line_bits = 6;  // log2 of the line size
-    bool macro = false;      // data_reuse counts instructions, not their parts
+    // data_reuse counts instructions, not their parts; the microcode's branches are none
+    bool macro = false;
   };
   FeatureEngine() : FeatureEngine(Options{}) {}
   explicit FeatureEngine(const Options& options);

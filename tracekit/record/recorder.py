@@ -79,7 +79,11 @@ class Totals:
 def available() -> str | None:
     """Why programs cannot be recorded here; None if they can."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        return "recording needs Linux on x86-64"
+        return (
+            f"recording needs Linux on x86-64, and this is {platform.system()} on "
+            f"{platform.machine()}: trace with DynamoRIO's drmemtrace or QEMU's execlog, which "
+            "tracekit extract reads"
+        )
     if not hasattr(_core, "Recorder"):
         return "tracekit was built without the recorder"
     try:

@@ -420,8 +420,9 @@ def open_pulled(
 ) -> Pulled | None:
     """The source for what reads its own files: a folder, a recording (.tks), a .zip, .lz4 or .zlib.
 
-    None for any other path, which the usual input reads.  ``halves``: `NativeConverter`.  Raises `TracekitError` for a folder or an
-    archive that holds no drmemtrace.
+    None for any other path, which the usual input reads.  ``halves``: `NativeConverter`.
+
+    Raises `TracekitError` for a folder or an archive that holds no drmemtrace.
     """
     p = Path(path)
     if os.fspath(path) == "-" or not p.exists():
