@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import synthetic
 import zstandard
+from conftest import GOLDEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import branch_entropy, gem5_text, latency, macro, memory
 
 import tracekit
 from tracekit import _core
+from tracekit.store.verify import verify
 
 MEMORY = ("MemRead", "MemWrite", "FloatMemRead")
 SLOW = settings(max_examples=25, deadline=None)
@@ -254,6 +256,23 @@ def test_start_and_count(tmp_path_factory, seed, start, count):
         for name in ("pc", "addr", "data_distance", "p_global", "retire", "fault"):
             assert np.array_equal(f.column(name, rows), g[name])
         assert g.targets("ticks").tolist() == latency.incremental(f.column("retire", rows).tolist())
+
+
+@pytest.mark.parametrize("level", ["micro", "macro"])
+def test_count_leaves_no_trace_of_what_was_read_beyond_it(tmp_path, monkeypatch, level):
+    """However far another thread has parsed by then."""
+    path = tmp_path / "trace"
+    path.write_bytes(lzma.decompress((GOLDEN / "lua.x86.trace.xz").read_bytes()))
+    monkeypatch.setattr("tracekit.io.source.BLOCK", 1 << 14)
+    made = []
+    for overlap in (False, True):
+        out = tmp_path / f"{overlap}.zst"
+        tracekit.extract(path, out, level=level, start=20, count=100, overlap=overlap)
+        with tracekit.open(out) as f:
+            assert not verify(out)
+            assert len(f) == 100 and f["static_id"].max() + 1 == len(f.statics)
+            made.append(([list(f[c]) for c in ("pc", "retire", "taken")], f.statics.disassembly))
+    assert made[0] == made[1]
 
 
 @given(seeds, st.integers(0, 500), st.sampled_from(["micro", "macro"]))

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from tracekit import _core
 from tracekit._version import __version__
 from tracekit.cores import available_cores
@@ -179,15 +181,17 @@ class Extraction:
         with contextlib.ExitStack() as cleanup:
             cleanup.enter_context(self._input)
             cleanup.callback(self._discard)
-            for rows in cleanup.enter_context(contextlib.closing(self._rows())):
-                for number, name, batch in rows:
-                    self._stream(number, name).add(batch)
-                if progress:
-                    progress.update(
-                        self._input.position, sum(s.writer.rows for s in self._streams.values())
-                    )
-                if self._streams and all(s.done for s in self._streams.values()):
-                    break
+            # Closed, and its threads at rest, before what they fill is written.
+            with contextlib.closing(self._rows()) as batches:
+                for rows in batches:
+                    for number, name, batch in rows:
+                        self._stream(number, name).add(batch)
+                    if progress:
+                        progress.update(
+                            self._input.position, sum(s.writer.rows for s in self._streams.values())
+                        )
+                    if self._streams and all(s.done for s in self._streams.values()):
+                        break
             return self._finish()
 
     def _rows(self) -> Generator[list[_Taken], None, None]:
@@ -337,9 +341,11 @@ class Extraction:
         assert self._source is not None
         micro = self._source.table(s.number)
         table = s.stage.macro_table(micro) or micro
-        columns = table.columns()
+        hot, counts = s.stage.hot(), s.stage.counts()
+        used = int(np.flatnonzero(counts)[-1]) + 1  # with --count the parser may have gone further
+        columns, hot = ({k: v[:used] for k, v in d.items()} for d in (table.columns(), hot))
         binary = self._apply_binary(columns)
-        t = statics.from_core(columns, s.stage.hot(), s.stage.counts())
+        t = statics.from_core(columns, hot, counts[:used])
         o = self._o
         s.writer.finish(
             t,
