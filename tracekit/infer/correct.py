@@ -46,7 +46,10 @@ def corrections(
     """What to add to bias tensors, by name, so that each layer's mean over these raw rows is the
     one that the engine ``exact`` has.  ``narrow`` makes the engine in the narrow format with given
     corrections."""
-    wanted, own = mean_products(exact, features), mean_products(exact, features, narrow({}))
+    plain = narrow({})
+    wanted, own = mean_products(exact, features), mean_products(exact, features, plain)
+    rounding = {name for plan in plans_of(plain) if narrows(plan) for name, _ in plan.biases}
+    wanted = {name: mean for name, mean in wanted.items() if name in rounding}
     recurrent = {name for name, (_, is_lstm) in wanted.items() if is_lstm}
     out = {name: (wanted[name][0] - own[name][0]).astype(np.float32) for name in recurrent}
     for _ in range(ROUNDS):
@@ -69,10 +72,7 @@ def mean_products(
     block = length if engine.lookahead else STEPS
     inputs, layers, heads = engine.chains(block, parts)
     runners = [r for chain in (layers, *heads) for r in walk(chain)]
-    plans = [r.plan for r in runners]
-    if narrow is not None:
-        _, others, more = narrow.chains(1, 1)
-        plans = [r.plan for chain in (others, *more) for r in walk(chain)]
+    plans = [r.plan for r in runners] if narrow is None else plans_of(narrow)
     rows = np.resize(first, inputs.output.array.shape[1])  # what fills the tile runs again
     sums: list[list[Array]] = [[] for _ in runners]
     counted = 0
@@ -98,6 +98,17 @@ def mean_products(
             out[name] = product[at : at + size], isinstance(plan, LstmPlan)
             at += size
     return out
+
+
+def plans_of(engine: Engine) -> list[LinearPlan | LstmPlan]:
+    """The plans with biases, in the order of ``walk`` over layers and heads."""
+    _, layers, heads = engine.chains(1, 1)
+    return [r.plan for chain in (layers, *heads) for r in walk(chain)]
+
+
+def narrows(plan: LinearPlan | LstmPlan) -> bool:
+    """Whether the layer rounds anything itself."""
+    return isinstance(plan, LstmPlan) or plan.wants != "f32"
 
 
 def walk(chain: Chain) -> Iterator[LinearRunner | LstmRunner]:

@@ -75,7 +75,9 @@ class Engine:
         added = (corrections or {}).get(self.dtype, {})
         tensors = {**tensors, **{name: tensors[name] + v for name, v in added.items()}}
         self._inputs = InputPlan(self.spec.inputs, card.columns, tensors)
-        self._layers = plan_layers(self.spec.layers, tensors, self.formats, quantised or {})
+        self._layers = plan_layers(
+            self.spec.layers, tensors, self.formats, quantised or {}, half=True
+        )
         self._heads = {
             head.name: plan_head(head, tensors, self.formats) for head in self.spec.heads
         }

@@ -487,12 +487,11 @@ class MinGruRunner:
 
 
 class ConvPlan:
-    """Causal convolution: a linear layer over the taps side by side."""
-
-    wants = "f32"
+    """Causal convolution: a linear layer over the taps side by side, in the format it wants."""
 
     def __init__(self, linear: LinearPlan, kernel: int, dilation: int) -> None:
         self.linear, self.kernel, self.dilation = linear, kernel, dilation
+        self.wants = linear.wants
 
     def runner(self, source: Block, steps: int, rows: int) -> Runner:
         return ConvRunner(self, source, steps, rows)
@@ -502,8 +501,9 @@ class ConvRunner:
     def __init__(self, plan: ConvPlan, source: Block, steps: int, rows: int) -> None:
         self.plan, self.rows, self.source = plan, rows, source
         self.before = (plan.kernel - 1) * plan.dilation
-        self.history = np.zeros((self.before + steps, rows, source.width), np.float32)
-        self.taps = Block.make(steps, rows, plan.kernel * source.width)
+        dtype = source.array.dtype
+        self.history = np.zeros((self.before + steps, rows, source.width), dtype)
+        self.taps = Block.make(steps, rows, plan.kernel * source.width, source.format)
         self.linear = plan.linear.runner(self.taps, steps, rows)
         self.output = self.linear.output
 
@@ -716,8 +716,9 @@ def plan_head(head: Head, tensors: Tensors, formats: Formats) -> HeadPlan:
     """The plans of one head."""
     if head.type == "two_way":
         return [TwoWayPlan(formats, head, tensors)]
-    plans = plan_layers(head.layers, tensors, formats, {}, half=True)
-    return [*plans, DistributionPlan(head)] if head.type == "distribution" else plans
+    if head.type == "distribution":  # of logarithms: what is long would move by a percent
+        return [*plan_layers(head.layers, tensors, formats, {}), DistributionPlan(head)]
+    return plan_layers(head.layers, tensors, formats, {}, half=True)
 
 
 def plan_layers(
@@ -729,7 +730,7 @@ def plan_layers(
 ) -> list[Plan]:
     """The plans of a stack; a layer of several layers gives several.
 
-    ``half``: linear layers in bfloat16 too, for readouts, whose error nothing carries on.
+    ``half``: linear layers and convolutions in bfloat16 too.
     """
     out: list[Plan] = []
     at = 0
@@ -817,7 +818,7 @@ def _plan(
         weight = tensors[f"{n}.weight"].transpose(0, 2, 1).reshape(layer.width_out, -1)
         known = [(f"{n}.bias", layer.width_out)] if layer.bias else []
         values = tensors[f"{n}.bias"] if layer.bias else None
-        plan = LinearPlan(formats, weight, values, biases=known)
+        plan = LinearPlan(formats, weight, values, half, known)
         return [ConvPlan(plan, layer.kernel, layer.dilation)]
     if layer.type == "layernorm":
         return [NormPlan(tensors[f"{n}.weight"], tensors[f"{n}.bias"], layer.eps)]
