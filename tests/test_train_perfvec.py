@@ -17,9 +17,10 @@ from tracekit.cli.main import main
 from tracekit.dataset import load_manifest
 from tracekit.dataset.join import join
 from tracekit.errors import FormatError, TracekitError, UsageError
-from tracekit.perfvec import load_model
+from tracekit.perfvec import load_model, search
 from tracekit.perfvec.ablation import CORES
 from tracekit.perfvec.choice import choose_programs
+from tracekit.perfvec.drawn import drawn_cores
 from tracekit.perfvec.dse import Space, explore, pareto
 from tracekit.perfvec.expression import Expression
 from tracekit.perfvec.fit import Sums, mixture_row
@@ -27,7 +28,7 @@ from tracekit.perfvec.folds import folds
 from tracekit.perfvec.nnls import nnls
 from tracekit.perfvec.predict import predict
 from tracekit.perfvec.ranks import kendall, spearman
-from tracekit.perfvec.tune import add_machines, drawn_cores, tune, write_machine
+from tracekit.perfvec.tune import add_machines, tune, write_machine
 from tracekit.reference import core_row, totals, walk
 
 A, B = {**MACHINE, "name": "a"}, {**MACHINE, "name": "b", "width": 1, "l1d_lat": 4, "bp": "LTAGE"}
@@ -156,7 +157,9 @@ def test_a_damaged_model_is_refused(model, tmp_path):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_tuning_a_new_machine(data, model, tmp_path, known):
+def test_tuning_a_new_machine(data, model, tmp_path, known, monkeypatch):
+    monkeypatch.setattr(search, "_GENERATIONS", 3)
+    monkeypatch.setattr(search, "_OFFERS", 2)
     found = load_model(model)
     traces = []
     for k in (0, 2):

@@ -115,10 +115,10 @@ def _recipe(args: argparse.Namespace, manifest: Any) -> dict[str, Any]:
     from tracekit.perfvec import curves
     from tracekit.perfvec.ablation import ablate
     from tracekit.perfvec.baselines import aggregates
+    from tracekit.perfvec.drawn import drawn_cores
     from tracekit.perfvec.evaluate import cross_validate, unseen_machines
     from tracekit.perfvec.fit import Sums, with_columns
     from tracekit.perfvec.model import period
-    from tracekit.perfvec.tune import drawn_cores
     from tracekit.train.collect import collect
     from tracekit.train.default import priors_of
 

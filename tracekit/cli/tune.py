@@ -26,6 +26,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--parameters", help="the machine's JSON, where its parameters are known")
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     p.add_argument("--threads", type=int)
+    p.add_argument(
+        "--seed", type=int, default=0, help="of the cores that are drawn without --parameters"
+    )
     g = p.add_argument_group("this computer, from the times of programs")
     g.add_argument("--measure", metavar="MANIFEST", help="programs to step once and time (JSON)")
     g.add_argument("--work", help="folder for recordings, which are made once (NAME.measured)")
@@ -124,7 +127,17 @@ def _traces(args: argparse.Namespace) -> int:
         traces.append((trace, cycles.astype(float)))
     parameters = load_machine(args.parameters) if args.parameters else None
 
-    found = tune(model, traces, args.name, parameters=parameters, threads=args.threads)
+    shown = sys.stderr.isatty()
+
+    def report(message: str) -> None:
+        if shown:
+            sys.stderr.write(f"\r\x1b[K{message}")
+            sys.stderr.flush()
+
+    options: dict[str, Any] = {"threads": args.threads, "seed": args.seed, "report": report}
+    found = tune(model, traces, args.name, parameters=parameters, **options)
+    if shown:
+        sys.stderr.write("\r\x1b[K")
     write_machine(args.output, found)
     if args.json:
         print(json.dumps(found, indent=1))

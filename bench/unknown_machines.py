@@ -1,0 +1,145 @@
+"""Machines whose parameters are not known, each tuned as ``tracekit tune`` does on three programs
+while the model does not have it; errors of total time on all other programs.
+
+    python bench/unknown_machines.py MANIFEST u002 u006 … [--programs FILE] [--every 1] [--seed 0]
+
+``--programs``: JSON, for each of five folds by family three program names of its training part
+(machine k's is fold k modulo 5; else they are drawn).  Beside the search: the mixture without it,
+parameters known, and the baselines.  A line for each machine, and the means at the end; results are
+kept under --work, so that a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tracekit.dataset import load_manifest
+from tracekit.perfvec.baselines import BASELINES, aggregates, predict_baseline
+from tracekit.perfvec.drawn import drawn_cores
+from tracekit.perfvec.fit import fit_row, mixture_row, segment_breaks, with_columns
+from tracekit.perfvec.folds import folds
+from tracekit.perfvec.search import similar_cores
+from tracekit.reference import totals
+from tracekit.train.collect import collect
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("manifest")
+    p.add_argument("machines", nargs="+")
+    p.add_argument("--work", type=Path, default=Path("evaluation"), help="as evaluate --work")
+    p.add_argument("--programs", type=Path)
+    p.add_argument("--every", type=int, default=1, help="only every Nth program is predicted")
+    p.add_argument("--drawn", type=int, default=128)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--threads", type=int)
+    args = p.parse_args()
+    manifest = load_manifest(args.manifest)
+    programs, names = manifest.programs, list(manifest.common_machines())
+    known = [{**manifest.machines[m], "name": m} for m in names]
+    drawn = drawn_cores(known, args.drawn)
+    sums = collect(programs, [*known, *drawn], names, args.work / "sums", threads=args.threads)
+    tables = {}
+    for q in programs:
+        place = args.work / "sums" / f"{q.name.replace('/', '_')}-aggregates-None.npy"
+        if not place.exists():
+            np.save(place, aggregates(q.data, args.threads, None))
+        tables[q.name] = np.load(place, allow_pickle=False)
+    parts = folds([q.family for q in programs], 5, args.seed)
+    given = json.loads(args.programs.read_text()) if args.programs else None
+    errors: dict[str, dict[str, list[float]]] = {}
+    for m in args.machines:
+        j = names.index(m)
+        part = parts[j % 5]
+        rest = [i for i in range(len(programs)) if i not in part]
+        picked = np.random.default_rng(args.seed * 1000 + j).choice(rest, 3, replace=False).tolist()
+        if given:
+            picked = [i for i, q in enumerate(programs) if q.name in given[j % 5]]
+        if set(picked) & set(part):
+            sys.exit(f"{m}: a program to tune on is of the unseen families")
+        tested = [i for i in range(0, len(programs), args.every) if i not in picked]
+        label = "-".join([m, str(args.seed), *(programs[i].name for i in picked)])
+        kept = args.work / f"unknown-{label}.json"
+        if not kept.exists():
+            kept.write_text(json.dumps(_search(args, programs, known, drawn, m, picked, tested)))
+        result = json.loads(kept.read_text())
+        # Columns: the cores of the other machines, the drawn ones, those found, its own.
+        x = []
+        for i, s in enumerate(sums):
+            new = np.array(result["sums"][str(i)]) if str(i) in result["sums"] else None
+            x.append(s.x if new is None else np.hstack([s.x, new]))
+        columns = np.array([c for c in range(x[picked[0]].shape[1]) if c != j])
+        before = columns[columns < len(known) + len(drawn)]
+        train = [_with(sums[i], x[i]) for i in picked]
+        own = np.arange(len(known))
+        rows = {
+            "parameters known": (own, fit_row(_only(train, own), j, (own == j) * 1.0, 0.3)),
+            "mixture of known and drawn cores": (before, mixture_row(_only(train, before), j)),
+            "with those that the search found": (columns, mixture_row(_only(train, columns), j)),
+        }
+        found = {
+            name: np.array([x[i][:, c].sum(axis=0) @ row for i in tested])
+            for name, (c, row) in rows.items()
+        }
+        alone = [_alone(sums[i], j) for i in picked]
+        for name in BASELINES:
+            predicted = predict_baseline(name, alone, sums, tables)
+            if predicted is not None:
+                found[name] = predicted[tested, 0]
+        line = []
+        for name, values in found.items():
+            held = errors.setdefault(name, {"seen": [], "unseen": []})
+            e = [abs(v / sums[i].y[:, j].sum() - 1) for v, i in zip(values, tested, strict=True)]
+            for i, size in zip(tested, e, strict=True):
+                held["unseen" if i in part else "seen"].append(float(size))
+            line.append(f"{np.mean(e):.1%} {name}")
+        programs_named = ", ".join(programs[i].name for i in picked)
+        print(
+            f"{m} ({programs_named}; {result['cpu_s']:.0f} s): {'; '.join(line[:3])}",
+            flush=True,
+        )
+    print(f"{len(args.machines)} machines; mean (median) of absolute errors of total time")
+    for name, held in errors.items():
+        seen, unseen = (
+            f"{np.mean(held[k]):.1%} ({np.median(held[k]):.1%})" for k in ("seen", "unseen")
+        )
+        print(f"  {name:<40}{seen:>16} on seen families {unseen:>16} on unseen ones")
+    return 0
+
+
+def _search(args, programs, known, drawn, machine, picked, tested) -> dict:
+    """The search on the picked programs, and what its cores take for the tested ones."""
+    opened = [programs[i].open() for i in picked]
+    traces = [(d.trace, d.cycles()[:, d.column_of(machine)].astype(float)) for d in opened]
+    start = [*(c for c in known if c["name"] != machine), *drawn]
+    begin = time.process_time()
+    cores = similar_cores(traces, start, seed=args.seed, threads=args.threads)
+    spent = time.process_time() - begin
+    sums = {}
+    for i in {*picked, *tested}:
+        with programs[i].open() as d:
+            sums[i] = totals(d.trace, cores, segment_breaks(len(d)), args.threads).tolist()
+    return {"cores": cores, "cpu_s": spent, "sums": sums}
+
+
+def _with(program, x):
+    return replace(program, x=x)
+
+
+def _only(programs, columns):
+    return [with_columns(p, columns) for p in programs]
+
+
+def _alone(program, machine):
+    return replace(program, y=program.y[:, [machine]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
