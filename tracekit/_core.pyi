@@ -191,9 +191,7 @@ class TextStreamParser:
 class NativeSource:
     """Native batches to rows (csrc/streams/native_rows.hpp)."""
 
-    def __init__(
-        self, table: EncodingTable, described: str, arch: str, halves: bool
-    ) -> None: ...
+    def __init__(self, table: EncodingTable, described: str, arch: str, halves: bool) -> None: ...
     def meet(self, batch: NativeBatch) -> list[int]:
         """The ids of its new encodings that `define` must be told of before it is converted."""
     def define(

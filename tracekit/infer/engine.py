@@ -22,9 +22,10 @@ from tracekit.infer import cpu, loops
 from tracekit.infer.inputs import InputPlan, InputRunner
 from tracekit.infer.kernels import TARGETS
 from tracekit.infer.pack import round_up
-from tracekit.infer.stages import Chain, Formats, Quantised, plan_head, plan_layers
+from tracekit.infer.stages import Block, Chain, Formats, Quantised, plan_head, plan_layers
 from tracekit.model import Card, load_card, load_tensors
 from tracekit.model.card import GOLDEN, load_file
+from tracekit.model.spec import Layer
 
 __all__ = ["REPRESENTATION", "Engine", "load"]
 
@@ -174,8 +175,26 @@ class Engine:
         rows = round_up(rows, TARGETS[self.isa].rows)
         inputs = self._inputs.runner(steps, rows)
         layers = Chain(self._layers, inputs.output, steps, rows)
-        heads = [Chain(plan, layers.output, steps, rows) for plan in self._heads.values()]
+        heads, _ = self._head_chains(list(self._heads), layers.output, steps, rows)
         return inputs, layers, heads
+
+    def _head_chains(
+        self, names: Sequence[str], source: Block, steps: int, rows: int
+    ) -> tuple[list[Chain], dict[str, Block]]:
+        """Heads in the order in which they run, and their outputs.  Readouts of one distribution
+        share what comes before them."""
+        shared: dict[tuple[Layer, ...], Chain] = {}
+        order, blocks = [], {}
+        for name in names:
+            head, plans, before = self.spec.head(name), self._heads[name], source
+            if head.type == "distribution":
+                if head.layers not in shared:
+                    shared[head.layers] = Chain(plans[:-1], source, steps, rows)
+                    order.append(shared[head.layers])
+                plans, before = plans[-1:], shared[head.layers].output
+            order.append(Chain(plans, before, steps, rows))
+            blocks[name] = order[-1].output
+        return order, blocks
 
     def pieces(self, edges: Array, low: int, high: int, chunk: int, outputs: Sequence[str]) -> Sums:
         """Room for the sums of rows low to high, cut at the ranges' and at the chunks' edges."""
@@ -248,11 +267,9 @@ class Engine:
         inputs = self._inputs.runner(block_steps, rows)
         layers = Chain(self._layers, inputs.output, block_steps, rows)
         wanted = {*out, *(sums.values if sums else ())}
-        blocks = {REPRESENTATION: layers.output}
-        heads = {}
-        for name in sorted(wanted - {REPRESENTATION}):
-            heads[name] = Chain(self._heads[name], layers.output, block_steps, rows)
-            blocks[name] = heads[name].output
+        names = sorted(wanted - {REPRESENTATION})
+        heads, blocks = self._head_chains(names, layers.output, block_steps, rows)
+        blocks[REPRESENTATION] = layers.output
         begin = np.full(rows, FAR, np.int64)
         begin[: len(starts)] = starts
         end = begin.copy()
@@ -275,7 +292,7 @@ class Engine:
             inputs.run(features, first - base, steps)
             layers.run(steps)
             if step >= 0 or self.lookahead:
-                for head in heads.values():
+                for head in heads:
                     head.run(steps)
                 for name, result in out.items():
                     block = blocks[name].array
