@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sys
@@ -22,7 +23,7 @@ from tracekit.io.progress import Progress
 from tracekit.io.source import STDIN, Input
 from tracekit.io.stages import overlap
 from tracekit.sources import Source, recognise
-from tracekit.sources.base import HEAD
+from tracekit.sources.base import HEAD, is_dense
 from tracekit.store import statics
 from tracekit.store.index import MAX_CHUNK_ROWS
 from tracekit.store.writer import Writer, check_output
@@ -197,7 +198,7 @@ class Extraction:
     def _rows(self) -> Generator[list[_Taken], None, None]:
         """Rows from stages in threads of their own, as far as there are cores for them: decompress
         | parse and order | what the caller does with the rows.  A plain file is read by whichever
-        of the latter two has time."""
+        of the latter two has time; the rows of a dense format stay where they were read."""
         if isinstance(self._input, Input):
             whole = self._input
             blocks = iter(whole)
@@ -207,7 +208,10 @@ class Extraction:
                 yield first
                 yield from blocks
 
-            if whole.compression is not None:
+            packed = whole.compression is not None
+            if is_dense(first) and self._o.overlap is None:
+                yield from self._parsed(whole, self._stage(text, 2) if packed else text())
+            elif packed:
                 yield from self._stage(lambda: self._parsed(whole, self._stage(text, 2)), 3)
             elif whole.size is None:  # nobody but who parses it may wait for a pipe
                 yield from self._stage(lambda: self._parsed(whole, text()), 2)
@@ -251,9 +255,7 @@ class Extraction:
             self._check_level(source)
             if self._o.gem5_operands:
                 self._use_gem5_operands(source)
-            source.feed(head)
-            yield self._taken(source)
-            for block in blocks:
+            for block in itertools.chain((head,), blocks):
                 for piece in _pieces(block, getattr(source, "piece", None)):
                     source.feed(piece)
                     # At once, however small: --count ends a pipe that then falls silent.

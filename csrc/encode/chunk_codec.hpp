@@ -54,10 +54,8 @@ class ChunkEncoder {
   using Ticks = std::array<const std::uint64_t*, stage::count>;
   void begin_chunk();
   void append_static_id(const std::uint32_t* sid, std::size_t n);
-  void append_bits(const FeatureBatch& rows, std::size_t begin, std::size_t end,
-                   const std::vector<HotStatic>& statics);
-  void append_fetch_distance(const FeatureBatch& rows, std::size_t begin, std::size_t end,
-                             const std::vector<HotStatic>& statics);
+  void append_rows(const FeatureBatch& rows, std::size_t begin, std::size_t end,
+                   const HotStatic* statics);
   void append_memory(const FeatureBatch& rows, std::size_t statics);
   void append_ticks(const Ticks& tick, std::size_t n);
   bool try_ticks(const Ticks& tick, std::size_t n);

@@ -88,17 +88,8 @@ void ChunkEncoder::append(const FeatureBatch& rows, std::size_t begin, std::size
                           const std::vector<HotStatic>& statics) {
   if (begin == end) return;
   if (!open_) begin_chunk();
-  append_fetch_distance(rows, begin, end, statics);  // looks at whether it is the first row
   append_static_id(rows.sid.data() + begin, end - begin);
-  append_bits(rows, begin, end, statics);
-
-  memory_.clear();
-  branch_.clear();
-  for (std::size_t i = begin; i < end; ++i) {
-    if (rows.bits[i] & row_bit::has_addr) memory_.push_back(static_cast<std::uint32_t>(i));
-    if (statics[rows.sid[i]].is(HotStatic::conditional))
-      branch_.push_back(static_cast<std::uint32_t>(i));
-  }
+  append_rows(rows, begin, end, statics.data());
   append_memory(rows, statics.size());
   ByteWriter& before = streams_[column::window_before];
   ByteWriter& now = streams_[column::window_now];
@@ -163,21 +154,46 @@ void ChunkEncoder::append_static_id(const std::uint32_t* sid, std::size_t n) {
   }
 }
 
-void ChunkEncoder::append_bits(const FeatureBatch& rows, std::size_t begin, std::size_t end,
-                               const std::vector<HotStatic>& statics) {
-  const std::size_t had = surprise_.size();
-  surprise_.resize(had + pending_ + (end - begin) - 1);
-  std::uint8_t* out = surprise_.data() + had;
+// One pass for what looks at each row's static instruction: bits that were not foretold, fetch
+// distances, and which rows access memory or are branches.
+void ChunkEncoder::append_rows(const FeatureBatch& rows, std::size_t begin, std::size_t end,
+                               const HotStatic* statics) {
+  const std::size_t had = surprise_.size(), n = end - begin;
+  surprise_.resize(had + pending_ + n - 1);
+  std::uint8_t* surprise = surprise_.data() + had;
+  memory_.resize(n), branch_.resize(n);
+  std::uint32_t *memory = memory_.data(), *branch = branch_.data();
+  ByteWriter& distances = streams_[column::fetch_distance];
+  distances.reserve_varints(n);
   const std::uint32_t* sid = rows.sid.data();
-  if (pending_) *out++ = last_bits_ ^ foretold_bits(statics[last_sid_], &statics[sid[begin]]);
+  const HotStatic* at = &statics[sid[begin]];
+  if (pending_)
+    *surprise++ = last_bits_ ^ foretold_bits(statics[last_sid_], at);
+  else
+    line_ = ~(at->pc >> line_bits_);  // a chunk's first row has its distance written
+  std::uint64_t line = line_;
   std::size_t untimed = 0;
-  for (std::size_t i = begin; i + 1 < end; ++i) {
+  for (std::size_t i = begin; i < end; ++i) {
     const std::uint8_t bits = rows.bits[i];
     untimed += bits / row_bit::untimed & 1;
-    *out++ = bits ^ foretold_bits(statics[sid[i]], &statics[sid[i + 1]]);
+    *memory = *branch = static_cast<std::uint32_t>(i);
+    memory += (bits & row_bit::has_addr) != 0;
+    branch += at->is(HotStatic::conditional);
+    // Only rows whose line is not that of the row before; for the others it is 1.
+    if (const std::uint64_t l = at->pc >> line_bits_; l != line) {
+      line = l;
+      distances.varint(distance_code(rows.fetch_distance[i]));
+    }
+    if (i + 1 == end) break;
+    const HotStatic* next = &statics[sid[i + 1]];
+    *surprise++ = bits ^ foretold_bits(*at, next);
+    at = next;
   }
+  memory_.resize(static_cast<std::size_t>(memory - memory_.data()));
+  branch_.resize(static_cast<std::size_t>(branch - branch_.data()));
+  line_ = line;
   last_sid_ = sid[end - 1], last_bits_ = rows.bits[end - 1];
-  untimed_ += untimed + (last_bits_ / row_bit::untimed & 1);
+  untimed_ += untimed;
   pending_ = 1;
 }
 
@@ -200,21 +216,6 @@ void ChunkEncoder::finish_bits() {
     w.varint(surprise);
     last = i;
   }
-}
-
-// Only rows whose line is not that of the row before in the chunk; for the others it is 1.
-void ChunkEncoder::append_fetch_distance(const FeatureBatch& rows, std::size_t begin,
-                                         std::size_t end, const std::vector<HotStatic>& statics) {
-  ByteWriter& w = streams_[column::fetch_distance];
-  w.reserve_varints(end - begin);
-  std::uint64_t line = size() ? line_ : ~std::uint64_t{0};
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::uint64_t l = statics[rows.sid[i]].pc >> line_bits_;
-    if (l == line && (i != begin || size())) continue;
-    line = l;
-    w.varint(distance_code(rows.fetch_distance[i]));
-  }
-  line_ = line;
 }
 
 void ChunkEncoder::append_memory(const FeatureBatch& rows, std::size_t statics) {
@@ -304,35 +305,45 @@ bool ChunkEncoder::try_ticks(const Ticks& tick, std::size_t n) {
     const std::uint64_t code = v == 0 ? 0 : 1 + zigzag(static_cast<std::int64_t>(v - reference));
     out[s] = write_varint(out[s], code);
   };
-  // A difference of fewer units than this is one byte, whatever its sign would be.
+  // A difference of no more units than this is one byte.  Rows of such bytes are collected, for all
+  // stages to be copied to their streams together.
   constexpr std::uint64_t short_units = 63;
   const bool shorts = divisor.limit() > short_units;
+  std::uint8_t codes[stage::store][256];
+  std::size_t collected = 0;
+  const auto flush = [&] {
+    for (unsigned s = stage::fetch; s < stage::store; ++s) {
+      std::memcpy(out[s], codes[s], collected);
+      out[s] += collected;
+    }
+    collected = 0;
+  };
   Clock clock = clock_;
   bool exact = true;
   for (std::size_t i = 0; i < n; ++i) {
     // Nearly every row: all but the store's tick are short differences forward, and so exact where
     // those before were.
-    std::uint64_t reference = tick[stage::fetch][i];
-    std::uint64_t largest = divisor(reference - clock.fetched * unit_);
-    std::uint8_t code[stage::count];
-    code[stage::fetch] = static_cast<std::uint8_t>(2 * largest + 1);
+    const std::uint64_t fetch = tick[stage::fetch][i], retire = tick[stage::retire][i];
+    const std::uint64_t step = divisor(fetch - clock.fetched * unit_);
+    const std::uint64_t latency = divisor(retire - clock.retired * unit_);
+    std::uint64_t reference = fetch, larger = step | latency;
+    codes[stage::fetch][collected] = static_cast<std::uint8_t>(2 * step + 1);
     for (unsigned s = stage::decode; s < stage::retire; ++s) {
       const std::uint64_t v = tick[s][i];
-      const std::uint64_t d = v ? divisor(v - reference) : 0;
-      largest |= d;
-      code[s] = static_cast<std::uint8_t>(v ? 2 * d + 1 : 0);
+      const std::uint64_t d = divisor(v - reference);
+      larger |= v ? d : 0;
+      codes[s][collected] = static_cast<std::uint8_t>(v ? 2 * d + 1 : 0);
       reference = v ? v : reference;
     }
-    const std::uint64_t retire = tick[stage::retire][i];
-    const std::uint64_t d = divisor(retire - clock.retired * unit_);
-    if (shorts && (largest | d) <= short_units && tick[stage::fetch][i] && retire) [[likely]] {
-      code[stage::retire] = static_cast<std::uint8_t>(2 * d + 1);
-      clock.fetched += code[stage::fetch] >> 1;
-      clock.retired += d;
-      for (unsigned s = stage::fetch; s < stage::store; ++s) *out[s]++ = code[s];
+    codes[stage::retire][collected] = static_cast<std::uint8_t>(2 * latency + 1);
+    if (shorts && larger <= short_units && fetch && retire) [[likely]] {
+      clock.fetched += step;
+      clock.retired += latency;
       put(stage::store, tick[stage::store][i], retire);
+      if (++collected == sizeof codes[0]) flush();
       continue;
     }
+    flush();
     std::uint64_t q = 0;
     exact &= divisor.divide(tick[stage::fetch][i], q);
     put(stage::fetch, q, clock.fetched);
@@ -349,6 +360,7 @@ bool ChunkEncoder::try_ticks(const Ticks& tick, std::size_t n) {
     if (q) reference = q;
     put(stage::store, tick[stage::store][i], reference * unit_);
   }
+  flush();
   if (!exact) return false;
   for (unsigned s = 0; s < stage::count; ++s) streams_[column::fetch + s].end_varints(out[s]);
   clock_ = clock;
