@@ -223,6 +223,25 @@ def test_comparisons(seed, rows, machines):
     assert sum(alone["pairs"][0][k] for k in ("fewer", "equal", "more")) == pytest.approx(1)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 999), st.integers(1, 4), st.integers(2, 4))
+def test_pairs_by_how_far_they_are_apart(seed, programs, machines):
+    r = np.random.default_rng(seed)
+    names = tuple(f"m{k}" for k in range(machines))
+    totals = r.choice([1000.0, 1002, 1005, 1020, 1200], (2, programs, machines))
+    counts = [ab.Counts(names, true=t, found=f) for t, f in zip(*totals, strict=True)]
+    for entry in ab.by_gap(counts):
+        right, used, every = 0, 0, 0
+        for true, found in zip(*totals.tolist(), strict=True):
+            for (t, f), (u, g) in itertools.combinations(list(zip(true, found, strict=True)), 2):
+                every += 1
+                if abs(t - u) > entry["above"] * (t + u) / 2:
+                    used += 1
+                    right += (f > g) - (f < g) if t > u else (f < g) - (f > g)
+        assert entry["share"] == used / every
+        assert entry["kendall"] == pytest.approx(right / used if used else np.nan, nan_ok=True)
+
+
 def test_a_picture(tmp_path):
     pytest.importorskip("matplotlib")
     from tracekit.neuroscalar.plot import compare_plot

@@ -156,6 +156,13 @@ def _print_truth(result: dict[str, Any]) -> None:
         "programs by time an instruction: "
         + ", ".join(f"{m} {v:.3f}" for m, v in c["time_kendall"].items())
     )
+    print(
+        "pairs of designs whose totals are apart by more than "
+        + ", ".join(
+            f"{g['above']:.1%} ({g['share']:.0%} of them): {g['kendall']:.3f}"
+            for g in c["program_kendall_by_gap"]
+        )
+    )
     for name, e in result["programs"].items():
         p = e["ab"]
         print(

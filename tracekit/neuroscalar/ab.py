@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from tracekit.perfvec.ranks import kendall
 
-__all__ = ["Counts", "count", "merge", "predictions", "report"]
+__all__ = ["GAPS", "Counts", "by_gap", "count", "merge", "predictions", "report"]
 
+#: Differences of two machines' totals above which ``by_gap`` counts pairs, as a share of them.
+GAPS = (0.0, 0.003, 0.01, 0.03)
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
 
@@ -147,6 +149,25 @@ def report(c: Counts, without: Sequence[tuple[str, str]] = ()) -> dict[str, Any]
         "predicted": dict(zip(c.machines, c.found.tolist(), strict=True)),
         "program_kendall": kendall(c.true, c.found),
     }
+
+
+def by_gap(counts: Sequence[Counts]) -> list[dict[str, float]]:
+    """How the order of two machines by a program's total time is met, over pairs whose true totals
+    are more than ``above`` of the pair's mean apart: ``share`` of all pairs, and ``kendall``, 1 for
+    pairs in the right order and -1 for the others, averaged."""
+    gaps, hits = [], []
+    for c in counts:
+        for i, j in itertools.combinations(range(len(c.machines)), 2):
+            true, found = c.true[i] - c.true[j], c.found[i] - c.found[j]
+            gaps.append(2 * abs(true) / max(c.true[i] + c.true[j], 1))
+            hits.append(np.sign(true) * np.sign(found))
+    gap, hit = np.array(gaps), np.array(hits)
+    out = []
+    for above in GAPS:
+        use = gap > above
+        tau = float(hit[use].mean()) if use.any() else float("nan")
+        out.append({"above": above, "share": float(use.mean()), "kendall": tau})
+    return out
 
 
 def predictions(machines: Sequence[str], cycles: Array, mean: Array) -> dict[str, Any]:

@@ -122,6 +122,7 @@ def evaluate(
         out["ab"] = ab.report(ab.merge(counts), without)
         taus = [e["ab"]["program_kendall"] for e in per_program.values()]
         out["ab"]["program_kendall_mean"] = float(np.nanmean(taus))
+        out["ab"]["program_kendall_by_gap"] = ab.by_gap(counts)
         out["ab"]["time_kendall"] = {
             m: kendall(
                 np.array([c.true[j] / max(c.rows, 1) for c in counts]),
