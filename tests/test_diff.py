@@ -48,6 +48,13 @@ def check(a: list[int], b: list[int]) -> int:
 values = st.lists(st.integers(0, 5), max_size=60)
 
 
+def test_one_that_ends_sooner_in_a_loop() -> None:
+    """Its last rows are those that follow, not the other's last ones."""
+    start, loop = [*range(100, 140)], [1, 2, 3]
+    a, b = start + loop * 20, [*start[:20], 7, 8, *start[20:]] + loop * 90
+    assert align(array(a), array(b)).tolist() == [[0, 0, 20], [20, 22, 80]]
+
+
 @settings(max_examples=200)
 @given(values, values)
 def test_what_is_aligned_is_equal_and_in_order(a: list[int], b: list[int]) -> None:

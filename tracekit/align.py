@@ -36,13 +36,14 @@ def _between(a: U64, b: U64, level: int, before: bool, behind: bool) -> list[tup
     """``before``, ``behind``: whether what stands there belongs together.
 
     With nothing before them and something behind, one of the two may begin anywhere in a loop, and
-    only counting from the end tells the round.
+    only counting from the end tells the round.  With nothing behind, either may end anywhere: equal
+    ends tell nothing.
     """
     n = min(len(a), len(b))
     from_end = behind and not before
     back = _equal(a[::-1], b[::-1], n) if from_end else 0
     front = _equal(a, b, n - back)
-    if not from_end:
+    if behind and not from_end:
         back = _equal(a[front:][::-1], b[front:][::-1], n - front)
     inside = slice(front, len(a) - back), slice(front, len(b) - back)
     inner = _inner(a[inside[0]], b[inside[1]], level, before or front > 0, behind or back > 0)
