@@ -64,7 +64,7 @@ KNOWN: dict[str, dict[str, set[str]]] = {
 # The same registers in another order than gem5's micro-ops first name them.
 OTHER_ORDER: dict[str, set[str]] = {
     "arm": {"casa", "ld1b"},
-    "x86": {"cpuid", "div", "idiv", "lock", "setne", "shld"},
+    "x86": {"cpuid", "idiv", "lock", "setne", "shld"},
     "riscv": set(),
 }
 

@@ -321,8 +321,9 @@ def _registers_of(insn: Any, operands: Any, loads: bool) -> tuple[tuple[Reg, ...
     if mnemonic.startswith("cmov") and not address:  # the old value, the condition, the new one
         old = [regs[r] for r in out if r in regs]
         src = tuple(dict.fromkeys((*old, CC, *src)))
-    if mnemonic == "div" and not address:
-        src = tuple(dict.fromkeys((_RDX, *(regs[r] for r in data if r in regs), *src)))
+    if mnemonic == "div":
+        where, what = ([regs[r] for r in of if r in regs] for of in (address, data))
+        src = tuple(dict.fromkeys((*where, _RDX, *what, *src)))
     elif mnemonic == "idiv":
         dst = tuple(dict.fromkeys((CC, _RDX, *dst)))
     return src, dst
