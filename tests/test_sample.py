@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from test_reference import MACHINE, extract
 
 from tracekit.perfvec.model import PerfVec
-from tracekit.perfvec.sample import Sums, estimate, interval, student, walk_epochs
+from tracekit.perfvec.sample import NEW, Sums, estimate, interval, student, walk_epochs
+from tracekit.reference import walk
 
 
 def model(cores: int = 2) -> PerfVec:
@@ -55,7 +56,7 @@ def test_slow_epochs_weigh_less_where_they_were_taken_evenly_in_time():
     # fast.
     rows = np.full(2, 1000.0)
     cycles = np.array([[1000.0, 1000.0], [3000.0, 3000.0]])
-    sums = Sums(rows, cycles, cycles, None)
+    sums = Sums(rows, cycles, np.zeros_like(cycles), None)
     assert estimate(model(), sums).cpi == pytest.approx([1.5, 1.5])
     assert estimate(model(), sums, here="m1").cpi == pytest.approx([1.5, 1.5])
     whole = estimate(model(), sums, sampled=False)
@@ -69,10 +70,21 @@ def test_two_walks(tmp_path):
     labels = np.arange(len(trace.statics), dtype=np.int64) % 3
     found = walk_epochs(m, trace, ranges, labels=labels)
     once = walk_epochs(m, trace, ranges, contiguous=True)
-    assert np.array_equal(found.cold, once.warm) and np.array_equal(found.rows, once.rows)
+    assert np.array_equal(found.rows, once.rows) and (once.late == 0).all()
     assert found.rows.tolist() == [b - a for a, b in ranges]
     assert found.parts is not None
     assert np.allclose(found.parts.sum(axis=1), found.warm)
-    assert (found.warm <= found.cold).any()  # the second time something is cached
+    # The halves of the first walk, less those of the second, in which something is cached.
+    halves = [(a, b) for x, y in ranges for a, b in ((x, (x + y) // 2), ((x + y) // 2, y))]
+    walks = np.zeros((2, len(halves), 2))
+    for k, block in enumerate(walk(trace, m.cores, ranges=halves * 2)):
+        walks[k // len(halves), k % len(halves)] = block.cycles.sum(axis=0, dtype=np.float64)
+    scale = [(y - x) / (y - (x + y) // 2) for x, y in ranges]
+    wanted = (walks[0] - walks[1])[1::2] * np.array(scale)[:, None]
+    assert np.allclose(found.late, wanted) and (wanted > 0).any()
+    assert np.allclose(found.warm, walks[1, ::2] + walks[1, 1::2])
     e = estimate(m, found)
-    assert (e.cold >= -0.5).all() and (e.half >= 0).all()
+    assert np.allclose(
+        e.cold * e.cpi, (1 - NEW) * (e.weights @ m.cycles(found.late)) / found.rows.sum()
+    )
+    assert (e.half >= 0).all()

@@ -189,7 +189,7 @@ def honesty(
     out["cold_caches_median"] = chill
     if chill > 0.05:
         notes.append(
-            "if nothing was cached but what the sample had touched before, times rise by "
+            "if nothing was cached but what half an epoch had touched before, times rise by "
             f"{chill:.0%} (median of the machines): its working set is larger than what was "
             "recorded of it; record longer epochs (--epoch)"
         )

@@ -2,10 +2,12 @@
 recording.
 
 Epochs start in the middle of a program, and nothing is known of what its caches held.  The sample
-is walked twice: the first time an epoch finds what earlier ones touched (``cold``), the second time
-what the whole sample touches (``warm``), as far as a machine's caches hold it.  The truth lies
-between them, near the second: `COLD` of the way, give or take `COLD_SPREAD` (docs/predict.md has
-the measurements), which goes into the interval beside what the epochs differ.
+is walked twice: the first time an epoch finds what earlier ones touched, the second time what the
+whole sample touches, as far as a machine's caches hold it.  The second is at most a little above
+the truth.  What an epoch's second half takes longer in the first walk than in the second is at most
+a little below what the truth adds: it reuses nothing from before but what the first half touched.
+The truth lies between: `NEW` of the way, give or take `NEW_SPREAD` (docs/predict.md has the
+measurements), which goes into the interval beside what the epochs differ.
 
 Epochs are taken evenly in time, so that slow phases have more of them than their share of the
 instructions.  Each epoch therefore weighs by its speed: on this computer, where the model has a row
@@ -32,8 +34,9 @@ __all__ = ["Estimate", "Sums", "estimate", "interval", "sums_of", "walk_epochs"]
 F64 = npt.NDArray[np.float64]
 Range = tuple[int, int]
 
-#: How far from the warm to the cold figure the truth is, and twice its standard deviation.
-COLD, COLD_SPREAD = 0.05, 0.15
+#: Share of the late misses of the first walk that are the program's own (lines that are new, or
+#: were not used for long), and twice its standard deviation.
+NEW, NEW_SPREAD = 0.3, 0.6
 #: What an epoch's beginning and end, in an empty core, may cost, as a share.
 EDGES = 0.01
 #: Epochs that are shorter say nothing.
@@ -48,12 +51,14 @@ _T = (
 
 @dataclass(frozen=True)
 class Sums:
-    """``rows`` [epochs] instructions, ``warm`` and ``cold`` [epochs, cores] cycles of the reference
-    cores, ``parts`` [epochs, labels, cores] those of ``warm`` by label, where asked for."""
+    """``rows`` [epochs] instructions, ``warm`` [epochs, cores] cycles of the reference cores in the
+    second walk, ``late`` [epochs, cores] how many more there would be if all of an epoch took as
+    much longer in the first walk as its second half does, ``parts`` [epochs, labels, cores] the
+    ``warm`` ones by label, where asked for."""
 
     rows: F64
     warm: F64
-    cold: F64
+    late: F64
     parts: F64 | None
 
 
@@ -61,7 +66,7 @@ class Sums:
 class Estimate:
     """Per machine: ``cpi`` cycles an instruction, ``half`` half the width of its 95 % interval (NaN
     where one epoch is all there is, 0 where nothing was sampled), ``cold`` by how much the figure
-    would be higher if nothing was in the caches that the sample had not touched before;
+    would be higher if nothing was in the caches but what half an epoch had touched before;
     ``weights`` [epochs] of an instruction of each epoch, mean 1 over the instructions."""
 
     cpi: F64
@@ -92,8 +97,9 @@ def walk_epochs(
     if not ranges:
         raise UsageError("nothing was recorded", path=trace.path)
     begins = np.array([a for a, _ in ranges], np.int64)
+    middles = np.array([(a + b) // 2 for a, b in ranges], np.int64)
     shape = (len(ranges), len(model.cores))
-    warm, cold = np.zeros(shape), np.zeros(shape)
+    warm, late = np.zeros(shape), np.zeros(shape)
     many = int(labels.max()) + 1 if labels is not None and len(labels) else 0
     parts = np.zeros((len(ranges), many, len(model.cores))) if many else None
     passes = 1 if contiguous else 2
@@ -101,18 +107,21 @@ def walk_epochs(
     done = 0
     for block in walk(trace, model.cores, threads, ranges=[*ranges] * passes):
         k = int(np.searchsorted(begins, block.begin, "right")) - 1
-        total = block.cycles.sum(axis=0, dtype=np.float64)
         counted = done >= (passes - 1) * expected
         done += len(block.cycles)
+        if passes == 2:
+            second = block.cycles[max(0, int(middles[k]) - block.begin) :]
+            late[k] += (-1 if counted else 1) * second.sum(axis=0, dtype=np.float64)
         if not counted:
-            cold[k] += total
             continue
-        warm[k] += total
+        warm[k] += block.cycles.sum(axis=0, dtype=np.float64)
         if parts is not None and labels is not None:
             ids = trace.column("static_id", (block.begin, block.begin + len(block.cycles)))
             _add_by(parts[k], labels[ids], block.cycles)
-    rows = np.array([b - a for a, b in ranges], np.float64)
-    return Sums(rows, warm, warm if contiguous else cold, parts)
+    ends = np.array([b for _, b in ranges], np.int64)
+    rows = (ends - begins).astype(np.float64)
+    late *= (rows / np.maximum(ends - middles, 1))[:, None]
+    return Sums(rows, warm, late, parts)
 
 
 def _add_by(out: F64, of: npt.NDArray[np.int64], cycles: npt.NDArray[np.float32]) -> None:
@@ -145,7 +154,7 @@ def estimate(
     """Figures of the whole program.  ``sampled``: the epochs are of a longer program, taken
     ``even_in_time`` or else evenly in its instructions; not sampled: they are all of it.  ``here``:
     the machine that they were taken on."""
-    warm, cold = model.cycles(sums.warm), model.cycles(sums.cold)
+    warm, late = model.cycles(sums.warm), model.cycles(sums.late)
     rate = warm / sums.rows[:, None]
     weights = np.ones(len(sums.rows))
     if sampled and even_in_time:
@@ -158,11 +167,11 @@ def estimate(
     if not sampled:
         cpi = warm.sum(axis=0) / sums.rows.sum()
         return Estimate(cpi, np.zeros_like(cpi), np.zeros_like(cpi), weights)
-    cpi, half = interval(warm + COLD * (cold - warm), sums.rows, weights)
+    cpi, half = interval(warm + NEW * late, sums.rows, weights)
     whole = (weights * sums.rows).sum()
-    unknown = (weights[:, None] * (cold - warm)).sum(axis=0) / whole
-    half = np.sqrt(half**2 + (COLD_SPREAD * unknown) ** 2 + (EDGES * cpi) ** 2)
-    return Estimate(cpi, half, (1 - COLD) * unknown / cpi, weights)
+    unknown = (weights[:, None] * late).sum(axis=0) / whole
+    half = np.sqrt(half**2 + (NEW_SPREAD * unknown) ** 2 + (EDGES * cpi) ** 2)
+    return Estimate(cpi, half, (1 - NEW) * unknown / cpi, weights)
 
 
 def interval(cycles: F64, rows: F64, weights: F64) -> tuple[F64, F64]:
