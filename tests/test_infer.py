@@ -205,6 +205,19 @@ def test_neuroscalar(path):
     assert near.all() if path[1] == "f32" else near.mean() > 0.98
 
 
+@pytest.mark.parametrize("after", [[], ["tanh"], ["relu"]])
+def test_relu_behind_an_lstm(path, after):
+    """In the LSTM's own kernel or not, and read by another LSTM or not: what the LSTM feeds back to
+    itself stays as it is."""
+    lstms = [{"type": "lstm", "name": f"rnn{k}", "hidden": 24, "layers": 1} for k in (0, 1)]
+    layers = [lstms[0], {"type": "relu"}, lstms[1], {"type": "relu"}]
+    made, x = model(7, layers + [{"type": a} for a in after], scale=0.5), rows_of(7, 200)
+    found = engine(made, path[1], chunk=70).represent(x)
+    want = expected(made, x, 70, 256)
+    assert (want == 0).mean() > 0.1
+    np.testing.assert_allclose(found, want, atol=TOLERANCE[path[1]], rtol=0)
+
+
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_linear_layer_is_folded_into_the_lstm(path, both, bias):

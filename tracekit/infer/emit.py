@@ -164,9 +164,19 @@ class Emitter:
         return out
 
     def finish_row(
-        self, gates: Sequence[Value], ratio: Ratio, stored: str, c: Value, out: Value, outf: Value
+        self,
+        gates: Sequence[Value],
+        ratio: Ratio,
+        stored: str,
+        rectified: bool,
+        c: Value,
+        out: Value,
+        outf: Value,
     ) -> Iterator[None]:
-        """Gates i, f, g, o to the new c and h of one row; yields where other rows may go on."""
+        """Gates i, f, g, o to the new c and h of one row; yields where other rows may go on.
+
+        ``rectified``: the float32 copy of h is that of max(h, 0).
+        """
         b, precise = self.b, ratio is PRECISE
         ratios = []
         for gate, scaled in zip(gates, (True, True, False, True), strict=True):
@@ -192,6 +202,9 @@ class Emitter:
         new_h = b.fmul(new_h, self.reciprocal(b.fmul(qo, qc), precise))
         self.store_as(stored, new_h, out)
         if stored != "f32":
+            if rectified:
+                zero = self.const(0.0)
+                new_h = b.select(b.fcmp_ordered(">", new_h, zero), new_h, zero)
             self.store(new_h, outf, 0)
         yield
 
@@ -325,12 +338,13 @@ def emit_lstm_tile(
     args: Sequence[Value],
     ratio: Ratio,
     joint: bool,
+    rectified: bool,
 ) -> None:
     """One step of one layer for ``target.rows`` rows x ``target.lanes`` units, all four gates.
 
     ``recurrent`` and ``direct`` are the products with h and with x; ``stored`` is how the new
-    h is stored; ``joint`` says
-    that both products have the first scale.  Arguments, all 64-bit, strides in bytes:
+    h is stored; ``joint`` says that both products have the first scale, ``rectified`` that the
+    float32 copy is that of max(h, 0).  Arguments, all 64-bit, strides in bytes:
     h, stride, groups; x, stride, groups; weights (those of h, then those of x); bias [4][lanes];
     scales of h and of x [2][4][lanes] (of products in integers, else unused); c, stride;
     new h, stride; new h as float32, stride.
@@ -347,7 +361,7 @@ def emit_lstm_tile(
         acc = e.add_products(recurrent, acc, [first], scale)
         acc = e.add_products(direct, acc, [second], b.add(scale, ir.Constant(I64, 16 * n)))
     rows = [
-        e.finish_row(acc[r], ratio, stored, *(
+        e.finish_row(acc[r], ratio, stored, rectified, *(
             b.add(base, b.mul(stride, ir.Constant(I64, r)))
             for base, stride in ((c, ldc), (out, ldo), (outf, ldf))
         ))

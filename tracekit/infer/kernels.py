@@ -25,7 +25,7 @@ from tracekit.infer.emit import (
     emit_lstm_tile,
 )
 
-__all__ = ["TARGETS", "linear_kernel", "lstm_kernel"]
+__all__ = ["TARGETS", "Kernel", "linear_kernel", "lstm_kernel"]
 
 Kernel = Callable[..., Any]
 # The number of rows is what the registers hold: rows x 4 accumulators, 4 weights, 1 activation.
@@ -38,7 +38,12 @@ TARGETS = {
 
 @functools.cache
 def lstm_kernel(
-    target: Target, recurrent: Product, direct: Product, stored: str, joint: bool = False
+    target: Target,
+    recurrent: Product,
+    direct: Product,
+    stored: str,
+    joint: bool = False,
+    rectified: bool = False,
 ) -> Kernel:
     """``run(...)`` over steps x rows x units of one LSTM layer.
 
@@ -52,14 +57,16 @@ def lstm_kernel(
         typing, h, ldh, kh, x, ldx, kx, w, bias, scale, c, ldc, out, ldo, outf, ldf
     ):
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-            emit_lstm_tile(builder, target, recurrent, direct, stored, args, ratio, joint)
+            emit_lstm_tile(
+                builder, target, recurrent, direct, stored, args, ratio, joint, rectified
+            )
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 15), generate
 
     lanes, tile_rows, size = target.lanes, target.rows, SIZE[stored]
 
-    @compiled(f"lstm {target} {recurrent} {direct} {stored} {joint}")
+    @compiled(f"lstm {target} {recurrent} {direct} {stored} {joint} {rectified}")
     def run(  # type: ignore[no-untyped-def]
         steps, rows, units, h, ldh, sth, kh, x, ldx, stx, kx,
         w, panel, bias, scale, c, ldc, outf, ldf, stf,

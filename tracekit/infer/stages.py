@@ -18,7 +18,7 @@ from tracekit.errors import UsageError
 from tracekit.infer import cpu, loops
 from tracekit.infer.emit import Product
 from tracekit.infer.functions import apply_activation
-from tracekit.infer.kernels import TARGETS, linear_kernel, lstm_kernel
+from tracekit.infer.kernels import TARGETS, Kernel, linear_kernel, lstm_kernel
 from tracekit.infer.pack import (
     aligned,
     bf16_bits,
@@ -306,7 +306,11 @@ class LstmPlan:
         self.scales[...] = packed
         # both products in one sum where their scales allow it
         joint = recurrent == direct and recurrent.scaled and bool((scales[0] == scales[1]).all())
-        self.kernel = lstm_kernel(self.target, recurrent, direct, self.stored, joint)
+        self._variant = self.target, recurrent, direct, self.stored, joint
+
+    def kernel(self, rectified: bool) -> Kernel:
+        """The compiled steps; ``rectified``: whose float32 copy of h is that of max(h, 0)."""
+        return lstm_kernel(*self._variant, rectified)
 
     def runner(self, source: Block, steps: int, rows: int) -> LstmRunner:
         return LstmRunner(self, source, steps, rows)
@@ -348,6 +352,12 @@ class LstmRunner:
         self.dummy = aligned((plan.units,), np.float32)
         self.target = (self.dummy.ctypes.data, 0, 0)
         self.source = source
+        self.kernel = plan.kernel(False)
+
+    def rectify(self) -> Block:
+        """max(h, 0) in float32, in the place of ``wide``; where h is stored in another format."""
+        self.kernel = self.plan.kernel(True)
+        return self.wide()
 
     def wide(self) -> Block:
         """h in float32, for layers that are not LSTMs."""
@@ -368,7 +378,7 @@ class LstmRunner:
             h[...], self.cells[...] = self.zero, 0
         else:
             h, last = history[0], x[0]
-        p.kernel(
+        self.kernel(
             steps, self.rows, p.units,
             h.ctypes.data, h.strides[0], sign * history.strides[0], p.groups[0],
             last.ctypes.data, x.strides[1], sign * x.strides[0], p.groups[1],
@@ -554,6 +564,11 @@ class ActivationPlan:
         return ActivationRunner(self.kind, source, rows)
 
 
+def is_relu(plan: Plan) -> bool:
+    """Whether a plan is max(x, 0) and nothing else."""
+    return isinstance(plan, ActivationPlan) and ACTIVATIONS[plan.kind] == "relu"
+
+
 class ActivationRunner(Stateless):
     """Has an output of its own: what it reads may be an LSTM's state."""
 
@@ -619,8 +634,12 @@ class Chain:
 
     def __init__(self, plans: Sequence[Plan], source: Block, steps: int, rows: int) -> None:
         self.runners: list[Runner] = []
-        block, last = source, None
+        block: Block = source
+        last: Runner | None = None
         for plan in plans:
+            if isinstance(last, LstmRunner) and is_relu(plan) and last.plan.stored != "f32":
+                block, last = last.rectify(), None
+                continue
             block = self._adapt(block, last, plan.wants, getattr(plan, "scale", 1.0))
             last = plan.runner(block, steps, rows)
             self.runners.append(last)
