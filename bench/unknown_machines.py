@@ -1,12 +1,13 @@
 """Machines whose parameters are not known, each tuned as ``tracekit tune`` does on three programs
 while the model does not have it; errors of total time on all other programs.
 
-    python bench/unknown_machines.py MANIFEST u002 u006 … [--programs FILE] [--every 1] [--seed 0]
+    python bench/unknown_machines.py MANIFEST u002 u006 … [--choose u000 u004 …] [--seed 0]
 
-``--programs``: JSON, for each of five folds by family three program names of its training part
-(machine k's is fold k modulo 5; else they are drawn).  Beside the search: the mixture without it,
-parameters known, and the baselines.  A line for each machine, and the means at the end; results are
-kept under --work, so that a run that was stopped goes on.
+Five folds by family; machine k is tuned on programs of the training part of fold k modulo 5.  With
+``--choose`` on those three that, of other machines tuned without their parameters, tell most; else
+on drawn ones.  Beside the search: the mixture without it, parameters known, and the baselines.  A
+line for each machine, and the means at the end; results are kept under --work, so that a run that
+was stopped goes on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from tracekit.dataset import load_manifest
 from tracekit.perfvec.baselines import BASELINES, aggregates, predict_baseline
+from tracekit.perfvec.choice import choose_programs
 from tracekit.perfvec.drawn import drawn_cores
 from tracekit.perfvec.fit import fit_row, mixture_row, segment_breaks, with_columns
 from tracekit.perfvec.folds import folds
@@ -35,12 +37,14 @@ def main() -> int:
     p.add_argument("manifest")
     p.add_argument("machines", nargs="+")
     p.add_argument("--work", type=Path, default=Path("evaluation"), help="as evaluate --work")
-    p.add_argument("--programs", type=Path)
+    p.add_argument("--choose", nargs="+", default=[], metavar="MACHINE")
     p.add_argument("--every", type=int, default=1, help="only every Nth program is predicted")
     p.add_argument("--drawn", type=int, default=128)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--threads", type=int)
     args = p.parse_args()
+    if both := sorted({*args.choose} & {*args.machines}):
+        sys.exit(f"{', '.join(both)}: chosen on and tested")
     manifest = load_manifest(args.manifest)
     programs, names = manifest.programs, list(manifest.common_machines())
     known = [{**manifest.machines[m], "name": m} for m in names]
@@ -53,19 +57,21 @@ def main() -> int:
             np.save(place, aggregates(q.data, args.threads, None))
         tables[q.name] = np.load(place, allow_pickle=False)
     parts = folds([q.family for q in programs], 5, args.seed)
-    given = json.loads(args.programs.read_text()) if args.programs else None
+    telling: dict[int, list[int]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
     for m in args.machines:
         j = names.index(m)
         part = parts[j % 5]
         rest = [i for i in range(len(programs)) if i not in part]
-        picked = np.random.default_rng(args.seed * 1000 + j).choice(rest, 3, replace=False).tolist()
-        if given:
-            picked = [i for i, q in enumerate(programs) if q.name in given[j % 5]]
-        if set(picked) & set(part):
-            sys.exit(f"{m}: a program to tune on is of the unseen families")
+        if args.choose and j % 5 not in telling:
+            own, others = list(range(len(known))), [names.index(c) for c in args.choose]
+            chosen = choose_programs([sums[i] for i in rest], own, others, 3)
+            telling[j % 5] = sorted(rest[i] for i in chosen)
+        random = np.random.default_rng(args.seed * 1000 + j)
+        picked = telling.get(j % 5) or random.choice(rest, 3, replace=False).tolist()
         tested = [i for i in range(0, len(programs), args.every) if i not in picked]
-        label = "-".join([m, str(args.seed), *(programs[i].name for i in picked)])
+        part_of = [f"every{args.every}"] if args.every > 1 else []
+        label = "-".join([m, str(args.seed), *(programs[i].name for i in picked), *part_of])
         kept = args.work / f"unknown-{label}.json"
         if not kept.exists():
             kept.write_text(json.dumps(_search(args, programs, known, drawn, m, picked, tested)))
