@@ -32,7 +32,7 @@ from tracekit.infer.quantize import quantize_tensors
 from tracekit.model import Card, ModelSpec
 
 Array = NDArray[Any]
-CHUNK, WARMUP, CHUNKS = 512, 16, 48
+CHUNK, WARMUP, CHUNKS = 1024, 32, 48
 ROWS = CHUNK * CHUNKS
 SHAPES: dict[str, dict[str, Any]] = {
     "lstm256x2": {"columns": 256, "layers": [], "heads": []},

@@ -467,6 +467,14 @@ def test_default_from_end_to_end(data, small, capsys):
     assert {"constant", "op-class table", "table by instruction"} < set(answers)
     assert found["ab"]["pairs"][0]["match"] > 0.7
 
+    # no LSTM, no int8; corrections for bf16, and the mean's totals
+    micro = [str(data / f"{k}.micro.data.zst") for k in (0, 1)]
+    assert main(["quantize", str(data / "m"), micro[0], "--test", micro[1], "--json"]) == 0
+    formats = json.loads(capsys.readouterr().out)["formats"]
+    assert [(f["dtype"], f["corrected"]) for f in formats] == [
+        ("f32", False), ("bf16", False), ("bf16", True)
+    ]  # fmt: skip
+    assert all(f["total_moves"] < 0.05 and f["rounds_alike"] > 0.9 for f in formats)
     trace = str(data / "1.micro.zst")
     argv = ["predict", trace, "--model", str(data / "m"), "--save", str(data / "c.npy"), "--json"]
     assert main(argv) == 0
@@ -566,8 +574,15 @@ def test_paper_from_end_to_end(data, small, capsys):
     answers = json.loads(capsys.readouterr().out)["machines"]["a"]
     assert answers["model"]["pooled"]["rows"] == answers["always 0"]["pooled"]["rows"] > 0
     assert main(["quantize", str(data / "n"), str(data / "0.macro.data.zst"), "--json"]) == 0
-    formats = json.loads(capsys.readouterr().out)["formats"]
+    report = json.loads(capsys.readouterr().out)
+    formats = report["formats"]
     assert [f["dtype"] for f in formats] == ["f32", "bf16", "bf16", "int8", "int8"]
+    other = str(data / "1.macro.data.zst")
+    argv = ["quantize", str(data / "n"), str(data / "0.macro.data.zst"), "--test", other, "--json"]
+    assert main(argv) == 0
+    tested = json.loads(capsys.readouterr().out)
+    assert (report["tested_on"], tested["tested_on"]) == ("calibration", "other files")
+    assert tested["formats"][0]["mae"] != formats[0]["mae"]
     cycles = np.load(data / "0.macro.npy")[0]
     with tracekit.open(str(data / "0.macro.zst")) as trace:
         found = CycleModel(data / "n", dtype="f32", threads=1).predict(trace)["cycles"][:, 0]
