@@ -38,7 +38,7 @@ def repeated(sample: bytes, least: int) -> Stream:
     reader.feed(sample)
     header = reader.header()
     assert header is not None
-    known, run = reader.statics(0), peer_rows(sample)
+    known, run = reader.table(0).columns(), peer_rows(sample)
     names = {"op_classes": list(schema.OP_CLASSES), "flags": list(schema.FLAGS)}
     writer = _core.TktWriter(header | names)
     keys = ("pc", "upc", "op", "flags", "disassembly", "bytes")
