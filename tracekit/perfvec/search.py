@@ -42,7 +42,7 @@ class Rows:
 
 #: Short windows tell which rows cost what.  Survivors are judged again with rows that the breeding
 #: has not seen.
-_BREEDING, _SETTLING = Rows(30_000, (32, 1024)), Rows(120_000, (32, 4096))
+_BREEDING, _SETTLING = Rows(30_000, (32, 1024)), Rows(400_000, (32, 4096))
 _GENERATIONS, _POPULATION = 12, 64
 #: Survivors, how often each is offered parameters, the part of them that it is offered, and by how
 #: much it may then be further off than the best one.
