@@ -93,28 +93,36 @@ void FeatureEngine::Pair::run(const std::uint64_t* addr, std::uint8_t* is_load, 
 }
 
 void FeatureEngine::memory_pass(std::size_t begin, std::size_t end) {
-  lines_.clear();
-  at_.clear();
-  kind_.clear();
-  kind_ref_.clear();
-  bool differ = false;
   const auto zero = [&](auto& column) { std::fill(column.data() + begin, column.data() + end, 0); };
   zero(rows_.load_distance), zero(rows_.store_distance), zero(rows_.data_distance);
   zero(rows_.load_distance_ref), zero(rows_.store_distance_ref), zero(rows_.data_reuse);
-  const std::uint64_t first = done_ - begin;  // number of row 0 of the batch
+  // Which rows access memory cannot be predicted: they are collected without a branch.
+  const std::uint32_t* sid = rows_.sid.data();
+  const std::uint8_t* bits = rows_.bits.data();
+  at_.resize(end - begin);
+  number_.resize(end - begin);
+  std::size_t n = 0;
+  std::uint64_t number = done_;
   for (std::size_t i = begin; i < end; ++i) {
-    const std::uint64_t number = macro_ ? instruction_ : first + i;
-    instruction_ += macro_ && hot_[rows_.sid[i]].is(HotStatic::last);
-    if (!(rows_.bits[i] & row_bit::has_addr)) continue;
-    const HotStatic& h = hot_[rows_.sid[i]];
-    lines_.push_back(rows_.addr[i]);
-    at_.push_back(static_cast<std::uint32_t>(i));
-    kind_.push_back(h.is(HotStatic::load));
-    kind_ref_.push_back(h.is(HotStatic::load_ref));
-    differ |= kind_.back() != kind_ref_.back();
-    rows_.data_reuse[i] = static_cast<std::uint16_t>(reuse_.access(rows_.addr[i], number));
+    at_[n] = static_cast<std::uint32_t>(i);
+    number_[n] = macro_ ? instruction_ : number++;
+    n += (bits[i] & row_bit::has_addr) != 0;
+    if (macro_) instruction_ += hot_[sid[i]].is(HotStatic::last);
   }
-  const std::size_t n = lines_.size();
+  at_.resize(n);
+  lines_.resize(n);
+  kind_.resize(n);
+  kind_ref_.resize(n);
+  bool differ = false;
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::uint32_t i = at_[k];
+    const HotStatic& h = hot_[sid[i]];
+    lines_[k] = rows_.addr[i];
+    kind_[k] = h.is(HotStatic::load);
+    kind_ref_[k] = h.is(HotStatic::load_ref);
+    differ |= kind_[k] != kind_ref_[k];
+    rows_.data_reuse[i] = static_cast<std::uint16_t>(reuse_.access(lines_[k], number_[k]));
+  }
   value_.resize(n);
   value2_.resize(n);
   data_.access_batch(lines_.data(), n, value_.data());
@@ -143,9 +151,14 @@ void FeatureEngine::memory_pass(std::size_t begin, std::size_t end) {
 void FeatureEngine::branch_pass(std::size_t begin, std::size_t end) {
   const auto zero = [&](auto& column) { std::fill(column.data() + begin, column.data() + end, 0); };
   zero(rows_.window_before), zero(rows_.window_now), zero(rows_.p_local), zero(rows_.p_global);
+  at_.resize(end - begin);
+  std::size_t n = 0;
   for (std::size_t i = begin; i < end; ++i) {
-    const std::uint32_t sid = rows_.sid[i];
-    if (!hot_[sid].is(HotStatic::conditional)) continue;
+    at_[n] = static_cast<std::uint32_t>(i);
+    n += hot_[rows_.sid[i]].is(HotStatic::conditional);
+  }
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::uint32_t i = at_[k], sid = rows_.sid[i];
     if (macro_ && hot_[sid].inner) continue;  // nobody sees it on a processor
     const BranchState s = entropy_.outcome(branch_slot_[sid], rows_.bits[i] & row_bit::taken);
     rows_.window_before[i] = s.window_before;

@@ -112,7 +112,7 @@ class FeatureEngine {
   BranchEntropy entropy_;
 
   // Scratch of one call.
-  std::vector<std::uint64_t> lines_;
+  std::vector<std::uint64_t> lines_, number_;
   std::vector<std::uint32_t> at_, value_, value2_;
   std::vector<std::uint8_t> kind_, kind_ref_;
 };
