@@ -123,6 +123,23 @@ def test_more_rows_than_columns_grow_by(stages: int) -> None:
         assert got[name].tolist() == [r[3][s] for r in want], name
 
 
+@pytest.mark.parametrize(("begin", "change"), [(0, 3000), (0, 1), (2500, 7000), (9000, 9001)])
+def test_ticks_of_a_chunk_whose_clock_changes(begin: int, change: int, tmp_path: Path) -> None:
+    """The encoder meets the unit of a chunk's ticks only with the rows that bring it."""
+
+    def row(i: int) -> Row:
+        period = 1000 if i < change else 700
+        ticks = [0] * 8 if i < begin else [10**9 + period * (i + s) for s in range(8)]
+        return i % 3, UNTIMED * (i < begin), 0, ticks
+
+    rows = [row(i) for i in range(10_000)]
+    (tmp_path / "t.tkt").write_bytes(write(rows, tick_unit=1000, stages=255))
+    tracekit.extract(tmp_path / "t.tkt", tmp_path / "f.zst", chunk_rows=8000)
+    trace = tracekit.open(tmp_path / "f.zst")
+    for s, name in enumerate(STAGES):
+        assert np.asarray(trace[name]).tolist() == [r[3][s] for r in rows], name
+
+
 def test_a_row_of_no_static_instruction_ends_the_rows() -> None:
     raw = write([(0, ADDR, i, []) for i in range(5000)] + [(3, 0, 0, [])] + [(0, 0, 0, [])] * 9, 3)
     reader, got = read(raw)
@@ -222,7 +239,13 @@ def test_a_cut_stream_gives_what_came_before() -> None:
 
 @pytest.mark.parametrize(
     ("place", "value", "message"),
-    [(0, 0x88, "magic"), (8, 3, "version 3"), (14, 0xFF, "1 MiB"), (24, None, "tick unit")],
+    [
+        (0, 0x88, "magic"),
+        (8, 3, "version 3"),
+        (8, 1, "trace again"),
+        (14, 0xFF, "1 MiB"),
+        (24, None, "tick unit"),
+    ],
 )
 def test_a_header_that_cannot_be_used(place: int, value: int | None, message: str) -> None:
     raw = bytearray(write([]))

@@ -119,7 +119,9 @@ std::size_t TktReader::read_header(const char* p, std::size_t n) {
   if (version != tkt::version)
     throw FormatFault("version " + std::to_string(version) +
                           " of the .tkt format; this reader knows " + std::to_string(tkt::version),
-                      8, "use a newer tracekit");
+                      8,
+                      version > tkt::version ? "use a newer tracekit"
+                                             : "trace again with the plug-in of this tracekit");
   const auto length = tkt::get<std::uint32_t>(p + 12);
   if (length > tkt::max_header) throw FormatFault("the .tkt header claims more than 1 MiB", 12);
   if (n < tkt::preamble_size + length) return 0;
