@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import synthetic
 import zstandard
-from conftest import GOLDEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import branch_entropy, gem5_text, latency, macro, memory
@@ -22,6 +21,7 @@ import tracekit
 from tracekit import _core
 from tracekit.store.verify import verify
 
+GOLDEN = Path(__file__).parent / "golden"
 MEMORY = ("MemRead", "MemWrite", "FloatMemRead")
 SLOW = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32)
