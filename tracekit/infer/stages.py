@@ -671,7 +671,8 @@ class Chain:
 
 
 class TwoWayPlan:
-    """NeuroScalar's head: all its linear layers as one, then the choice."""
+    """NeuroScalar's head: all its linear layers as one, in float32 (rounded weights would move each
+    total by some tenths of a percent), then the choice."""
 
     def __init__(self, formats: Formats, head: Head, tensors: Tensors) -> None:
         fc1, fc2 = head.classifier
@@ -680,7 +681,7 @@ class TwoWayPlan:
         parts = [(f"{n}.bias", tensors[f"{n}.bias"]) for n in names]
         bias = np.concatenate([values for _, values in parts])
         sizes = [(name, len(values)) for name, values in parts]
-        self.linear = LinearPlan(formats, weight, bias, half=True, biases=sizes)
+        self.linear = LinearPlan(formats, weight, bias, biases=sizes)
         self.wants = self.linear.wants
         logits, self.count = tensors[f"{fc2}.weight"], head.width_out
         self.weight = np.ascontiguousarray(logits[1] - logits[0])
