@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 import tracekit
 from tracekit.align import align
@@ -55,6 +56,14 @@ _STACK: Final = 0x7FF0_0000_0000
 _LINE: Final = 64
 _NEAR: Final = 1024
 """Bytes: the heap begins at the same address in both, and cannot lie further off."""
+_LONGER: Final = 1.04
+"""What may take longer natively than in gem5: hash tables with other seeds."""
+_LONG: Final = 256
+"""Rows of a block that tells where one ends in the other."""
+_BEGINNING: Final = 20_000
+"""Rows by which the start is told..."""
+_DRIFT: Final = 1_500
+"""...and within which they may drift apart there: the vdso, hash tables."""
 _SLACK: Final = 60_000
 """Instructions that the native start may take longer than gem5's."""
 
@@ -75,18 +84,22 @@ def record(command: list[str], folder: Path, padding: int, instructions: int) ->
 
 
 def predicted(model: PerfVec, a: Path, b: Path) -> dict[str, Any]:
-    """Times of b over a's from the first row that both have to the last: ``total`` by machine,
-    ``matched`` those of the rows that both have, ``apart`` the shares of the time of the others."""
+    """Times of b over a's from the first row that both have to the last of a long block.
+
+    ``total`` by machine, ``matched`` those of the rows that both have, ``apart`` the shares of the
+    time of the others.
+    """
     with tracekit.open(a) as x, tracekit.open(b) as y:
         blocks = align(x["pc"], y["pc"])
+        long = _long(blocks)
         sums = np.zeros((2, 2, len(model.cores)))  # trace, matched
         rows = []
         for k, trace in enumerate((x, y)):
-            first, last = int(blocks[0, k]), int(blocks[-1, k] + blocks[-1, 2])
+            first, last = int(blocks[0, k]), int(long[-1, k] + long[-1, 2])
             rows.append(last - first)
             matched = np.zeros(last, bool)
-            for block in blocks:
-                matched[block[k] : block[k] + block[2]] = True
+            for at, n in blocks[:, [k, 2]].tolist():
+                matched[at : at + n] = True
             for part in walk(trace, model.cores, rows=last):
                 of = matched[part.begin : part.begin + len(part.cycles)]
                 inside = np.arange(part.begin, part.begin + len(of)) >= first
@@ -126,9 +139,9 @@ def compare(
         whole |= right or attempt >= 2
         padding += stack % _LINE  # what lies too high comes down by as much
         name_padding += -heap % _LINE
-    first = diff_files(gem5, native, examples=0)
-    start = max(0, first.span_b[0] - first.span_a[0])
-    tracekit.extract(folder / "x.tks", native, level="macro", force=True, start=start, cold=True)
+    start = _start(gem5, native, int(spec["skipped_instructions"]))
+    window: dict[str, Any] = {"start": start, "cold": True, "count": int(_LONGER * rows)}
+    tracekit.extract(folder / "x.tks", native, level="macro", force=True, **window)
     d = diff_files(gem5, native, binary=binary)
     sets = {
         f: diff_files(gem5, native, features_of=f, binary=binary, examples=1)
@@ -146,6 +159,23 @@ def compare(
         "predicted": predicted(model, gem5, native),
         "features": {f: {k: c.share for k, c in s.columns.items()} for f, s in sets.items()},
     }
+
+
+def _start(a: Path, b: Path, least: int) -> int:
+    """The row of b at which a begins, at least ``least``.  Its first rows may be matched with an
+    earlier round of a loop: then what follows lies further off than the starts differ by."""
+    with tracekit.open(a) as x, tracekit.open(b) as y:
+        blocks = align(x["pc"], y["pc"][least:])
+    near = blocks[blocks[:, 0] < blocks[0, 0] + _BEGINNING]
+    offsets = near[:, 1] - near[:, 0]
+    middle = np.median(np.repeat(offsets, near[:, 2]))
+    first = int(np.argmax(np.abs(offsets - middle) < _DRIFT))
+    return max(0, least + int(offsets[first]))
+
+
+def _long(blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    out: npt.NDArray[np.int64] = blocks[blocks[:, 2] >= min(_LONG, blocks[:, 2].max())]
+    return out
 
 
 def _moves(a: Path, b: Path) -> tuple[int, int]:
