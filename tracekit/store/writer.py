@@ -9,7 +9,7 @@ import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tracekit.errors import TracekitError
 from tracekit.store import frames, statics
@@ -41,7 +41,11 @@ def check_output(path: Path, force: bool, source: str = "-") -> None:
 
 class Output:
     """A file that is written under a temporary name; ``publish`` gives it its own, ``discard``
-    removes it."""
+    removes it.
+
+    It is made when the first bytes are written: whoever is to discard it has it in hand by then,
+    at whatever moment a signal comes.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         self.path = Path(path)
@@ -50,14 +54,13 @@ class Output:
         # Random: after a crash in a container the next process may well have the same number.
         self._tmp = self.path.with_name(f".{self.path.name[:200]}.{secrets.token_hex(6)}.tmp")
         self._offset = 0
-        try:
-            self._f = self._tmp.open("xb")
-        except OSError as e:
-            raise TracekitError(f"cannot write: {e.strerror}", path=str(self.path)) from None
+        self._f: BinaryIO | None = None
 
     def write(self, data: bytes) -> int:
         """Appends; returns where it stands."""
         try:
+            if self._f is None:
+                self._f = self._tmp.open("xb")
             self._f.write(data)
         except OSError as e:
             raise TracekitError(f"cannot write: {e.strerror}", path=str(self.path)) from None
@@ -78,6 +81,7 @@ class Output:
 
     def publish(self) -> None:
         """Syncs, and gives the file its name."""
+        assert self._f is not None
         try:
             self._f.flush()
             os.fsync(self._f.fileno())
@@ -94,8 +98,9 @@ class Output:
 
     def discard(self) -> None:
         """Removes the temporary file; nothing after ``publish``."""
-        with contextlib.suppress(OSError):
-            self._f.close()
+        if self._f is not None:
+            with contextlib.suppress(OSError):
+                self._f.close()
         self._tmp.unlink(missing_ok=True)
 
 
@@ -111,13 +116,14 @@ class Writer(Output):
     ) -> None:
         super().__init__(path, force=force)
         self._compress = frames.Compressor(LEVEL)
+        self._head = frames.json_frame(frames.HEAD, {"format": FORMAT, **head})
         self._chunks: list[dict[str, Any]] = []
         self.rows = 0
-        try:
-            self.write(frames.json_frame(frames.HEAD, {"format": FORMAT, **head}))
-        except BaseException:
-            self.discard()
-            raise
+
+    def write(self, data: bytes) -> int:
+        if self._offset == 0:
+            super().write(self._head)
+        return super().write(data)
 
     def chunk(self, encoded: Mapping[str, Any]) -> None:
         """One chunk as FeatureStage.encode gives it."""
