@@ -511,6 +511,41 @@ def test_interrupted(tmp_path, number):
     assert err.count(b"\n") == 1 and err.startswith(b"tracekit: ")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_jobs(tmp_path, number):
+    """All processes of a terminal's job are told; one line, and nothing is left."""
+    fifos, out = [tmp_path / "a", tmp_path / "b"], tmp_path / "out"
+    for one in fifos:
+        os.mkfifo(one)
+    p = run(
+        "extract", *fifos, "-o", f"{out}/", "--chunk-rows", "256", "--jobs", "2",
+        start_new_session=True,
+    )  # fmt: skip
+    text = synthetic.text(9, 3000).encode()
+    with fifos[0].open("wb", 0) as a, fifos[1].open("wb", 0) as b:
+        a.write(text)
+        b.write(text)
+        deadline = time.monotonic() + 60
+        while len(list(out.iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert [x.suffix for x in out.iterdir()] == [".tmp"] * 2
+        os.killpg(p.pid, number)
+        _, err = p.communicate(timeout=60)
+    assert p.returncode == 128 + number
+    assert err.count(b"\n") == 1 and err.startswith(b"tracekit: "), err
+    assert list(out.iterdir()) == []
+
+
+def test_jobs_say_nothing(tmp_path):
+    paths = [tmp_path / f"t{k}" for k in range(5)]
+    for k, one in enumerate(paths):
+        one.write_text(synthetic.text(k, 300))
+    p = run("extract", *paths, "-o", f"{tmp_path}/out/", "--jobs", "2", "--quiet")
+    _, err = p.communicate(timeout=120)
+    assert (p.returncode, err) == (0, b"")
+    assert len(list((tmp_path / "out").iterdir())) == 5
+
+
 def test_count_ends_a_pipe_early(tmp_path):
     """--count does not wait for what a slow pipe brings later."""
     p = run(

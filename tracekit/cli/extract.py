@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tracekit.cli.main import stop_with_signals
+from tracekit.cli.main import end_with_signals
 from tracekit.cores import available_cores
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extraction import CHUNK_ROWS, Result, extract, warn
@@ -131,13 +131,15 @@ def _at_once(work: list[_Job], jobs: int, quiet: bool) -> list[Result | Tracekit
     progress = Progress(f"{len(work)} inputs", sum(sizes) or None, quiet=quiet)
     done: list[Result | TracekitError] = []
     read = rows = 0
-    with multiprocessing.get_context("spawn").Pool(jobs, stop_with_signals) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, end_with_signals) as pool:
         try:
             for one, size in zip(pool.imap(_one, work), sizes, strict=True):
                 done.append(one)
                 read += size
                 rows += one.rows if isinstance(one, Result) else 0
                 progress.update(read, rows)
+            pool.close()  # what the end of the block does to it would be an interruption
+            pool.join()
         finally:
             progress.close()
     return done

@@ -97,9 +97,18 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def stop_with_signals() -> None:
-    """For worker processes: what ``stoppable`` does, until the process ends."""
-    signal.signal(signal.SIGTERM, _stop)
+def _leave(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def end_with_signals() -> None:
+    """For worker processes: SIGTERM ends them by way of all that is to be cleaned up.
+
+    Ctrl-C, which a terminal sends to all, is for who started them.
+    """
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
