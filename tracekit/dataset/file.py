@@ -82,9 +82,8 @@ class Dataset:
     def plane(self, number: int) -> BytePlane | FloatPlane:
         """Cycles of a block, to ``take`` windows from into arrays of ``dtype``; not kept."""
         begin, end = self.block_range(number)
-        entry = self._index["blocks"][number]
-        streams = {k: self.trace.stream(v) for k, v in entry.items() if k != "kind"}
-        return targets.plane(entry["kind"], streams, (end - begin) * len(self.machines), self.path)
+        numbers = (end - begin) * len(self.machines)
+        return targets.read_plane(self.trace, self._index["blocks"][number], numbers)
 
     def assembly(self, name: str, number: int) -> Assembly:
         """A feature set of a block, decoded, to ``take`` windows from."""

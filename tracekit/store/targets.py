@@ -19,7 +19,7 @@ from tracekit.store.frames import Compressor
 from tracekit.store.reader import TraceFile
 from tracekit.store.writer import Output
 
-__all__ = ["add_targets", "encode", "plane"]
+__all__ = ["add_targets", "encode", "plane", "read_plane"]
 
 LEVEL = 3
 FAR = 255
@@ -53,6 +53,14 @@ def plane(
         return _windows.BytePlane(values, np.frombuffer(streams["far"], "<u4"))
     except ValueError as e:
         raise FormatError(f"targets: a block's {e}", path=path) from None
+
+
+def read_plane(
+    trace: TraceFile, block: Mapping[str, Any], numbers: int
+) -> _windows.BytePlane | _windows.FloatPlane:
+    """``plane`` of a block as the trace's index names it."""
+    streams = {k: trace.stream(place) for k, place in block.items() if k != "kind"}
+    return plane(block["kind"], streams, numbers, trace.path)
 
 
 def add_targets(

@@ -11,7 +11,7 @@ from tracekit import schema
 from tracekit.errors import TracekitError
 from tracekit.store.chunk import Chunk
 from tracekit.store.reader import TraceFile
-from tracekit.store.targets import plane
+from tracekit.store.targets import read_plane
 
 
 def verify(path: str | os.PathLike[str]) -> list[str]:
@@ -53,8 +53,7 @@ def _target_problems(f: TraceFile) -> Iterator[str]:
         values = np.empty((1, min(left, meta["rows"]), len(t["machines"])), t["dtype"])
         left -= min(left, meta["rows"])
         try:
-            streams = {k: f.stream(place) for k, place in b.items() if k != "kind"}
-            plane(b["kind"], streams, values.size, f.path).take(np.zeros(1, np.int64), values)
+            read_plane(f, b, values.size).take(np.zeros(1, np.int64), values)
         except TracekitError as e:
             yield str(e)
             continue
