@@ -70,7 +70,7 @@ def mean_products(
     first = np.arange(parts, dtype=np.int64) * (len(features) // parts)
     warm = min(WARM, length // 4)
     block = length if engine.lookahead else STEPS
-    inputs, layers, heads = engine.chains(block, parts)
+    inputs, layers, heads, _ = engine.chains(block, parts)
     runners = [r for chain in (layers, *heads) for r in walk(chain)]
     plans = [r.plan for r in runners] if narrow is None else plans_of(narrow)
     rows = np.resize(first, inputs.output.array.shape[1])  # what fills the tile runs again
@@ -102,7 +102,7 @@ def mean_products(
 
 def plans_of(engine: Engine) -> list[LinearPlan | LstmPlan]:
     """The plans with biases, in the order of ``walk`` over layers and heads."""
-    _, layers, heads = engine.chains(1, 1)
+    _, layers, heads, _ = engine.chains(1, 1)
     return [r.plan for chain in (layers, *heads) for r in walk(chain)]
 
 

@@ -169,14 +169,17 @@ class Engine:
         if not features.flags.c_contiguous:
             raise UsageError("features is not C-contiguous", hint="numpy.ascontiguousarray")
 
-    def chains(self, steps: int, rows: int) -> tuple[InputRunner, Chain, list[Chain]]:
+    def chains(
+        self, steps: int, rows: int, names: Sequence[str] | None = None
+    ) -> tuple[InputRunner, Chain, list[Chain], dict[str, Block]]:
         """Room and state for so many steps at a time of so many chunks side by side: the inputs,
-        the layers, and the heads on these."""
+        the layers, the heads on these of such names (all unless given), and the heads' outputs."""
         rows = round_up(rows, TARGETS[self.isa].rows)
         inputs = self._inputs.runner(steps, rows)
         layers = Chain(self._layers, inputs.output, steps, rows)
-        heads, _ = self._head_chains(list(self._heads), layers.output, steps, rows)
-        return inputs, layers, heads
+        wanted = list(self._heads) if names is None else names
+        heads, blocks = self._head_chains(wanted, layers.output, steps, rows)
+        return inputs, layers, heads, blocks
 
     def _head_chains(
         self, names: Sequence[str], source: Block, steps: int, rows: int
@@ -264,11 +267,9 @@ class Engine:
         if self.lookahead:
             ahead = min(self.lookahead, base + len(features) - int(starts.max()) - stop)
             block_steps = warm + stop + ahead
-        inputs = self._inputs.runner(block_steps, rows)
-        layers = Chain(self._layers, inputs.output, block_steps, rows)
         wanted = {*out, *(sums.values if sums else ())}
         names = sorted(wanted - {REPRESENTATION})
-        heads, blocks = self._head_chains(names, layers.output, block_steps, rows)
+        inputs, layers, heads, blocks = self.chains(block_steps, rows, names)
         blocks[REPRESENTATION] = layers.output
         begin = np.full(rows, FAR, np.int64)
         begin[: len(starts)] = starts

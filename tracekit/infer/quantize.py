@@ -23,7 +23,7 @@ from tracekit.errors import FormatError, UsageError
 from tracekit.infer.stages import UNIT, Quantised, foldable
 from tracekit.model import Card, load_card, load_tensors, save_card, write_safetensors
 from tracekit.model.card import load_file
-from tracekit.model.spec import Layer, ModelSpec
+from tracekit.model.spec import Layer, ModelSpec, reads_input
 
 __all__ = [
     "CORRECTIONS",
@@ -54,8 +54,7 @@ def quantize(folder: str | Path, features: Array, raw: bool = False) -> dict[str
 
     card = load_card(folder)
     tensors = load_tensors(folder, card)
-    if len(features) < LEAST_ROWS:
-        raise UsageError(f"{len(features)} rows; at least {LEAST_ROWS} are needed to calibrate")
+    _check_rows(features)
     parts: dict[str, Quantised] = {}
     if any(True for _ in lstm_layers(card.spec)):
         parts = quantize_tensors(card, tensors, features, raw)
@@ -77,6 +76,11 @@ def quantize(folder: str | Path, features: Array, raw: bool = False) -> dict[str
     return parts
 
 
+def _check_rows(features: Array) -> None:
+    if len(features) < LEAST_ROWS:
+        raise UsageError(f"{len(features)} rows; at least {LEAST_ROWS} are needed to calibrate")
+
+
 def quantize_tensors(
     card: Card, tensors: Mapping[str, Array], features: Array, raw: bool = False
 ) -> dict[str, Quantised]:
@@ -84,13 +88,12 @@ def quantize_tensors(
 
     ``raw``: quantise the raw features too, for inputs whose range is bounded.
     """
-    if len(features) < LEAST_ROWS:
-        raise UsageError(f"{len(features)} rows; at least {LEAST_ROWS} are needed to calibrate")
+    _check_rows(features)
     out: dict[str, Quantised] = {}
     for layer, before in lstm_layers(card.spec):
         first = input_scale(card, tensors, features, layer, before, raw)
         for part, _ in layer.parts():
-            scale = first if part.split("_")[0] == "l0" else UNIT
+            scale = first if reads_input(part) else UNIT
             hh, ih = (tensors[f"{layer.name}.weight_{kind}_{part}"] for kind in ("hh", "ih"))
             out[f"{layer.name}.{part}"] = quantize_layer(hh, ih, scale)
     if not out:

@@ -28,7 +28,7 @@ from tracekit.infer.pack import (
     round_bf16,
     round_up,
 )
-from tracekit.model.spec import ACTIVATIONS, READOUTS, Head, Layer
+from tracekit.model.spec import ACTIVATIONS, READOUTS, Head, Layer, reads_input
 
 __all__ = ["Block", "Formats", "HeadPlan", "Plan", "Runner", "plan_head", "plan_layers"]
 
@@ -820,7 +820,7 @@ def _plan(
                 raise UsageError(
                     f"LSTM layer {n}.{part} has no int8 weights", hint="quantize first"
                 )
-            folded = before is not None and part.split("_")[0] == "l0"
+            folded = before is not None and reads_input(part)
             if before is not None and folded:
                 ih, bias = fold(before, tensors, ih, bias)
             out.append(LstmPlan(formats, ih, hh, bias, narrow, known, folded))

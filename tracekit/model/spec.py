@@ -14,7 +14,7 @@ from typing import Any
 
 from tracekit.errors import FormatError
 
-__all__ = ["ACTIVATIONS", "READOUTS", "Head", "InputColumn", "Layer", "ModelSpec"]
+__all__ = ["ACTIVATIONS", "READOUTS", "Head", "InputColumn", "Layer", "ModelSpec", "reads_input"]
 
 ACTIVATIONS = ("relu", "softplus", "sigmoid", "tanh", "silu", "expm1", "exp")
 READOUTS = ("median", "mode", "mean")  # of a distribution
@@ -109,6 +109,12 @@ class InputColumn:
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of what it needs."""
         return {f"{self.name}.weight": (self.size, self.dim)} if self.dim else {}
+
+
+def reads_input(part: str) -> bool:
+    """Whether a part of `Layer.parts` is of the first layer, which reads what stands before the
+    stack."""
+    return part.split("_")[0] == "l0"
 
 
 @dataclass(frozen=True)
