@@ -184,9 +184,14 @@ def _child(
         for key in _TOGETHER[int(random.integers(len(_TOGETHER)))]:
             if key in values:
                 _move(out, key, values[key], up, random)
-    if "phys_float" in out and "phys_vec" in out:  # one of them is what vectors take
-        out["phys_float"] = out["phys_vec"]
-    return out
+    return _one_vector_file(out)
+
+
+def _one_vector_file(core: Core) -> Core:
+    """With as many registers for numbers as for vectors: one of them is what vectors take."""
+    if "phys_float" in core and "phys_vec" in core:
+        core["phys_float"] = core["phys_vec"]
+    return core
 
 
 def _offered(
@@ -197,9 +202,7 @@ def _offered(
 ) -> Core:
     """The core with some parameters of one that was there before the search."""
     other = drawn[int(random.integers(len(drawn)))]
-    out = core | {k: other[k] for k in values if random.random() < _OFFERED}
-    if "phys_float" in out and "phys_vec" in out:
-        out["phys_float"] = out["phys_vec"]
+    out = _one_vector_file(core | {k: other[k] for k in values if random.random() < _OFFERED})
     return out if possible(out) else core
 
 
