@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/exact_divisor.hpp"
 #include "encode/chunk_codec.hpp"
 #include "encode/foretold.hpp"
 
@@ -22,29 +23,6 @@ void put_planes(ByteWriter& w, const std::vector<float>& values) {
   }
   w.raw(planes.data(), planes.size());
 }
-
-// Exact division by a constant, or the knowledge that it is not exact: one multiplication a value
-// (Granlund and Montgomery, PLDI 1994, section 9).
-class ExactDivisor {
- public:
-  explicit ExactDivisor(std::uint64_t d) : shift_(std::countr_zero(d)) {
-    const std::uint64_t odd = d >> shift_;
-    inverse_ = odd;
-    for (int i = 0; i < 5; ++i) inverse_ *= 2 - odd * inverse_;
-    limit_ = ~std::uint64_t{0} / d;
-  }
-  // The quotient; larger than limit() where there is none.
-  std::uint64_t operator()(std::uint64_t v) const { return std::rotr(v * inverse_, shift_); }
-  std::uint64_t limit() const { return limit_; }
-  bool divide(std::uint64_t v, std::uint64_t& q) const {
-    q = (*this)(v);
-    return q <= limit_;
-  }
-
- private:
-  int shift_;
-  std::uint64_t inverse_, limit_;
-};
 
 // The greatest common divisor of all ticks but those of stores; 0 where there is none.  Nearly all
 // values are multiples of what the first few have in common: those cost a multiplication.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/exact_divisor.hpp"
 #include "parse/tkt_format.hpp"
 
 namespace tracekit::tkt {
@@ -23,7 +24,7 @@ class Writer {
     buffer_.reserve(buffer_size + max_record);
     if (header.tick_unit == 0 || header.tick_unit > 0xffffffffu)
       throw std::length_error("tkt: the tick unit must be 1 to 2^32-1");
-    units_ = Units(header.tick_unit);
+    units_ = ExactDivisor(header.tick_unit);
     std::string body;
     number(body, header.tick_frequency);
     number(body, header.tick_unit);
@@ -176,28 +177,6 @@ class Writer {
     buffer_ += payload;
   }
 
-  // Whole numbers of units in a number of ticks: one multiplication (Granlund and Montgomery, PLDI
-  // 1994, section 9).
-  class Units {
-   public:
-    Units() = default;
-    explicit Units(std::uint64_t unit) {
-      while (!(unit >> shift_ & 1)) ++shift_;
-      const std::uint64_t odd = unit >> shift_;
-      inverse_ = odd;
-      for (int i = 0; i < 5; ++i) inverse_ *= 2 - odd * inverse_;
-    }
-    // Over 2^32 - 1 where the ticks are no whole number of units, or that many.
-    std::uint64_t operator()(std::uint64_t ticks) const {
-      const std::uint64_t q = ticks * inverse_;
-      return shift_ ? q >> shift_ | q << (64 - shift_) : q;
-    }
-
-   private:
-    std::uint64_t inverse_{1};
-    unsigned shift_{};
-  };
-
   // The three forms of a row's ticks; the end of what was written, or null where one does not fit.
   char* put_bytes(char* p, const Row& row, std::uint64_t store) const {
     const std::uint64_t fetch = row.ticks[stage::fetch];
@@ -266,7 +245,8 @@ class Writer {
   std::uint64_t rows_{}, last_fetch_{}, last_retire_{};
   std::uint32_t statics_{}, last_sid_{0xffffffffu};
   std::uint16_t stages_{};
-  Units units_;
+  // Of at most 2^32 - 1 ticks: what is over 2^32 - 1 is no whole number, or that many.
+  ExactDivisor units_{1};
   std::vector<Access> last_access_;  // of each static instruction
 };
 
