@@ -97,7 +97,7 @@ def engine(shape: str, dtype: str, threads: int = 1) -> Callable[[], Array]:
     x = features(len(card.columns))
     parts = None
     if dtype == "int8":
-        parts = quantize_tensors(card, tensors, x[:2048], raw=len(card.columns) > 128)
+        parts = quantize_tensors(card, tensors, x[:2048], raw=True)
     it = Engine(card, tensors, parts, dtype=dtype, threads=threads, chunk=CHUNK, warmup=WARMUP)
     found = it.represent(x[:40])
     layers = card.spec.to_dict()["layers"]

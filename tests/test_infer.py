@@ -689,3 +689,68 @@ def test_weights_keep_their_values_in_int8():
 def test_no_torch_is_imported():
     code = "import sys, tracekit.infer; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def flags_and_distances(rows, seed=3):
+    """Raw features as PerfVec's are: flags, register numbers, distances that are mostly 0, a flag
+    that is hardly ever set, a column that never varies; and their means and deviations."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros((rows, 8))
+    x[:, 0] = rng.random(rows) < 0.3
+    x[:, 1] = rng.integers(0, 33, rows)
+    x[:, 2] = np.where(rng.random(rows) < 0.8, 0, rng.exponential(2e6, rows)).clip(0, 1e7)
+    x[:, 3] = rng.random(rows) < 1e-3
+    x[:, 5:] = rng.standard_normal((rows, 3))
+    std = x.std(axis=0)
+    inputs = [{"column": f"c{j}", "mean": float(x[:, j].mean()), "std": float(std[j] or 1)}
+              for j in range(8)]  # fmt: skip
+    return x.astype(np.float32), inputs
+
+
+def test_raw_features_in_int8(path, tmp_path):
+    """Common values are exact, rare flags stay apart, and what is out of range is cut off."""
+    x, inputs = flags_and_distances(4000)
+    lstm = [{"type": "lstm", "name": "rnn", "hidden": 40, "layers": 2}, {"type": "relu"}]
+    made = model(8, lstm, [table(5)], inputs=inputs)
+    made[0].microarchitectures = [{"name": f"m{i}"} for i in range(5)]
+    part = quantize_tensors(*made, x[:3000], raw=True)["rnn.l0"]
+    columns, v = part.columns, (x - [i["mean"] for i in inputs]) / [i["std"] for i in inputs]
+    assert columns.apart.tolist() == [3]
+    assert (part.weight_ih[:, 3] == 0).all() and (part.weight_ih[:, :3] != 0).any()
+    read = np.rint((v - columns.center) / columns.step).clip(-127, 127)
+    back = read * columns.step + columns.center
+    np.testing.assert_allclose(back[:, [0, 1, 4]], v[:, [0, 1, 4]], atol=1e-4)
+    common = x[:, 2] == 0
+    np.testing.assert_allclose(back[common, 2], v[common, 2], atol=1e-6)
+    tame = [0, 1, 2, 4, 5, 6, 7]
+    assert (np.abs(back - v)[:, tame] <= 0.51 * columns.step[tame]).mean() > 0.99
+    save(tmp_path, made)
+    quantize(tmp_path, x[:3000], raw=True)
+    about = load_card(tmp_path).extra["int8"]
+    assert about["inputs"] == "int8" and about["inputs_in_bf16"] == ["c3"]
+    exact, it = (load(tmp_path, d, threads=1, chunk=300) for d in ("f32", path[1]))
+    error = np.abs(it.represent(x) - exact.represent(x))
+    assert error.max() < TOLERANCE[path[1]]
+    totals = exact.totals(x, [0, 4000])
+    assert np.abs(it.totals(x, [0, 4000]) / totals - 1).max() < 0.02
+    assert np.abs(it.predict(x) - exact.predict(x)).max() < TOLERANCE[path[1]]
+    both = it.run(x, ["time", REPRESENTATION])
+    np.testing.assert_array_equal(both["time"], it.predict(x))
+    x[:50, 0], x[:50, 2], x[:50, 4] = 1e9, -1e9, 1e30
+    if path[1] == "int8":
+        assert np.isfinite(it.predict(x)).all() and np.abs(it.represent(x)).max() <= 1
+
+
+def test_raw_features_stay_where_int8_does_harm(tmp_path, monkeypatch):
+    """The calibration rows decide, and the card says how."""
+    module = sys.modules["tracekit.infer.quantize"]
+    x, inputs = flags_and_distances(1500)
+    save(tmp_path, model(8, [{"type": "lstm", "name": "rnn", "hidden": 8}], inputs=inputs))
+    for limit, inputs_in in ((1e9, "int8"), (-1, "bf16")):
+        monkeypatch.setattr(module, "WORSE", limit)
+        monkeypatch.setattr(module, "HARMLESS", limit)
+        part = quantize(tmp_path, x)["rnn.l0"]
+        assert (part.weight_ih is None) == (inputs_in == "bf16")
+        about = load_card(tmp_path).extra["int8"]
+        assert about["inputs"] == inputs_in and set(about["totals_move"]) == {"bf16", "int8"}
+        assert load(tmp_path, "int8").represent(x).shape == (1500, 8)

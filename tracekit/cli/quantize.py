@@ -22,7 +22,13 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--rows", type=int, default=100_000, help="rows of each file that are read (default 100000)"
     )
-    p.add_argument("--raw", action="store_true", help="quantise inputs that are raw features too")
+    p.add_argument(
+        "--inputs",
+        choices=("auto", "bf16", "int8"),
+        default="auto",
+        help="how int8 reads raw features (default: int8 where that does not harm the totals of "
+        "the calibration rows)",
+    )
     p.add_argument("--json", action="store_true", help="as JSON (docs/json.md)")
     p.set_defaults(func=run)
 
@@ -42,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.rows < 1:
         raise UsageError(f"--rows is {args.rows}; at least 1")
     blocks, targets = _read(args.model, args.files, args.rows)
-    quantize(args.model, np.concatenate(blocks), raw=args.raw)
+    quantize(args.model, np.concatenate(blocks), raw={"bf16": False, "int8": True}.get(args.inputs))
     if args.test:
         blocks, targets = _read(args.model, args.test, args.rows)
     card = load_card(args.model)

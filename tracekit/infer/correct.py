@@ -93,6 +93,7 @@ def mean_products(
     for plan, own in zip(plans, sums, strict=True):
         pairs = zip(plan.values, own, strict=True)
         product = np.sum([w.astype(np.float64) @ (v / counted) for w, v in pairs], axis=0)
+        product = product + getattr(plan, "shift", 0.0)
         at = 0
         for name, size in plan.biases:
             out[name] = product[at : at + size], isinstance(plan, LstmPlan)
@@ -130,10 +131,17 @@ def _inside(runner: Any) -> Iterator[LinearRunner | LstmRunner]:
 
 def read_by(runner: LinearRunner | LstmRunner, plan: LinearPlan | LstmPlan) -> Sequence[Array]:
     """The values [steps, rows, width] that each of the plan's matrices is multiplied with."""
-    x = rounded(decode(runner.source), plan.wants, getattr(plan, "scale", 1.0))
+    x = decode(runner.source)
     if isinstance(runner, LinearRunner) or isinstance(plan, LinearPlan):
-        return [x]
-    return [rounded(decode(runner.own), plan.stored, UNIT), x]
+        return [rounded(x, plan.wants, plan.scale)]
+    exact, apart = runner.source.format == "f32", []
+    if plan.columns is not None and exact:
+        x = (x - plan.columns.center) / plan.columns.step
+    if plan.columns is not None and len(plan.columns.apart):
+        wide = runner.source.apart
+        apart = [decode(wide) if wide else rounded(x[..., plan.columns.apart], plan.apart, 1.0)]
+    h = rounded(decode(runner.own), plan.stored, UNIT)
+    return [h, rounded(x, plan.wants, plan.scale), *apart]
 
 
 def decode(block: Block) -> Array:

@@ -17,16 +17,17 @@ from typing import Any
 
 from llvmlite import ir
 
-__all__ = ["SIZE", "UNROLL", "Product", "Target", "emit_linear_tile", "emit_lstm_tile"]
+__all__ = ["SIZE", "Product", "Target", "emit_gather_tile", "emit_linear_tile", "emit_lstm_tile"]
 
 F32, I8, I16, I32, I64 = ir.FloatType(), *(ir.IntType(n) for n in (8, 16, 32, 64))
 Value = Any
 Rows = list[list[Value]]
 # bytes of an element of each format in which activations are kept
 SIZE = {"f32": 4, "f32bf16": 4, "f32int8": 4, "bf16": 2, "i16": 2, "u8": 1}
-UNROLL = 4  # groups in the body of a loop; panels and activations are padded to it
 DEPTH = 6  # rows whose gates are finished side by side
+AHEAD = 8  # rows whose features are on their way
 DONE = object()
+LARGEST = 3.4e38
 
 # tanh(x) = x P(x²)/Q(x²), clamped: the limit, P and Q, fitted for the least largest error.
 # PRECISE: within 4.2e-7, and 5.4e-7 as float32 computes it.  COARSE: within 4.6e-5, which is below
@@ -50,6 +51,14 @@ class Product:
 
     kind: str  # f32, bf16, u8 (times int8) or i16
     scaled: bool = False  # quantised: the sum is multiplied by a scale for each output
+
+
+@dataclass(frozen=True)
+class Copy:
+    """How h is stored once more, for a reader that is not an LSTM."""
+
+    format: str = ""  # none: not at all
+    rectified: bool = False  # as max(h, 0)
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,12 @@ class Emitter:
 
     def store(self, value: Value, address: Value, offset: Value | int, align: int = 1) -> None:
         self.b.store(value, self.pointer(address, offset, value.type), align=align)
+
+    def fetch(self, address: Value, offset: Value) -> None:
+        """Say that these bytes will be read; they need not be there."""
+        where = self.pointer(address, offset, I8)
+        numbers = [ir.Constant(I32, n) for n in (0, 3, 1)]  # to read, often, as data
+        self.call("llvm.prefetch.p0", ir.VoidType(), [where, *numbers])
 
     def splat(self, scalar: Value) -> Value:
         kind = ir.VectorType(scalar.type, self.t.lanes)
@@ -168,15 +183,12 @@ class Emitter:
         gates: Sequence[Value],
         ratio: Ratio,
         stored: str,
-        rectified: bool,
+        copy: Copy,
         c: Value,
         out: Value,
-        outf: Value,
+        beside: Value,
     ) -> Iterator[None]:
-        """Gates i, f, g, o to the new c and h of one row; yields where other rows may go on.
-
-        ``rectified``: the float32 copy of h is that of max(h, 0).
-        """
+        """Gates i, f, g, o to the new c and h of one row; yields where other rows may go on."""
         b, precise = self.b, ratio is PRECISE
         ratios = []
         for gate, scaled in zip(gates, (True, True, False, True), strict=True):
@@ -201,17 +213,20 @@ class Emitter:
         new_h = b.fmul(b.fmul(both(po, qo), pc), self.const(0.5 * kc))
         new_h = b.fmul(new_h, self.reciprocal(b.fmul(qo, qc), precise))
         self.store_as(stored, new_h, out)
-        if stored != "f32":
-            if rectified:
+        if copy.format:
+            if copy.rectified:
                 zero = self.const(0.0)
                 new_h = b.select(b.fcmp_ordered(">", new_h, zero), new_h, zero)
-            self.store(new_h, outf, 0)
+            factor = None
+            if copy.format in ("u8", "i16", "f32int8"):  # rounded as stages.Convert does
+                new_h, factor = b.fmul(new_h, self.const(127.0)), self.const(1.0)
+            self.store_as(copy.format, new_h, beside, factor)
         yield
 
     def loop(
         self, count: Value, state: list[Value], body: Callable[..., list[Value]]
     ) -> list[Value]:
-        """``for i in range(count): state = body(i, state)``; count is a multiple of UNROLL."""
+        """``for i in range(count): state = body(i, state)``; count is at least 1."""
         b = self.b
         before = b.block
         head, done = b.append_basic_block("loop"), b.append_basic_block("done")
@@ -222,10 +237,8 @@ class Emitter:
         phis = [b.phi(v.type) for v in state]
         for phi, v in zip(phis, state, strict=True):
             phi.add_incoming(v, before)
-        out: list[Value] = list(phis)
-        for k in range(UNROLL):
-            out = body(b.add(i, ir.Constant(I64, k)), out)
-        after = b.add(i, ir.Constant(I64, UNROLL))
+        out = body(i, list(phis))
+        after = b.add(i, ir.Constant(I64, 1))
         i.add_incoming(after, b.block)
         for phi, v in zip(phis, out, strict=True):
             phi.add_incoming(v, b.block)
@@ -308,6 +321,9 @@ class Emitter:
 
         if kind == "f32":
             self.store(x, address, 0)
+        elif kind == "bf16" and self.t.lanes == 16:  # a format of those that have the instruction
+            half = ir.VectorType(I16, 16)
+            self.store(self.call("llvm.x86.avx512bf16.cvtneps2bf16.512", half, [x]), address, 0)
         elif kind in ("bf16", "f32bf16"):
             bits = b.bitcast(x, ints)
             odd = b.and_(b.lshr(bits, whole(16)), whole(1))
@@ -334,24 +350,26 @@ def emit_lstm_tile(
     target: Target,
     recurrent: Product,
     direct: Product,
+    apart: Product | None,
     stored: str,
     args: Sequence[Value],
     ratio: Ratio,
     joint: bool,
-    rectified: bool,
+    copy: Copy,
 ) -> None:
     """One step of one layer for ``target.rows`` rows x ``target.lanes`` units, all four gates.
 
-    ``recurrent`` and ``direct`` are the products with h and with x; ``stored`` is how the new
-    h is stored; ``joint`` says that both products have the first scale, ``rectified`` that the
-    float32 copy is that of max(h, 0).  Arguments, all 64-bit, strides in bytes:
-    h, stride, groups; x, stride, groups; weights (those of h, then those of x); bias [4][lanes];
+    ``recurrent`` and ``direct`` are the products with h and with x, ``apart`` that with what of x
+    is kept in another format, never scaled; ``stored`` is how the new h is stored; ``joint`` says
+    that both products have the first scale.  Arguments, all 64-bit, strides in bytes:
+    h, stride, groups; x, stride, groups; what is apart, stride, groups; weights (those of h, of x
+    and of what is apart); bias [4][lanes];
     scales of h and of x [2][4][lanes] (of products in integers, else unused); c, stride;
-    new h, stride; new h as float32, stride.
+    new h, stride; its copy, stride.
     """
     e = Emitter(builder, target)
     b, n = builder, target.lanes
-    h, ldh, kh, x, ldx, kx, w, bias, scale, c, ldc, out, ldo, outf, ldf = args
+    h, ldh, kh, x, ldx, kx, y, ldy, ky, w, bias, scale, c, ldc, out, ldo, outf, ldf = args
     acc: Rows = [e.panel(bias, 4)] * target.rows
     wx = b.add(w, b.mul(kh, ir.Constant(I64, 16 * n)))
     first, second = (h, ldh, kh, w), (x, ldx, kx, wx)
@@ -360,8 +378,10 @@ def emit_lstm_tile(
     else:
         acc = e.add_products(recurrent, acc, [first], scale)
         acc = e.add_products(direct, acc, [second], b.add(scale, ir.Constant(I64, 16 * n)))
+    if apart is not None:
+        acc = e.product(apart.kind, acc, y, ldy, ky, b.add(wx, b.mul(kx, ir.Constant(I64, 16 * n))))
     rows = [
-        e.finish_row(acc[r], ratio, stored, rectified, *(
+        e.finish_row(acc[r], ratio, stored, copy, *(
             b.add(base, b.mul(stride, ir.Constant(I64, r)))
             for base, stride in ((c, ldc), (out, ldo), (outf, ldf))
         ))
@@ -385,20 +405,21 @@ def interleave(parts: Sequence[Iterator[None]], depth: int) -> None:
 def emit_linear_tile(
     builder: ir.IRBuilder,
     target: Target,
-    kind: str,
+    product: Product,
     vectors: int,
     stored: str,
     args: Sequence[Value],
 ) -> None:
     """``vectors`` x lanes outputs of a linear layer for a tile of rows, stored in a format.
 
-    Arguments: x, stride, groups; weights; bias; output, stride; 1/scale [lanes] for int8 formats.
+    Arguments: x, stride, groups; weights; bias; scales (of a scaled product, else unused); output,
+    stride; 1/scale [lanes] for int8 formats.
     """
     e = Emitter(builder, target)
-    x, ldx, kx, w, bias, out, ldo, inverse = args
+    x, ldx, kx, w, bias, scale, out, ldo, inverse = args
     size = SIZE[stored] * target.lanes
-    start = e.panel(bias, vectors)
-    acc = e.product(kind, [start] * target.rows, x, ldx, kx, w)
+    start: Rows = [e.panel(bias, vectors)] * target.rows
+    acc = e.add_products(product, start, [(x, ldx, kx, w)], scale)
     for r in range(target.rows):
         at = builder.mul(ldo, ir.Constant(I64, r))
         for v in range(vectors):
@@ -409,3 +430,36 @@ def emit_linear_tile(
                 e.store_as(stored, scaled, place, e.const(1.0))
             else:
                 e.store_as(stored, acc[r][v], place)
+
+
+def emit_gather_tile(
+    builder: ir.IRBuilder, target: Target, stored: str, args: Sequence[Value]
+) -> None:
+    """One row's features to what the first layer reads: (x - mean) · inverse within ±clip.
+
+    Arguments: x; its columns, at least as many as lanes; mean, inverse and clip; output.  What is
+    not finite counts as 0.  Whole numbers must not leave ±127 (``clip``).
+    """
+    e = Emitter(builder, target)
+    b, n = builder, target.lanes
+    x, count, mean, inverse, clip, out = args
+    zero, last = e.const(0.0), b.sub(count, ir.Constant(I64, n))
+
+    def body(i: Value, state: list[Value]) -> list[Value]:
+        first = b.mul(i, ir.Constant(I64, n))  # the last vector ends with the row
+        first = b.select(b.icmp_signed("<", first, last), first, last)
+        at = b.mul(first, ir.Constant(I64, 4))
+        e.fetch(x, b.add(at, b.mul(count, ir.Constant(I64, 4 * AHEAD))))
+        v = e.load(x, at, target.floats)
+        size = e.call(f"llvm.fabs.v{n}f32", target.floats, [v])
+        v = b.select(b.fcmp_ordered("<=", size, e.const(LARGEST)), v, zero)
+        v = b.fmul(b.fsub(v, e.load(mean, at, target.floats)), e.load(inverse, at, target.floats))
+        most = e.load(clip, at, target.floats)
+        for side, edge in (("<", most), (">", b.fneg(most))):
+            v = b.select(b.fcmp_ordered(side, v, edge), v, edge)
+        to = b.add(out, b.mul(first, ir.Constant(I64, SIZE[stored])))
+        e.store_as(stored, v, to, e.const(1.0))
+        return []
+
+    blocks = b.sdiv(b.add(count, ir.Constant(I64, n - 1)), ir.Constant(I64, n))
+    e.loop(blocks, [], body)

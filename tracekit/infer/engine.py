@@ -22,7 +22,18 @@ from tracekit.infer import cpu, loops
 from tracekit.infer.inputs import InputPlan, InputRunner
 from tracekit.infer.kernels import TARGETS
 from tracekit.infer.pack import round_up
-from tracekit.infer.stages import Block, Chain, Formats, Quantised, plan_head, plan_layers
+from tracekit.infer.stages import (
+    BiLstmPlan,
+    Block,
+    Chain,
+    Columns,
+    Formats,
+    LstmPlan,
+    Quantised,
+    plan_head,
+    plan_layers,
+    wanted_by,
+)
 from tracekit.model import Card, load_card, load_tensors
 from tracekit.model.card import GOLDEN, load_file
 from tracekit.model.spec import Layer
@@ -35,7 +46,7 @@ CHUNK, WARMUP = 8192, 256
 ROWS = 48  # chunks side by side: weights come from memory once for all of them
 # A model that looks ahead keeps whole chunks in memory: shorter and fewer ones.
 WINDOW, WINDOW_ROWS = 1024, 12
-STEPS = 32  # instructions of a chunk that one layer does before the next one takes over
+STEPS = 64  # instructions of a chunk that one layer does before the next one takes over
 FAR = -(1 << 60)  # the place of a row that is only there to fill a tile
 
 
@@ -75,12 +86,13 @@ class Engine:
         self.formats = Formats(self.isa, self.dtype)
         added = (corrections or {}).get(self.dtype, {})
         tensors = {**tensors, **{name: tensors[name] + v for name, v in added.items()}}
-        self._inputs = InputPlan(self.spec.inputs, card.columns, tensors)
+        self._inputs = InputPlan(self.spec.inputs, card.columns, tensors, self.isa)
         self._layers = plan_layers(
-            self.spec.layers, tensors, self.formats, quantised or {}, half=True
+            self.spec.layers, tensors, self.formats, quantised or {}, True, self._inputs.raw()
         )
         self._heads = {
-            head.name: plan_head(head, tensors, self.formats) for head in self.spec.heads
+            head.name: plan_head(head, tensors, self.formats, self.spec.layers)
+            for head in self.spec.heads
         }
         self._tables = {
             head.name: tensors[f"{head.layers[0].name}.weight"].astype(np.float64)
@@ -150,6 +162,11 @@ class Engine:
         add_pieces(sums, edges, totals)
         return totals
 
+    @property
+    def raw_columns(self) -> Columns | None:
+        """The inputs as they are in the file, where that can be left to a first layer's weights."""
+        return self._inputs.raw()
+
     def grid(self, rows: int | None) -> int:
         """The chunk that is used for a trace of so many rows: short ones fill the tiles too."""
         if self.chunk is not None:
@@ -173,13 +190,22 @@ class Engine:
         self, steps: int, rows: int, names: Sequence[str] | None = None
     ) -> tuple[InputRunner, Chain, list[Chain], dict[str, Block]]:
         """Room and state for so many steps at a time of so many chunks side by side: the inputs,
-        the layers, the heads on these of such names (all unless given), and the heads' outputs."""
+        the layers, the heads on these, and the outputs of such names (all unless given)."""
         rows = round_up(rows, TARGETS[self.isa].rows)
         inputs = self._inputs.runner(steps, rows)
-        layers = Chain(self._layers, inputs.output, steps, rows)
-        wanted = list(self._heads) if names is None else names
-        heads, blocks = self._head_chains(wanted, layers.output, steps, rows)
-        return inputs, layers, heads, blocks
+        first = self._layers[0] if self._layers else None
+        if self._inputs.plain and isinstance(first, LstmPlan | BiLstmPlan) and first.scale == 1.0:
+            inputs.emit(first.wants, first.columns, self.formats.rounded)
+        wanted = [REPRESENTATION, *self._heads] if names is None else names
+        heads = [name for name in wanted if name != REPRESENTATION]
+        # what all heads read in one format comes in that
+        formats = {wanted_by(plan) for name in heads for plan in self._heads[name][:1]}
+        last = formats.pop() if len(formats) == 1 and len(heads) == len(wanted) else ("f32", 1.0)
+        layers = Chain(self._layers, inputs.output, steps, rows, last)
+        chains, blocks = self._head_chains(heads, layers.output, steps, rows)
+        if REPRESENTATION in wanted:
+            blocks[REPRESENTATION] = layers.output
+        return inputs, layers, chains, blocks
 
     def _head_chains(
         self, names: Sequence[str], source: Block, steps: int, rows: int
@@ -267,10 +293,8 @@ class Engine:
         if self.lookahead:
             ahead = min(self.lookahead, base + len(features) - int(starts.max()) - stop)
             block_steps = warm + stop + ahead
-        wanted = {*out, *(sums.values if sums else ())}
-        names = sorted(wanted - {REPRESENTATION})
+        names = sorted({*out, *(sums.values if sums else ())})
         inputs, layers, heads, blocks = self.chains(block_steps, rows, names)
-        blocks[REPRESENTATION] = layers.output
         begin = np.full(rows, FAR, np.int64)
         begin[: len(starts)] = starts
         end = begin.copy()

@@ -50,23 +50,6 @@ def gather_values(  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def gather_plain(features, first, steps, mean, inverse, clip, out):  # type: ignore[no-untyped-def]
-    """All columns in order, none of them a logarithm: the same as gather_values, in vectors."""
-    n, count = features.shape
-    for r in range(len(first)):
-        for t in range(steps):
-            i = first[r] + t
-            target = out[t, r]
-            if i < 0 or i >= n:
-                target[:count] = ZERO
-                continue
-            row = features[i]
-            for j in range(count):
-                v = row[j] if abs(row[j]) <= LARGEST else ZERO
-                target[j] = min(max((v - mean[j]) * inverse[j], -clip[j]), clip[j])
-
-
-@compiled()
 def gather_embedding(  # type: ignore[no-untyped-def]
     features, first, steps, column, edges, table, place, out
 ):

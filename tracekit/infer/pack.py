@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.infer.emit import UNROLL
-
 __all__ = [
     "GROUP",
     "aligned",
@@ -16,6 +14,7 @@ __all__ = [
     "group_count",
     "pack",
     "pack_rows",
+    "quantize_rows",
     "round_bf16",
     "round_up",
 ]
@@ -55,8 +54,15 @@ def round_bf16(x: Array) -> Array:
 
 
 def group_count(width: int, kind: str) -> int:
-    """Groups of a row of so many inputs, those included that pad it to whole turns of the loop."""
-    return round_up(-(-width // GROUP[kind]), UNROLL)
+    """Groups of a row of so many inputs."""
+    return -(-width // GROUP[kind])
+
+
+def quantize_rows(weight: Array) -> tuple[Array, Array]:
+    """int8 [rows, in] and float32 scale [rows]: the largest of a row becomes 127."""
+    largest = np.abs(weight).max(axis=1).astype(np.float64)
+    scale = np.where(largest > 0, largest / 127, 1.0)
+    return np.rint(weight / scale[:, None]).astype(np.int8), scale.astype(np.float32)
 
 
 def pack(weight: Array, kind: str, lanes: int, vectors: int, gates: int = 1) -> Array:

@@ -4,14 +4,15 @@ activations for LSTM layers, and corrections of biases for int8 and bfloat16 (co
 Weights: symmetric, one scale for each output of each of the two matrices, which are summed apart
 so that neither spoils the other's range; a layer fed by an LSTM has one scale for both.
 Activations: h is in ±1 and needs no calibration; an input that comes from another kind of layer is
-clipped where the mean squared error over the calibration rows is least; raw features stay in
-bfloat16, for their range has no useful bound, or in float32 where a linear layer that reads them is
-folded into the LSTM.
+clipped where the mean squared error over the calibration rows is least; raw features have a step
+and a center each (columns.py), unless totals of the calibration rows then move further than with
+raw features in bfloat16; they are in float32 where a linear layer that reads them is folded into
+the LSTM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, UsageError
-from tracekit.infer.stages import UNIT, Quantised, foldable
+from tracekit.infer.columns import choose_columns
+from tracekit.infer.pack import quantize_rows
+from tracekit.infer.stages import UNIT, Columns, Quantised, foldable
 from tracekit.model import Card, load_card, load_tensors, save_card, write_safetensors
 from tracekit.model.card import load_file
 from tracekit.model.spec import Layer, ModelSpec, reads_input
@@ -39,41 +42,83 @@ INT8, CORRECTIONS = "int8.safetensors", "corrections.safetensors"
 MAX_ROWS = 1 << 18  # calibration rows that are looked at
 LEAST_ROWS = 256
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)  # of the largest value
+# Raw features in int8 may move the totals of parts of the calibration rows by so much more than raw
+# features in bfloat16 do, or so far.
+WORSE, HARMLESS = 1.5, 1e-3
+PARTS = 16
 
 
-def quantize(folder: str | Path, features: Array, raw: bool = False) -> dict[str, Quantised]:
+def quantize(folder: str | Path, features: Array, raw: bool | None = None) -> dict[str, Quantised]:
     """Quantise a model folder's LSTM layers and correct the biases of the narrow formats,
     calibrated on these raw rows; written into the folder.  A model without LSTM layers has no int8.
 
     ``features``: float32 [rows, columns], rows that the model is meant for (at least 256 of them);
-    ``raw``: quantise inputs that are raw features too.
+    ``raw``: whether inputs that are raw features are quantised; the rows decide unless given.
     Raises FormatError, UsageError.
     """
-    from tracekit.infer.correct import corrections
-    from tracekit.infer.engine import Engine
-
     card = load_card(folder)
     tensors = load_tensors(folder, card)
     _check_rows(features)
+    rows = np.ascontiguousarray(features[:MAX_ROWS])
+    found = {f"bf16.{k}": v for k, v in _corrections(card, tensors, {}, "bf16", rows).items()}
     parts: dict[str, Quantised] = {}
     if any(True for _ in lstm_layers(card.spec)):
-        parts = quantize_tensors(card, tensors, features, raw)
+        parts, added, about = _choose_inputs(card, tensors, rows, raw)
+        found |= {f"int8.{k}": v for k, v in added.items()}
         write_safetensors(Path(folder) / INT8, to_tensors(parts))
-        card.extra["int8"] = {"rows": min(len(features), MAX_ROWS), "clip": "least squared error"}
-    rows = np.ascontiguousarray(features[:MAX_ROWS])
-    exact = Engine(card, tensors, dtype="f32", threads=1)
-    found: dict[str, Array] = {}
-    for dtype in ("bf16", "int8") if parts else ("bf16",):
-
-        def narrow(added: Mapping[str, Array], dtype: str = dtype) -> Engine:
-            return Engine(card, tensors, parts, {dtype: added}, dtype=dtype, threads=1)
-
-        for name, value in corrections(exact, narrow, rows).items():
-            found[f"{dtype}.{name}"] = value
+        card.extra["int8"] = {"rows": len(rows), "clip": "least squared error", **about}
     write_safetensors(Path(folder) / CORRECTIONS, found)
     card.extra["corrections"] = {"rows": len(rows)}
     save_card(folder, card, [*([INT8] if parts else []), CORRECTIONS])
     return parts
+
+
+def _corrections(
+    card: Card,
+    tensors: Mapping[str, Array],
+    parts: Mapping[str, Quantised],
+    dtype: str,
+    rows: Array,
+) -> dict[str, Array]:
+    from tracekit.infer.correct import corrections
+    from tracekit.infer.engine import Engine
+
+    def narrow(added: Mapping[str, Array]) -> Engine:
+        return Engine(card, tensors, parts, {dtype: added}, dtype=dtype, threads=1)
+
+    return corrections(Engine(card, tensors, dtype="f32", threads=1), narrow, rows)
+
+
+def _choose_inputs(
+    card: Card, tensors: Mapping[str, Array], rows: Array, raw: bool | None
+) -> tuple[dict[str, Quantised], dict[str, Array], dict[str, Any]]:
+    """The quantised layers, their corrections, and what the card says about raw features: in int8
+    where that does no harm to the totals of parts of these rows."""
+    cases = {}
+    for case in (False, True) if raw is None else (raw,):
+        parts = quantize_tensors(card, tensors, rows, case)
+        if case and raw is None and not any(part.columns for part in parts.values()):
+            continue
+        added = _corrections(card, tensors, parts, "int8", rows)
+        cases[case] = parts, added
+    moves = {}
+    if len(cases) == 2:
+        exact, *found = _totals(card, tensors, [({}, {}), *cases.values()], rows)
+        shares = [float(np.abs(f - exact).sum() / np.abs(exact).sum()) for f in found]
+        moves = dict(zip(cases, shares, strict=True))
+    chosen = max(cases)
+    if moves and moves[True] > max(WORSE * moves[False], HARMLESS):
+        chosen = False
+    parts, added = cases[chosen]
+    columns = next((part.columns for part in parts.values() if part.columns), None)
+    about: dict[str, Any] = {}
+    if columns is not None or moves:
+        about["inputs"] = "int8" if columns else "bf16"
+    if columns is not None:
+        about["inputs_in_bf16"] = [card.spec.inputs[j].column for j in columns.apart]
+    if moves:
+        about["totals_move"] = {"bf16": moves[False], "int8": moves[True]}
+    return parts, added, about
 
 
 def _check_rows(features: Array) -> None:
@@ -86,15 +131,24 @@ def quantize_tensors(
 ) -> dict[str, Quantised]:
     """The quantised LSTM layers of a model, by name; raises UsageError where there are none.
 
-    ``raw``: quantise the raw features too, for inputs whose range is bounded.
+    ``raw``: quantise the raw features too, where the first layer reads them as they are.
     """
     _check_rows(features)
     out: dict[str, Quantised] = {}
     for layer, before in lstm_layers(card.spec):
-        first = input_scale(card, tensors, features, layer, before, raw)
+        first = input_scale(card, tensors, features, layer, before)
+        columns = _raw_columns(card, tensors, features, layer) if raw and before == () else None
         for part, _ in layer.parts():
-            scale = first if reads_input(part) else UNIT
             hh, ih = (tensors[f"{layer.name}.weight_{kind}_{part}"] for kind in ("hh", "ih"))
+            if columns is not None and reads_input(part):
+                known = np.delete(np.arange(ih.shape[1]), columns.apart)
+                steps = np.zeros(ih.shape[1])
+                steps[known] = columns.step[known]
+                out[f"{layer.name}.{part}"] = Quantised(
+                    *quantize_rows(hh), *quantize_rows(ih * steps), 1.0, columns
+                )
+                continue
+            scale = first if reads_input(part) else UNIT
             out[f"{layer.name}.{part}"] = quantize_layer(hh, ih, scale)
     if not out:
         raise UsageError("the model has no LSTM layer", hint="int8 is for LSTM stacks")
@@ -117,12 +171,11 @@ def input_scale(
     features: Array,
     layer: Layer,
     before: tuple[Layer, ...] | None,
-    raw: bool,
 ) -> float | None:
     """The scale of a first LSTM layer's input; None where it stays as it is."""
     from tracekit.infer.engine import Engine
 
-    if before is None or not (before or raw):
+    if not before:
         return None
     if before and before[-1].type == "lstm":
         return UNIT
@@ -144,6 +197,44 @@ def input_scale(
     return CLIPS[int(np.argmin(errors))] * largest / 127
 
 
+def _raw_columns(
+    card: Card, tensors: Mapping[str, Array], features: Array, layer: Layer
+) -> Columns | None:
+    """How a first LSTM layer reads raw features in int8; None where it reads something else."""
+    from tracekit.infer.engine import Engine
+
+    part = Card(card.name, ModelSpec(card.spec.inputs, (), ()), card.columns)
+    engine = Engine(part, tensors, dtype="f32", threads=1)
+    raw = engine.raw_columns
+    if raw is None:
+        return None
+    values = engine.represent(np.ascontiguousarray(features[:MAX_ROWS]))
+    names = [f"{layer.name}.weight_ih_{p}" for p, _ in layer.parts() if reads_input(p)]
+    return choose_columns(values, np.concatenate([tensors[name] for name in names]), raw)
+
+
+def _totals(
+    card: Card,
+    tensors: Mapping[str, Array],
+    cases: Sequence[tuple[Mapping[str, Quantised], Mapping[str, Array]]],
+    rows: Array,
+) -> list[Array]:
+    """Totals of parts of these rows in int8 with such layers and corrections, in float32 without:
+    of the model's first head, or of the representation where it has none."""
+    from tracekit.infer.engine import REPRESENTATION, Engine
+
+    edges = np.linspace(0, len(rows), PARTS + 1).astype(np.int64)
+    out = []
+    for parts, added in cases:
+        dtype = "int8" if parts else "f32"
+        engine = Engine(card, tensors, parts, {"int8": added}, dtype=dtype, threads=1)
+        if card.spec.heads:
+            out.append(engine.totals(rows, edges))
+        else:
+            out.append(engine.sum(rows, edges, [REPRESENTATION])[REPRESENTATION])
+    return out
+
+
 def quantize_layer(hh: Array, ih: Array, scale: float | None) -> Quantised:
     """One layer; ``scale`` is that of its input, None where the input stays in bfloat16."""
     if scale is None:
@@ -157,13 +248,6 @@ def quantize_layer(hh: Array, ih: Array, scale: float | None) -> Quantised:
     return Quantised(first, common, second, common)
 
 
-def quantize_rows(weight: Array) -> tuple[Array, Array]:
-    """int8 [rows, in] and float32 scale [rows]: the largest of a row becomes 127."""
-    largest = np.abs(weight).max(axis=1).astype(np.float64)
-    scale = np.where(largest > 0, largest / 127, 1.0)
-    return np.rint(weight / scale[:, None]).astype(np.int8), scale.astype(np.float32)
-
-
 def to_tensors(parts: Mapping[str, Quantised]) -> dict[str, Array]:
     """As they stand in int8.safetensors."""
     out: dict[str, Array] = {}
@@ -172,6 +256,12 @@ def to_tensors(parts: Mapping[str, Quantised]) -> dict[str, Array]:
         if part.weight_ih is not None and part.scale_ih is not None:
             out[f"{name}.weight_ih"], out[f"{name}.scale_ih"] = part.weight_ih, part.scale_ih
             out[f"{name}.input_scale"] = np.array([part.input_scale], np.float32)
+        if part.columns is not None:
+            flags = np.zeros(len(part.columns.step), np.int8)
+            flags[part.columns.apart] = 1
+            out[f"{name}.input_step"] = part.columns.step
+            out[f"{name}.input_center"] = part.columns.center
+            out[f"{name}.input_apart"] = flags
     return out
 
 
@@ -194,7 +284,8 @@ def load_quantised(folder: str | Path, card: Card) -> dict[str, Quantised]:
                         path=path,
                         hint="quantize the model again",
                     )
-                if dtype == np.float32 and not (np.isfinite(array) & (array > 0)).all():
+                positive = array > 0 if part != "input_center" else True
+                if dtype == np.float32 and not (np.isfinite(array) & positive).all():
                     raise FormatError(f"{name}.{part} has a scale that is not positive", path=path)
                 return array
 
@@ -207,7 +298,14 @@ def load_quantised(folder: str | Path, card: Card) -> dict[str, Quantised]:
                 scale = float(get("input_scale", (1,), np.float32)[0])
                 # stored as float32: the recurrent scale is meant exactly
                 scale = UNIT if np.float32(UNIT) == np.float32(scale) else scale
-                out[name] = Quantised(*hh, *ih, input_scale=scale)
+                columns = None
+                if f"{name}.input_step" in tensors:
+                    step = get("input_step", (width,), np.float32)
+                    center = get("input_center", (width,), np.float32)
+                    columns = Columns(
+                        center, step, np.flatnonzero(get("input_apart", (width,), np.int8))
+                    )
+                out[name] = Quantised(*hh, *ih, input_scale=scale, columns=columns)
             else:
                 out[name] = Quantised(*hh)
     return out

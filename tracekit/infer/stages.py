@@ -8,7 +8,7 @@ reader wants: float32, or the format in which an LSTM keeps its state (emit.Emit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.infer import cpu, loops
-from tracekit.infer.emit import Product
+from tracekit.infer.emit import Copy, Product
 from tracekit.infer.functions import apply_activation
 from tracekit.infer.kernels import TARGETS, Kernel, linear_kernel, lstm_kernel
 from tracekit.infer.pack import (
@@ -25,12 +25,13 @@ from tracekit.infer.pack import (
     group_count,
     pack,
     pack_rows,
+    quantize_rows,
     round_bf16,
     round_up,
 )
 from tracekit.model.spec import ACTIVATIONS, READOUTS, Head, Layer, reads_input
 
-__all__ = ["Block", "Formats", "HeadPlan", "Plan", "Runner", "plan_head", "plan_layers"]
+__all__ = ["Block", "Columns", "Formats", "HeadPlan", "Plan", "Runner", "plan_head", "plan_layers"]
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -53,6 +54,7 @@ class Block:
     width: int
     format: str = "f32"
     scale: float = 1.0
+    apart: Block | None = None  # what of it is kept in another format
 
     @classmethod
     def make(cls, steps: int, rows: int, width: int, format: str = "f32", pad: int = 1) -> Block:
@@ -155,9 +157,10 @@ class Convert(Stateless):
 
 
 class LinearPlan:
-    """Linear layer: panels of four vectors, the rest in panels of one.
+    """Linear layer: its vectors of outputs in panels of up to four, as equal as they can be.
 
-    In float32, but ``half`` multiplies in bfloat16 where the engine's format is narrower.
+    In float32, but ``half`` multiplies in bfloat16 where the engine's format is narrower, and
+    ``whole`` in int8 where it is that, what an LSTM gives, which is in ±1.
     ``biases``: name and size of the bias tensors, one after another; none where there is no bias.
     """
 
@@ -168,35 +171,50 @@ class LinearPlan:
         bias: Array | None,
         half: bool = False,
         biases: Sequence[tuple[str, int]] = (),
+        whole: bool = False,
     ) -> None:
         self.biases = tuple(biases)
         self.target = TARGETS[formats.isa]
-        self.wants = formats.rounded if half and formats.dtype != "f32" else "f32"
-        self.kind = kind_of(self.wants)
         lanes, out = self.target.lanes, weight.shape[0]
-        self.out, self.groups = out, group_count(weight.shape[1], self.kind)
-        # the weights as they are multiplied, for those who correct biases
-        self.values = (weight if self.wants == "f32" else round_bf16(weight),)
-        if self.wants != "f32":
-            (weight,) = convert_half(self.wants, weight)
         values = np.zeros(out, np.float32) if bias is None else bias
-        wide = out // (4 * lanes) * 4 * lanes
+        scales, self.scale = np.ones(out, np.float32), 1.0
+        # self.values: the weights as they are multiplied, for those who correct biases
+        if whole and formats.dtype == "int8":
+            self.wants, self.scale = formats.stored, UNIT
+            weight, scales = quantize_rows(weight)
+            self.values = (weight * scales[:, None],)
+            scales = scales * np.float32(UNIT)
+            values = (values - offset(self.wants, weight, scales)).astype(np.float32)
+        elif half and formats.dtype != "f32":
+            self.wants, self.values = formats.rounded, (round_bf16(weight),)
+            (weight,) = convert_half(self.wants, weight)
+        else:
+            self.wants, self.values = "f32", (weight,)
+        self.product = Product(kind_of(self.wants), scaled=self.scale == UNIT)
+        kind = self.product.kind
+        self.out, self.groups = out, group_count(weight.shape[1], kind)
+        vectors = -(-out // lanes)
+        count = -(-vectors // 4)
+        size, larger = divmod(vectors, count)
+        wide = min(out, larger * (size + 1) * lanes)
         self.parts = []
-        for begin, end, vectors in ((0, wide, 4), (wide, out, 1)):
+        for begin, end, vectors in ((0, wide, size + 1), (wide, out, size)):
             if begin < end:
-                panels = pack(weight[begin:end], self.kind, lanes, vectors)
-                start = pack_rows(values[begin:end], lanes * vectors, 1)
-                self.parts.append((begin, vectors, panels, start))
+                panels = pack(weight[begin:end], kind, lanes, vectors)
+                start, scale = (
+                    pack_rows(v[begin:end], lanes * vectors, 1) for v in (values, scales)
+                )
+                self.parts.append((begin, vectors, panels, start, scale))
 
     def apply(self, count: int, source: Block, out: Block) -> None:
         """For the first ``count`` rows of both (a multiple of the tile's), in out's format."""
         x, y, size = source.array.ctypes.data, out.array.ctypes.data, out.array.itemsize
         inverse = np.full(self.target.lanes, 1.0 / out.scale, np.float32)
-        for at, vectors, panels, bias in self.parts:
-            linear_kernel(self.target, self.kind, vectors, out.format)(
+        for at, vectors, panels, bias, scale in self.parts:
+            linear_kernel(self.target, self.product, vectors, out.format)(
                 count, len(panels),
                 x, source.strides[0], self.groups,
-                panels.ctypes.data, panels.strides[0], bias.ctypes.data,
+                panels.ctypes.data, panels.strides[0], bias.ctypes.data, scale.ctypes.data,
                 y + at * size, out.strides[0], inverse.ctypes.data,
             )  # fmt: skip
 
@@ -221,6 +239,18 @@ class LinearRunner(Stateless):
 
 
 @dataclass(frozen=True)
+class Columns:
+    """How a first layer reads each of the model's inputs x: as (x - center) / step, in its format.
+
+    ``apart``: those that it reads in bfloat16 all the same, where its format is int8.
+    """
+
+    center: Array  # float32 [inputs], as is step
+    step: Array
+    apart: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True)
 class Quantised:
     """One LSTM layer's part of int8.safetensors."""
 
@@ -229,20 +259,24 @@ class Quantised:
     weight_ih: Array | None = None  # None: the input stays in bfloat16
     scale_ih: Array | None = None
     input_scale: float = UNIT
+    columns: Columns | None = None  # of raw features, whose steps are in weight_ih
 
-    def values(self, weight_ih: Array) -> tuple[Array, Array]:
+    def values(self, weight_ih: Array) -> tuple[Array, ...]:
         """The weights of h and of x that the numbers stand for, given those of x in float32."""
         first = self.weight_hh * self.scale_hh[:, None]
         if self.weight_ih is None or self.scale_ih is None:
             return first, round_bf16(weight_ih)
-        return first, self.weight_ih * self.scale_ih[:, None]
+        second = self.weight_ih * self.scale_ih[:, None]
+        if self.columns is None or not len(self.columns.apart):
+            return first, second
+        return first, second, round_bf16(weight_ih[:, self.columns.apart])
 
 
 class LstmPlan:
     """One LSTM layer in the engine's number format.
 
     ``folded``: the weights of x are those of a linear layer before it, too (``fold``); they and x
-    are few, and stay in float32.
+    are few, and stay in float32.  ``raw``: how to read raw features in bfloat16.
     """
 
     def __init__(
@@ -254,19 +288,29 @@ class LstmPlan:
         quantised: Quantised | None,
         biases: Sequence[tuple[str, int]] = (),
         folded: bool = False,
+        raw: Columns | None = None,
     ) -> None:
         self.biases = tuple(biases)
         self.target = TARGETS[formats.isa]
         lanes = self.target.lanes
+        own = None if quantised is None or quantised.weight_ih is None else quantised
+        self.columns = None if folded or formats.dtype == "f32" else own.columns if own else raw
+        # what the inputs' zeros stand for goes into the bias
+        self.shift = np.zeros(len(bias))
+        if self.columns is not None:
+            self.shift = weight_ih.astype(np.float64) @ self.columns.center
+            weight_ih = weight_ih * self.columns.step
+            bias = bias + self.shift
         self.hidden, self.width = weight_hh.shape[1], weight_ih.shape[1]
         self.units = round_up(self.hidden, lanes)
         self.stored, self.scale = formats.stored, 1.0
         bias = bias.astype(np.float64)
         scales = np.ones((2, 4 * self.hidden), np.float32)
+        self.apart, wide = "", None
         if quantised is None:
             self.wants = self.stored
             direct = recurrent = Product(kind_of(self.stored))
-            self.values = (weight_hh, weight_ih)
+            self.values: tuple[Array, ...] = (weight_hh, weight_ih)
             if formats.dtype == "bf16":
                 self.values = (round_bf16(weight_hh), round_bf16(weight_ih))
                 if folded:
@@ -282,6 +326,9 @@ class LstmPlan:
             bias = bias - offset(self.stored, weight_hh, scales[0])
             if quantised.weight_ih is not None and quantised.scale_ih is not None:
                 self.wants, direct, self.scale = self.stored, recurrent, quantised.input_scale
+                if len(self.values) == 3:
+                    self.apart = formats.rounded
+                    (wide,) = convert_half(self.apart, self.values[2])
                 weight_ih = quantised.weight_ih
                 scales[1] = quantised.scale_ih * np.float32(self.scale)
                 bias = bias - offset(self.stored, weight_ih, scales[1])
@@ -292,11 +339,11 @@ class LstmPlan:
                 self.wants = formats.rounded
                 direct = Product(kind_of(self.wants))
                 (weight_ih,) = convert_half(self.wants, weight_ih)
-        self.groups = tuple(
-            group_count(n, p.kind) for n, p in ((self.hidden, recurrent), (self.width, direct))
-        )
-        parts = [pack(weight_hh, recurrent.kind, lanes, 4, 4).view(np.uint8)]
-        parts.append(pack(weight_ih, direct.kind, lanes, 4, 4).view(np.uint8))
+        apart = None if wide is None else Product(kind_of(self.apart))
+        pairs = [(weight_hh, recurrent), (weight_ih, direct)]
+        pairs += [] if wide is None or apart is None else [(wide, apart)]
+        self.groups = tuple(group_count(w.shape[1], p.kind) for w, p in pairs)
+        parts = [pack(w, p.kind, lanes, 4, 4).view(np.uint8) for w, p in pairs]
         both = np.concatenate(parts, axis=1)
         self.weights = aligned(both.shape, np.uint8)
         self.weights[...] = both
@@ -306,11 +353,11 @@ class LstmPlan:
         self.scales[...] = packed
         # both products in one sum where their scales allow it
         joint = recurrent == direct and recurrent.scaled and bool((scales[0] == scales[1]).all())
-        self._variant = self.target, recurrent, direct, self.stored, joint
+        self._variant = self.target, recurrent, direct, apart, self.stored, joint
 
-    def kernel(self, rectified: bool) -> Kernel:
-        """The compiled steps; ``rectified``: whose float32 copy of h is that of max(h, 0)."""
-        return lstm_kernel(*self._variant, rectified)
+    def kernel(self, copy: Copy) -> Kernel:
+        """The compiled steps, which store h once more as ``copy`` says."""
+        return lstm_kernel(*self._variant, copy)
 
     def runner(self, source: Block, steps: int, rows: int) -> LstmRunner:
         return LstmRunner(self, source, steps, rows)
@@ -347,33 +394,29 @@ class LstmRunner:
         self.own = Block(own, plan.hidden, plan.stored, UNIT)
         self.cells = aligned((rows, plan.units), np.float32)
         self.output = self.own
-        # float32 copies of h go to one row that nobody reads, until wide() asks for them
-        self.wide_block = self.own if plan.stored == "f32" else None
-        self.dummy = aligned((plan.units,), np.float32)
-        self.target = (self.dummy.ctypes.data, 0, 0)
+        self.copy, self.beside = Copy(), (0, 0, 0)
         self.source = source
-        self.kernel = plan.kernel(False)
+        self.kernel = plan.kernel(self.copy)
 
-    def rectify(self) -> Block:
-        """max(h, 0) in float32, in the place of ``wide``; where h is stored in another format."""
-        self.kernel = self.plan.kernel(True)
-        return self.wide()
-
-    def wide(self) -> Block:
-        """h in float32, for layers that are not LSTMs."""
-        if self.wide_block is None:
-            steps = len(self.history) - 1
-            block = Block.make(steps, self.rows, self.plan.hidden, pad=self.plan.units)
-            self.target = (block.array.ctypes.data, *block.strides)
-            self.wide_block = block
-        return self.wide_block
+    def emit(self, format: str, rectified: bool = False) -> Block:
+        """h, or max(h, 0), in the format that a layer wants that is no LSTM."""
+        if (format, rectified) == (self.plan.stored, False):
+            return self.own
+        steps = len(self.history) - 1
+        block = Block.make(steps, self.rows, self.plan.hidden, format, pad=self.plan.units)
+        self.copy, self.beside = Copy(format, rectified), (block.array.ctypes.data, *block.strides)
+        block.scale = UNIT if format in ("u8", "i16", "f32int8") else 1.0
+        self.kernel = self.plan.kernel(self.copy)
+        return block
 
     def run(self, steps: int) -> None:
         p, history, x = self.plan, self.history, self.source.array
-        out, ldf, stf = self.target
+        out, ldf, stf = self.beside
+        y = None if self.source.apart is None else self.source.apart.array
+        first = 0
         sign = 1
         if self.backward:
-            sign, h, last = -1, history[steps], x[steps - 1]
+            sign, h, last, first = -1, history[steps], x[steps - 1], steps - 1
             out += stf * (steps - 1)
             h[...], self.cells[...] = self.zero, 0
         else:
@@ -382,6 +425,8 @@ class LstmRunner:
             steps, self.rows, p.units,
             h.ctypes.data, h.strides[0], sign * history.strides[0], p.groups[0],
             last.ctypes.data, x.strides[1], sign * x.strides[0], p.groups[1],
+            *((0, 0, 0, 0) if y is None else
+              (y[first].ctypes.data, y.strides[1], sign * y.strides[0], p.groups[2])),
             p.weights.ctypes.data, p.weights.strides[0], p.bias.ctypes.data, p.scales.ctypes.data,
             self.cells.ctypes.data, self.cells.strides[0], out, ldf, sign * stf,
         )  # fmt: skip
@@ -398,7 +443,7 @@ class BiLstmPlan:
 
     def __init__(self, forward: LstmPlan, backward: LstmPlan) -> None:
         self.forward, self.backward = forward, backward
-        self.wants, self.scale = forward.wants, forward.scale
+        self.wants, self.scale, self.columns = forward.wants, forward.scale, forward.columns
 
     def runner(self, source: Block, steps: int, rows: int) -> Runner:
         return BiLstmRunner(self, source, steps, rows)
@@ -419,7 +464,7 @@ class BiLstmRunner:
     def wide(self) -> Block:
         """h in float32, for layers that are not LSTMs."""
         for part in self.parts:
-            part.output = part.wide()
+            part.output = part.emit("f32")
         if self.output.format != "f32":
             self.output = Block.make(self.steps, self.rows, 2 * self.hidden)
         return self.output
@@ -630,28 +675,48 @@ class ConcatRunner(ResidualRunner):
 
 
 class Chain:
-    """Plans one after another for one thread; ``output`` is in float32."""
+    """Plans one after another for one thread; ``output`` is in the format and the scale ``last``,
+    float32 unless given, as those plans want it that read it."""
 
-    def __init__(self, plans: Sequence[Plan], source: Block, steps: int, rows: int) -> None:
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        source: Block,
+        steps: int,
+        rows: int,
+        last: tuple[str, float] = ("f32", 1.0),
+    ) -> None:
         self.runners: list[Runner] = []
         block: Block = source
-        last: Runner | None = None
+        before: Runner | None = None
+        relu = False  # one behind an LSTM is left to its kernel
         for plan in plans:
-            if isinstance(last, LstmRunner) and is_relu(plan) and last.plan.stored != "f32":
-                block, last = last.rectify(), None
+            if isinstance(before, LstmRunner) and is_relu(plan):
+                relu = True
                 continue
-            block = self._adapt(block, last, plan.wants, getattr(plan, "scale", 1.0))
-            last = plan.runner(block, steps, rows)
-            self.runners.append(last)
-            block = last.output
-        self.output = self._adapt(block, last, "f32", 1.0)
+            block = self._adapt(block, before, relu, *wanted_by(plan))
+            before, relu = plan.runner(block, steps, rows), False
+            self.runners.append(before)
+            block = before.output
+        self.output = self._adapt(block, before, relu, *last)
 
-    def _adapt(self, block: Block, last: Runner | None, wants: str, scale: float) -> Block:
+    def _adapt(
+        self, block: Block, last: Runner | None, relu: bool, wants: str, scale: float
+    ) -> Block:
         """The block in the format wanted, converted from float32 where it is not there already."""
         quantised = wants in ("u8", "i16", "f32int8")
-        if block.format == wants and (not quantised or abs(block.scale - scale) < 1e-12):
+        if (
+            not relu
+            and block.format == wants
+            and (not quantised or abs(block.scale - scale) < 1e-12)
+        ):
             return block
-        if isinstance(last, LstmRunner | BiLstmRunner):
+        if isinstance(last, LstmRunner):
+            direct = not quantised or scale == UNIT
+            block = last.emit(wants if direct else "f32", relu)
+            if direct:
+                return block
+        elif isinstance(last, BiLstmRunner):
             block = last.wide()
         if wants == "f32":
             return block
@@ -732,8 +797,19 @@ class DistributionRunner(Stateless):
 HeadPlan = Sequence[Plan]
 
 
-def plan_head(head: Head, tensors: Tensors, formats: Formats) -> HeadPlan:
-    """The plans of one head."""
+def wanted_by(plan: Plan) -> tuple[str, float]:
+    """The format and the scale in which a plan reads."""
+    return plan.wants, getattr(plan, "scale", 1.0)
+
+
+def plan_head(
+    head: Head, tensors: Tensors, formats: Formats, layers: Sequence[Layer] = ()
+) -> HeadPlan:
+    """The plans of one head on such layers."""
+    kinds = [layer.type for layer in layers if layer.type != "relu"]
+    if head.compositional and kinds[-1:] == ["lstm"]:  # totals do not pass through it
+        weight = tensors[f"{head.layers[0].name}.weight"]
+        return [LinearPlan(formats, weight, None, half=True, whole=True)]
     if head.type == "two_way":
         return [TwoWayPlan(formats, head, tensors)]
     if head.type == "distribution":  # of logarithms: what is long would move by a percent
@@ -747,10 +823,12 @@ def plan_layers(
     formats: Formats,
     quantised: Mapping[str, Quantised],
     half: bool = False,
+    raw: Columns | None = None,
 ) -> list[Plan]:
     """The plans of a stack; a layer of several layers gives several.
 
-    ``half``: linear layers and convolutions in bfloat16 too.
+    ``half``: linear layers and convolutions in bfloat16 too.  ``raw``: how an LSTM that comes first
+    reads the model's inputs in bfloat16.
     """
     out: list[Plan] = []
     at = 0
@@ -759,7 +837,7 @@ def plan_layers(
             out += _plan(layers[at + 1], tensors, formats, quantised, half, layers[at])
             at += 2
         else:
-            out += _plan(layers[at], tensors, formats, quantised, half)
+            out += _plan(layers[at], tensors, formats, quantised, half, raw=None if at else raw)
             at += 1
     return out
 
@@ -794,8 +872,9 @@ def _plan(
     quantised: Mapping[str, Quantised],
     half: bool,
     before: Layer | None = None,
+    raw: Columns | None = None,
 ) -> list[Plan]:
-    """``before``: the linear layer that is folded into this LSTM."""
+    """``before``: the linear layer that is folded into this LSTM; ``raw``: as in plan_layers."""
 
     def linear(weight: str, bias: str) -> LinearPlan:
         values = tensors[bias] if layer.bias else None
@@ -823,7 +902,8 @@ def _plan(
             folded = before is not None and reads_input(part)
             if before is not None and folded:
                 ih, bias = fold(before, tensors, ih, bias)
-            out.append(LstmPlan(formats, ih, hh, bias, narrow, known, folded))
+            own = raw if reads_input(part) else None
+            out.append(LstmPlan(formats, ih, hh, bias, narrow, known, folded, own))
         if layer.directions == 2:
             return [BiLstmPlan(*pair) for pair in zip(out[::2], out[1::2], strict=True)]
         return list(out)
