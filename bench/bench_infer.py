@@ -16,9 +16,12 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,10 +29,10 @@ import pytest
 from numpy.typing import NDArray
 from oracles import lstm as oracle
 
-from tracekit.infer import Engine
+from tracekit.infer import Engine, quantize
 from tracekit.infer.cpu import active_isa, has
 from tracekit.infer.quantize import quantize_tensors
-from tracekit.model import Card, ModelSpec
+from tracekit.model import Card, ModelSpec, save_model
 
 Array = NDArray[Any]
 CHUNK, WARMUP, CHUNKS = 1024, 32, 48
@@ -251,6 +254,37 @@ def compare(rounds: int, shapes: list[str], threads: bool) -> dict[str, Any]:
     return report
 
 
+FIRST_CALL = """
+import sys, time
+wall, cpu = time.perf_counter(), time.process_time()
+import bench_infer as bench
+from tracekit.infer import load
+load(sys.argv[1], sys.argv[2], threads=1).predict(bench.features(51)[:2048])
+print(time.perf_counter() - wall, time.process_time() - cpu)
+"""
+
+
+def first_call() -> dict[str, list[float]]:
+    """Seconds to the first prediction of PerfVec's shape in a fresh process with nothing compiled
+    before: imports, loading the folder and compiling, by the wall clock and in CPU time."""
+    out = {}
+    card, tensors = build("perfvec")
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        save_model(model, card, tensors, {"input": features(51)[:1]})
+        quantize(model, features(51)[:2048], raw=True)
+        for dtype in DTYPES:
+            here = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+            environment = {**os.environ, "PYTHONPATH": here}
+            environment["NUMBA_CACHE_DIR"] = str(Path(folder) / dtype)
+            command = [sys.executable, "-c", FIRST_CALL, str(model), dtype]
+            found = subprocess.run(
+                command, env=environment, check=True, capture_output=True, text=True
+            ).stdout
+            out[dtype] = [round(float(v), 2) for v in found.split()]
+    return out
+
+
 def scaling(shape: str, rounds: int) -> dict[str, float]:
     """Two threads against one in float32: by the wall clock, and what they cost in CPU time.
 
@@ -283,9 +317,13 @@ def main() -> int:
     parser.add_argument("--shape", choices=list(SHAPES), action="append")
     parser.add_argument("--cpu", type=int, help="pin to this CPU")
     parser.add_argument("--threads", action="store_true", help="also two threads against one")
+    parser.add_argument("--first-call", action="store_true", help="nothing but the first call")
     args = parser.parse_args()
     if args.cpu is not None:
         os.sched_setaffinity(0, {args.cpu})
+    if args.first_call:
+        print(json.dumps({"seconds to the first prediction [wall, CPU]": first_call()}))
+        return 0
     report = compare(args.rounds, args.shape or list(SHAPES), args.threads)
     if args.json:
         print(json.dumps(report, indent=1))

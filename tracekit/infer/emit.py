@@ -204,7 +204,8 @@ class Emitter:
         keep = b.fmul(b.fmul(both(pf, qf), self.load(c, 0, self.t.floats)), qig)
         add = b.fmul(b.fmul(both(pi, qi), pg), qf)
         yield
-        below = b.fmul(self.const(0.5), self.reciprocal(b.fmul(qf, qig), precise))
+        half = b.fmul(qf, qig)  # doubled by an addition, for which there are units to spare
+        below = self.reciprocal(b.fadd(half, half), precise)
         new_c = b.fmul(b.fadd(keep, add), below)
         self.store(new_c, c, 0)
         yield

@@ -154,13 +154,18 @@ class CycleModel:
         self, blocks: Iterable[F32], outputs: Sequence[str] = (CYCLES, MEAN)
     ) -> Iterator[dict[str, F32]]:
         """Predictions of columns that come in blocks: float32 [rows, machines] by output."""
-        from tracekit.infer import Stream
-
         asked = list(dict.fromkeys(CYCLES if self._mapped and o == MEAN else o for o in outputs))
         cores = _Kept(self._core_columns())
-        for found in Stream(self.engine, asked).feed(cores.keep(blocks)):
+        for found in self._stream(cores.keep(blocks), asked):
             own = cores.take(len(found[asked[0]]))
             yield {o: self._readout(o, found, own) for o in outputs}
+
+    def _stream(self, blocks: Iterable[F32], outputs: Sequence[str]) -> Iterator[dict[str, F32]]:
+        if hasattr(self.engine, "feed"):  # torch's
+            return self.engine.feed(blocks, outputs)  # type: ignore[no-any-return]
+        from tracekit.infer import Stream
+
+        return Stream(self.engine, outputs).feed(blocks)
 
     def _core_columns(self) -> list[int]:
         """The columns of the cores' cycles, where the mean has a share of them."""

@@ -3,7 +3,9 @@ chunks in one batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ Array = npt.NDArray[Any]
 WARMUP, CHUNK = 256, 2048
 #: Rows of all chunks together that go through the layers at once, and of one chunk.
 SLAB_ROWS, SLAB = 1 << 21, 512
+ROWS = 48  # as in tracekit.infer.engine
+READY = 2  # batches that wait for the GPU
 
 
 class TorchEngine:
@@ -73,6 +77,44 @@ class TorchEngine:
         """Width of an output; raises FormatError where there is none of that name."""
         return self.spec.head(output).width_out
 
+    def feed(self, blocks: Iterable[Array], outputs: Sequence[str]) -> Iterator[dict[str, Array]]:
+        """Predictions of features that come in blocks: the results, and the cuts, of
+        ``tracekit.infer.Stream``.  Blocks are read and put together in a thread of their own, into
+        memory that the GPU can read, while it works on the batch before."""
+        for features, base, low, high in ahead(self._batches(blocks), READY):
+            out = {n: np.empty((high - low, self.width(n)), np.float32) for n in outputs}
+            self.run_range(features, base, low, high, self._chunk, out, None)
+            yield out
+
+    def _batches(self, blocks: Iterable[Array]) -> Iterator[tuple[Array, int, int, int]]:
+        """Features from a row ``base`` on, and the rows low to high that they are enough for."""
+        size = self._chunk * ROWS * self.threads
+        base = low = filled = 0
+        room = self._room(self.warmup + size + self.lookahead)
+        for block in blocks:
+            self.check(block)
+            at = 0
+            while at < len(block):
+                n = min(len(block) - at, low + size + self.lookahead - base - filled)
+                room[filled : filled + n] = block[at : at + n]
+                at, filled = at + n, filled + n
+                if base + filled < low + size + self.lookahead:
+                    continue
+                yield room[:filled], base, low, low + size
+                low += size
+                keep = max(base, low - self.warmup)
+                rest, room = room[keep - base : filled], self._room(len(room))
+                room[: len(rest)] = rest
+                base, filled = keep, len(rest)
+        if base + filled > low:
+            yield room[:filled], base, low, base + filled
+
+    def _room(self, rows: int) -> Array:
+        pinned = self.device.startswith("cuda")
+        shape = rows, len(self.card.columns)
+        out: Array = self._torch.empty(shape, pin_memory=pinned).numpy()
+        return out
+
     def run_range(
         self,
         features: Array,
@@ -86,6 +128,8 @@ class TorchEngine:
         """As Engine.run_range, without sums."""
         torch = self._torch
         x = torch.from_numpy(np.ascontiguousarray(features)).to(self.device, non_blocking=True)
+        # results stay on the device until all is under way: one wait for all of them
+        found = {n: torch.empty(v.shape, device=self.device) for n, v in out.items()}
         starts = np.arange(low, high, chunk)
         # windows that meet an end of the trace have a length of their own
         whole = starts >= self.warmup
@@ -98,12 +142,14 @@ class TorchEngine:
             warm, size = min(start, self.warmup), chunk
             if self.lookahead:
                 size = min(chunk, high - start)
-            self._run(x, base, np.array([start]), warm, size, ahead, low, high, out)
+            self._run(x, base, np.array([start]), warm, size, ahead, low, found)
         rest = starts[whole]
         each = max(1, SLAB_ROWS // (self._slab(chunk)))
         for k in range(0, len(rest), each):
             part = rest[k : k + each]
-            self._run(x, base, part, self.warmup, chunk, self.lookahead, low, high, out)
+            self._run(x, base, part, self.warmup, chunk, self.lookahead, low, found)
+        for name, values in found.items():
+            torch.from_numpy(out[name]).copy_(values)
 
     def _slab(self, chunk: int) -> int:
         """Rows of a chunk that go through the layers at once: a whole window, looking ahead."""
@@ -119,32 +165,69 @@ class TorchEngine:
         chunk: int,
         ahead: int,
         low: int,
-        high: int,
-        out: Mapping[str, Array],
+        out: Mapping[str, Any],
     ) -> None:
+        """Successive chunks side by side; their rows of ``out`` are one behind the other."""
         torch = self._torch
-        first = torch.from_numpy(starts - warm - base).to(self.device)
-        results = {n: torch.empty((len(starts), chunk, v.shape[1])) for n, v in out.items()}
+        first = torch.from_numpy(starts - warm - base).to(self.device, non_blocking=True)
+        begin, shape = int(starts[0]) - low, (len(starts), chunk)
+        results = {n: torch.empty((*shape, v.shape[1]), device=self.device) for n, v in out.items()}
         state: Any = None
         with torch.inference_mode():
             slab = self._slab(chunk)
             for at in range(0, warm + chunk, slab):
                 steps = warm + chunk + ahead if ahead else min(slab, warm + chunk - at)
                 index = first[:, None] + torch.arange(at, at + steps, device=self.device)
-                rows = x[index.clamp(max=len(x) - 1)]
+                rows = x[index.clamp_(max=len(x) - 1)]
                 r, state = self._net(rows, state)
                 skip = max(0, warm - at)
                 if skip >= steps:
                     continue
                 for name, to in results.items():
-                    begin = at + skip - warm
-                    found = self._net.head(name, r[:, skip : steps - ahead]).float()
-                    to[:, begin : begin + steps - ahead - skip] = found.cpu()
+                    place = at + skip - warm
+                    found = self._net.head(name, r[:, skip : steps - ahead])
+                    to[:, place : place + steps - ahead - skip] = found
         for name, to in results.items():
-            values = to.numpy()
-            for k, start in enumerate(starts.tolist()):
-                n = min(chunk, high - start)
-                out[name][start - low : start - low + n] = values[k, :n]
+            values = to.reshape(-1, to.shape[2])[: len(out[name]) - begin]
+            out[name][begin : begin + len(values)] = values
+
+
+def ahead(items: Iterable[Any], count: int) -> Iterator[Any]:
+    """The items, made in a thread of their own, at most ``count`` before they are asked for."""
+    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(count)
+    stop = threading.Event()
+
+    def put(entry: tuple[Any, BaseException | None]) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(entry, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put((item, None)):
+                    return
+            put((None, StopIteration()))
+        except BaseException as error:  # raised where the items are used
+            put((None, error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item
+    finally:
+        stop.set()
+        thread.join()
 
 
 def load_torch(
