@@ -733,6 +733,8 @@ def test_raw_features_in_int8(path, tmp_path):
     assert error.max() < TOLERANCE[path[1]]
     totals = exact.totals(x, [0, 4000])
     assert np.abs(it.totals(x, [0, 4000]) / totals - 1).max() < 0.02
+    near = it.sum_representations(x, [0, 3000]) - exact.sum_representations(x, [0, 3000])
+    assert path[1] == "f32" or 0 < np.abs(near / 3000).max() < 1e-4  # as calibrated
     assert np.abs(it.predict(x) - exact.predict(x)).max() < TOLERANCE[path[1]]
     both = it.run(x, ["time", REPRESENTATION])
     np.testing.assert_array_equal(both["time"], it.predict(x))

@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(model: str, paths: list[str], rows: int) -> tuple[list[Any], list[Any]]:
-    """The files' first rows as the model's columns, and their cycles where they are known."""
+    """Rows of the files as the model's columns, and their cycles where they are known: of models of
+    instructions the first, of others those in the middle, for programs start alike."""
     import tracekit
     from tracekit.model import load_card
     from tracekit.neuroscalar.model import CycleModel, is_cycle_model
@@ -89,7 +90,8 @@ def _read(model: str, paths: list[str], rows: int) -> tuple[list[Any], list[Any]
     blocks, targets = [], []
     for path in paths:
         with tracekit.open(path) as trace:
-            part = (0, min(rows, len(trace)))
+            begin = max(0, (len(trace) - rows) // 2)
+            part = (begin, min(begin + rows, len(trace)))
             if cycles is None:
                 blocks.append(trace.features(card.feature_set, part))
                 targets.append(_truth(trace, card, part))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.infer.engine import ROWS, STEPS, Engine
+from tracekit.infer.engine import REPRESENTATION, ROWS, STEPS, Engine
 from tracekit.infer.pack import round_bf16
 from tracekit.infer.stages import (
     UNIT,
@@ -44,8 +44,8 @@ def corrections(
     exact: Engine, narrow: Callable[[Mapping[str, Array]], Engine], features: Array
 ) -> dict[str, Array]:
     """What to add to bias tensors, by name, so that each layer's mean over these raw rows is the
-    one that the engine ``exact`` has.  ``narrow`` makes the engine in the narrow format with given
-    corrections."""
+    one that the engine ``exact`` has; and to the representation, where totals are products with it.
+    ``narrow`` makes the engine in the narrow format with given corrections."""
     plain = narrow({})
     wanted, own = mean_products(exact, features), mean_products(exact, features, plain)
     rounding = {name for plan in plans_of(plain) if narrows(plan) for name, _ in plan.biases}
@@ -56,6 +56,13 @@ def corrections(
         found = mean_products(narrow(out), features)
         for name in wanted.keys() - recurrent:
             out[name] = (wanted[name][0] - found[name][0]).astype(np.float32)
+    if any(head.compositional for head in exact.spec.heads):
+        # what the layers' corrections leave, where totals are products with the representation
+        edges = [0, len(features)]
+        (want,), (found_sum,) = (
+            e.sum_representations(features, edges) for e in (exact, narrow(out))
+        )
+        out[REPRESENTATION] = ((want - found_sum) / len(features)).astype(np.float32)
     return out
 
 

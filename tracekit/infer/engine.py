@@ -85,13 +85,15 @@ class Engine:
         self.dtype = choose_dtype(dtype, self.isa, bool(quantised))
         self.formats = Formats(self.isa, self.dtype)
         added = (corrections or {}).get(self.dtype, {})
-        tensors = {**tensors, **{name: tensors[name] + v for name, v in added.items()}}
+        self._added = added.get(REPRESENTATION)
+        biases = {name: v for name, v in added.items() if name != REPRESENTATION}
+        tensors = {**tensors, **{name: tensors[name] + v for name, v in biases.items()}}
         self._inputs = InputPlan(self.spec.inputs, card.columns, tensors, self.isa)
         self._layers = plan_layers(
             self.spec.layers, tensors, self.formats, quantised or {}, True, self._inputs.raw()
         )
         self._heads = {
-            head.name: plan_head(head, tensors, self.formats, self.spec.layers)
+            head.name: plan_head(head, tensors, self.formats, self.spec.layers, self._added)
             for head in self.spec.heads
         }
         self._tables = {
@@ -272,6 +274,11 @@ class Engine:
         else:
             for _ in self._pool.map(work, groups):
                 pass
+        if self._added is not None and REPRESENTATION in out:
+            out[REPRESENTATION][...] += self._added
+        if self._added is not None and sums is not None and REPRESENTATION in sums.values:
+            counts = np.diff(sums.bounds)[:, None]
+            sums.values[REPRESENTATION] += counts * self._added.astype(np.float64)
 
     def _group(
         self,

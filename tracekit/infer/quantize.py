@@ -312,7 +312,10 @@ def load_quantised(folder: str | Path, card: Card) -> dict[str, Quantised]:
 
 
 def load_corrections(folder: str | Path, card: Card) -> dict[str, dict[str, Array]]:
-    """What the folder's calibration adds to biases, by format and tensor; raises FormatError."""
+    """What the folder's calibration adds to biases and to the representation, by format and tensor;
+    raises FormatError."""
+    from tracekit.infer.engine import REPRESENTATION
+
     if CORRECTIONS not in card.files:
         return {}
     path, shapes = str(Path(folder) / CORRECTIONS), card.spec.tensors()
@@ -320,7 +323,10 @@ def load_corrections(folder: str | Path, card: Card) -> dict[str, dict[str, Arra
     for key, value in load_file(folder, card, CORRECTIONS).items():
         dtype, _, name = key.partition(".")
         known = dtype in ("bf16", "int8") and "bias" in name.split(".")[-1]
-        if not known or shapes.get(name) != value.shape or value.dtype != np.float32:
+        shape = shapes.get(name)
+        if dtype in ("bf16", "int8") and name == REPRESENTATION:
+            known, shape = True, (card.spec.width,)
+        if not known or shape != value.shape or value.dtype != np.float32:
             raise FormatError(
                 f"{key} is no correction of a bias of this model",
                 path=path,

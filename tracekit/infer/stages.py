@@ -803,13 +803,20 @@ def wanted_by(plan: Plan) -> tuple[str, float]:
 
 
 def plan_head(
-    head: Head, tensors: Tensors, formats: Formats, layers: Sequence[Layer] = ()
+    head: Head,
+    tensors: Tensors,
+    formats: Formats,
+    layers: Sequence[Layer],
+    added: Array | None,
 ) -> HeadPlan:
-    """The plans of one head on such layers."""
+    """The plans of one head on such layers; ``added``: a correction of what they give, which a
+    compositional head takes as its bias."""
     kinds = [layer.type for layer in layers if layer.type != "relu"]
-    if head.compositional and kinds[-1:] == ["lstm"]:  # totals do not pass through it
+    if head.compositional:
         weight = tensors[f"{head.layers[0].name}.weight"]
-        return [LinearPlan(formats, weight, None, half=True, whole=True)]
+        bias = None if added is None else (weight @ added).astype(np.float32)
+        whole = kinds[-1:] == ["lstm"]  # totals do not pass through it
+        return [LinearPlan(formats, weight, bias, half=True, whole=whole)]
     if head.type == "two_way":
         return [TwoWayPlan(formats, head, tensors)]
     if head.type == "distribution":  # of logarithms: what is long would move by a percent
