@@ -4,10 +4,12 @@ while the model does not have it; errors of total time on all other programs.
     python bench/unknown_machines.py MANIFEST u002 u006 … [--choose u000 u004 …] [--seed 0]
 
 Five folds by family; machine k is tuned on programs of the training part of fold k modulo 5.  With
-``--choose`` on those three that, of other machines tuned without their parameters, tell most; else
-on drawn ones.  Beside the search: the mixture without it, parameters known, and the baselines.  A
-line for each machine, and the means at the end; results are kept under --work, so that a run that
-was stopped goes on.
+``--choose`` on those three (``--programs``) that, of other machines tuned without their parameters,
+tell most; with ``--suggest`` on those that ``tracekit tune --suggest`` names; else on drawn ones.
+Drawn cores take nothing from the machine that is left out: what they do not draw is alike in all.
+Beside the search: the mixture without it, parameters known, and the baselines.  A line for each
+machine, and the means at the end; results are kept under --work, so that a run that was stopped
+goes on.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 
 from tracekit.dataset import load_manifest
 from tracekit.perfvec.baselines import BASELINES, aggregates, predict_baseline
-from tracekit.perfvec.choice import choose_programs
+from tracekit.perfvec.choice import choose_programs, core_sums, suggested_programs
 from tracekit.perfvec.drawn import drawn_cores
 from tracekit.perfvec.fit import fit_row, mixture_row, segment_breaks, with_columns
 from tracekit.perfvec.folds import folds
@@ -38,6 +40,9 @@ def main() -> int:
     p.add_argument("machines", nargs="+")
     p.add_argument("--work", type=Path, default=Path("evaluation"), help="as evaluate --work")
     p.add_argument("--choose", nargs="+", default=[], metavar="MACHINE")
+    p.add_argument("--suggest", action="store_true")
+    p.add_argument("--programs", type=int, default=3, help="that each machine is tuned on")
+    p.add_argument("--no-search", action="store_true", help="the mixture alone, which is quick")
     p.add_argument("--every", type=int, default=1, help="only every Nth program is predicted")
     p.add_argument("--drawn", type=int, default=128)
     p.add_argument("--seed", type=int, default=0)
@@ -56,6 +61,10 @@ def main() -> int:
         if not place.exists():
             np.save(place, aggregates(q.data, args.threads, None))
         tables[q.name] = np.load(place, allow_pickle=False)
+    told, apart = [], [c for c in known if c["name"] not in args.machines]
+    for q in programs if args.suggest else ():
+        with q.open() as d:
+            told.append(core_sums(d.trace, apart, args.drawn, threads=args.threads))
     parts = folds([q.family for q in programs], 5, args.seed)
     telling: dict[int, list[int]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
@@ -63,19 +72,24 @@ def main() -> int:
         j = names.index(m)
         part = parts[j % 5]
         rest = [i for i in range(len(programs)) if i not in part]
-        if args.choose and j % 5 not in telling:
+        if (args.choose or args.suggest) and j % 5 not in telling:
             own, others = list(range(len(known))), [names.index(c) for c in args.choose]
-            chosen = choose_programs([sums[i] for i in rest], own, others, 3)
+            those = [told[i] if args.suggest else sums[i] for i in rest]
+            chosen = (
+                suggested_programs(those, args.programs)
+                if args.suggest
+                else choose_programs(those, own, others, args.programs)
+            )
             telling[j % 5] = sorted(rest[i] for i in chosen)
         random = np.random.default_rng(args.seed * 1000 + j)
-        picked = telling.get(j % 5) or random.choice(rest, 3, replace=False).tolist()
+        picked = telling.get(j % 5) or random.choice(rest, args.programs, replace=False).tolist()
         tested = [i for i in range(0, len(programs), args.every) if i not in picked]
         part_of = [f"every{args.every}"] if args.every > 1 else []
         label = "-".join([m, str(args.seed), *(programs[i].name for i in picked), *part_of])
         kept = args.work / f"unknown-{label}.json"
-        if not kept.exists():
+        if not args.no_search and not kept.exists():
             kept.write_text(json.dumps(_search(args, programs, known, drawn, m, picked, tested)))
-        result = json.loads(kept.read_text())
+        result = {"cpu_s": 0.0, "sums": {}} if args.no_search else json.loads(kept.read_text())
         # Columns: the cores of the other machines, the drawn ones, those found, its own.
         x = []
         for i, s in enumerate(sums):
@@ -88,8 +102,10 @@ def main() -> int:
         rows = {
             "parameters known": (own, fit_row(_only(train, own), j, (own == j) * 1.0, 0.3)),
             "mixture of known and drawn cores": (before, mixture_row(_only(train, before), j)),
-            "with those that the search found": (columns, mixture_row(_only(train, columns), j)),
         }
+        if not args.no_search:
+            row = mixture_row(_only(train, columns), j)
+            rows["with those that the search found"] = (columns, row)
         found = {
             name: np.array([x[i][:, c].sum(axis=0) @ row for i in tested])
             for name, (c, row) in rows.items()

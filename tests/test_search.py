@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from test_reference import MACHINE, extract
 
 from tracekit.perfvec import search
+from tracekit.perfvec.classes import CLASSES, class_labels, class_residuals
 from tracekit.perfvec.drawn import drawn_cores, possible
 from tracekit.reference import walk
 
@@ -21,20 +22,30 @@ def times(trace, machine) -> np.ndarray:
 
 
 @settings(max_examples=5, deadline=None)
-@given(st.integers(0, 2**32), st.integers(40, 600), st.integers(30, 700))
-def test_the_error_is_that_of_the_windows(tmp_path_factory, seed, rows, told):
+@given(st.integers(0, 2**32), st.integers(40, 900), st.integers(30, 700))
+def test_the_misfit_is_that_of_windows_and_classes(tmp_path_factory, seed, rows, told):
     folder = tmp_path_factory.mktemp("t")
     traces = [extract(folder, synthetic.text(seed + k, rows, blocks=False)) for k in range(2)]
-    pairs = [(t, times(t, HIDDEN)) for t in traces]
-    judge = search.Judge(pairs, search.Rows(told, (8, 32)))
+    marked = [(t, times(t, HIDDEN), class_labels(t, told, MACHINE)) for t in traces]
+    judge = search.Judge(marked, told)
     want = []
-    for t, y in pairs:
+    bias, spread = class_residuals()
+    for t, y, labels in marked:
         x, y = times(t, MACHINE)[:told], y[:told]
-        for size in (8, 32, told):
+        loss = ((x.sum() - y.sum()) / y.sum() / 0.08) ** 2 / 2
+        for size, weight in ((32, 20), (1024, 40)):
             at = range(0, len(x), size)
-            want.append(sum(abs(x[a : a + size].sum() - y[a : a + size].sum()) for a in at))
-            want[-1] /= y.sum()
-    assert judge([HIDDEN, MACHINE, HIDDEN]) == pytest.approx([0, np.mean(want), 0])
+            gaps = sum(abs(x[a : a + size].sum() - y[a : a + size].sum()) for a in at)
+            loss += weight * gaps / y.sum()
+        for k in np.unique(labels):
+            row = (labels == k).any(axis=0)
+            if row.sum() >= 20:
+                gap = np.log((x[row].sum() / y.sum() + 1e-3) / (y[row].sum() / y.sum() + 1e-3))
+                gap -= bias[k]
+                loss += 2 * np.log1p(gap**2 / (spread[k] ** 2 + 4 / row.sum()) / 4)
+        want.append(loss)
+    assert judge([HIDDEN, MACHINE])[1] == pytest.approx(np.mean(want))
+    assert len(bias) == len(spread) == CLASSES and (spread > 0).all()
 
 
 def test_bursts_tell_the_width():
@@ -50,19 +61,20 @@ def test_bursts_tell_the_width():
 
 
 def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(search, "_GENERATIONS", 4)
-    monkeypatch.setattr(search, "_POPULATION", 24)
-    monkeypatch.setattr(search, "_OFFERS", 2)
+    small = {"_BREEDING": ((1000, 2, 0), (2000, 2, 1)), "_SETTLING": 3000, "_POPULATION": 24}
+    small |= {"_STEPS": 1, "_COMBINED": 4}
+    for name, value in small.items():
+        monkeypatch.setattr(search, name, value)
     trace = extract(tmp_path, synthetic.text(5, 3000, blocks=False))
     traces = [(trace, times(trace, HIDDEN))]
     start = [{**MACHINE, "phys_float": 128}, *drawn_cores([{**MACHINE, "phys_float": 128}], 20, 1)]
     before = [dict(c) for c in start]
     said: list[str] = []
     found = search.similar_cores(traces, start, 6, 7, report=said.append)
-    assert start == before and len(found) == 6 and len(said) == 6
+    assert start == before and len(found) == 6 and len(said) == 2 + (2 + 1 + 1) + 3 + 3
     assert all(possible(c) for c in found)
     assert found == search.similar_cores(traces, start, 6, 7, 1)
     assert found != search.similar_cores(traces, start, 6, 8)
-    judge = search.Judge(traces, search.Rows(3000, (32, 1024)))
+    judge = search.Judge([(*traces[0], class_labels(trace, 3000, MACHINE))], 3000)
     errors = judge(found)
     assert errors[0] < judge(start).min() and (errors <= judge(start).min()).all()

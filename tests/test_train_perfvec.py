@@ -158,7 +158,8 @@ def test_a_damaged_model_is_refused(model, tmp_path):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_tuning_a_new_machine(data, model, tmp_path, known, monkeypatch):
-    monkeypatch.setattr(search, "_GENERATIONS", 3)
+    monkeypatch.setattr(search, "_BREEDING", ((2000, 3, 0),))
+    monkeypatch.setattr(search, "_POPULATION", 24)
     monkeypatch.setattr(search, "_OFFERS", 2)
     found = load_model(model)
     traces = []
@@ -263,6 +264,27 @@ def test_the_program_that_tells_cores_apart_is_chosen():
     assert len(set(choose_programs(programs, [-1, -1], [0, 1], 9))) == 3
     row = mixture_row([programs[2]], 1)
     assert programs[3].x.sum(axis=0) @ row == pytest.approx(140, rel=0.2)
+
+
+def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeypatch):
+    from tracekit.perfvec.choice import core_sums, suggested_programs
+
+    monkeypatch.setattr("tracekit.perfvec.drawn.DRAWN", 3)
+    paths = [str(data / f"p{i}.zst") for i in range(4)]
+    arguments = ["tune", *paths, "--model", str(model), "--suggest"]
+    assert main([*arguments, "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["suggested"]
+    assert len(set(found)) == 2 and set(found) <= set(paths)
+    assert main([*arguments, "2"]) == 0
+    assert capsys.readouterr().out.split() == found
+    assert main([*arguments, "4"]) == 2 and main(["tune", *paths]) == 2
+    programs = []
+    for path in paths:
+        with tracekit.open(path) as trace:
+            programs.append(core_sums(trace, [A, B], 3))
+            assert (programs[-1].x[:, :2] == programs[-1].y).all()
+    assert suggested_programs(programs, 2) == suggested_programs(programs, 2)
+    assert suggested_programs(programs, 3)[:2] == suggested_programs(programs, 2)
 
 
 def test_drawn_cores_are_possible_and_the_same_again():

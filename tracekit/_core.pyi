@@ -309,6 +309,16 @@ class ReferenceCores:
         edges: npt.NDArray[np.uint32],
         threads: int = 1,
     ) -> npt.NDArray[np.float64]: ...
+    def class_sums(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+        labels: npt.NDArray[np.uint16],
+        classes: int,
+        threads: int = 1,
+    ) -> npt.NDArray[np.float64]: ...
 
 # --- register_features.cpp
 class EncodedChunk(TypedDict):

@@ -123,6 +123,25 @@ class Cores {
     return out;
   }
 
+  Array<double> class_sums(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+                           const Array<std::uint8_t>& bits, std::uint32_t next,
+                           const Array<std::uint16_t>& labels, std::uint32_t classes,
+                           unsigned threads) {
+    const ReferenceCores::Block block = checked(sid, addr, bits, next);
+    if (labels.ndim() != 2 || labels.shape(1) != sid.size()) refuse("labels: divisions x rows");
+    const std::span<const std::uint16_t> of{labels.data(), static_cast<std::size_t>(labels.size())};
+    if (classes < 1 || classes > 65536) refuse("classes: from 1 to 65536");
+    if (!of.empty() && *std::ranges::max_element(of) >= classes) refuse("a label is no class");
+    Array<double> out(
+        {static_cast<py::ssize_t>(classes), static_cast<py::ssize_t>(cores_.cores())});
+    double* to = out.mutable_data();
+    {
+      py::gil_scoped_release free;
+      cores_.class_sums(block, of, classes, to, threads);
+    }
+    return out;
+  }
+
  private:
   ReferenceCores::Block checked(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
                                 const Array<std::uint8_t>& bits, std::uint32_t next) const {
@@ -158,7 +177,9 @@ void register_reference(py::module_& m) {
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
            py::arg("threads") = 1, py::arg("timed") = false)
       .def("sums", &Cores::sums, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
-           py::arg("edges"), py::arg("threads") = 1);
+           py::arg("edges"), py::arg("threads") = 1)
+      .def("class_sums", &Cores::class_sums, py::arg("sid"), py::arg("addr"), py::arg("bits"),
+           py::arg("next"), py::arg("labels"), py::arg("classes"), py::arg("threads") = 1);
 }
 
 }  // namespace tracekit

@@ -408,4 +408,20 @@ void ReferenceCores::sums(const Block& block, std::span<const std::uint32_t> edg
   });
 }
 
+void ReferenceCores::class_sums(const Block& block, std::span<const std::uint16_t> labels,
+                                std::size_t classes, double* out, unsigned threads) {
+  prepare(block);
+  const std::size_t rows = block.sid.size();
+  each_core(threads, [&] {
+    return [&, cycles = std::vector<float>(rows),
+            sums = std::vector<double>(classes)](std::size_t k) mutable {
+      cores_[k]->run(rows_, cycles.data(), 1);
+      std::ranges::fill(sums, 0.0);
+      for (std::size_t from = 0; from < labels.size(); from += rows)
+        for (std::size_t i = 0; i < rows; ++i) sums[labels[from + i]] += cycles[i];
+      for (std::size_t c = 0; c < classes; ++c) out[c * cores_.size() + k] = sums[c];
+    };
+  });
+}
+
 }  // namespace tracekit

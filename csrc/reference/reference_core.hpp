@@ -204,6 +204,10 @@ class ReferenceCores {
   // ranges x cores.
   void sums(const Block& block, std::span<const std::uint32_t> edges, double* out,
             unsigned threads);
+  // Sums of the cycles of the rows of each class: classes x cores.  labels: for one division of the
+  // rows into classes after another the class of each row, all below `classes`.
+  void class_sums(const Block& block, std::span<const std::uint16_t> labels, std::size_t classes,
+                  double* out, unsigned threads);
   // Of the rows of the last block, those that predictor k got wrong are bit k.
   std::span<const std::uint8_t> wrong() const { return wrong_; }
 

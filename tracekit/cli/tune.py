@@ -1,5 +1,6 @@
 """``tracekit tune``: a new machine's row of the table from one or a few short traces, the model
-frozen; or this computer's, from the times of programs alone (--measure)."""
+frozen; or this computer's, from the times of programs alone (--measure); or which programs to run
+on a machine first (--suggest)."""
 
 from __future__ import annotations
 
@@ -18,16 +19,21 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="a timed feats.zst, a file that tracekit join wrote, or features and an array of "
         "cycles (.npy, .npy.zst)",
     )
-    p.add_argument(
-        "-o", "--output", required=True, help="the machine's file, for predict --machine"
-    )
-    p.add_argument("--name", required=True)
+    p.add_argument("-o", "--output", help="the machine's file, for predict --machine")
+    p.add_argument("--name")
     p.add_argument("--column", help="which machine of the joined files it is (--name unless given)")
     p.add_argument("--parameters", help="the machine's JSON, where its parameters are known")
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     p.add_argument("--threads", type=int)
     p.add_argument(
         "--seed", type=int, default=0, help="of the cores that are drawn without --parameters"
+    )
+    p.add_argument(
+        "--suggest",
+        type=int,
+        metavar="N",
+        help="which N of these features' programs would tell most about a machine of unknown "
+        "parameters; nothing is tuned",
     )
     g = p.add_argument_group("this computer, from the times of programs")
     g.add_argument("--measure", metavar="MANIFEST", help="programs to step once and time (JSON)")
@@ -43,7 +49,43 @@ def run(args: argparse.Namespace) -> int:
 
     if (args.measure is None) == (not args.traces):
         raise UsageError("give traces to tune from, or --measure MANIFEST")
+    if args.suggest is not None:
+        if args.measure is not None:
+            raise UsageError("--suggest is told by features, not by --measure")
+        return _suggest(args)
+    if not args.output or not args.name:
+        raise UsageError("--output and --name say what is made")
     return _traces(args) if args.measure is None else _measure(args)
+
+
+def _progress(message: str) -> None:
+    """A line that the next one overwrites, on a terminal; an empty one clears it."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{message}")
+        sys.stderr.flush()
+
+
+def _suggest(args: argparse.Namespace) -> int:
+    import tracekit
+    from tracekit.errors import UsageError
+    from tracekit.perfvec import load_model
+    from tracekit.perfvec.choice import core_sums, suggested_programs
+    from tracekit.perfvec.drawn import DRAWN
+
+    if not 1 <= args.suggest < len(args.traces):
+        raise UsageError(f"--suggest {args.suggest} of {len(args.traces)}: 1 to all but one")
+    model = load_model(args.model)
+    programs = []
+    for i, entry in enumerate(args.traces):
+        path = entry.partition("=")[0]
+        _progress(f"program {i + 1} of {len(args.traces)}: {path}")
+        with tracekit.open(path) as trace:
+            programs.append(core_sums(trace, model.cores, DRAWN, args.seed, args.threads))
+    _progress("choosing")
+    chosen = [programs[i].name for i in suggested_programs(programs, args.suggest)]
+    _progress("")
+    print(json.dumps({"suggested": chosen}, indent=1) if args.json else "\n".join(chosen))
+    return 0
 
 
 def _measure(args: argparse.Namespace) -> int:
@@ -127,17 +169,9 @@ def _traces(args: argparse.Namespace) -> int:
         traces.append((trace, cycles.astype(float)))
     parameters = load_machine(args.parameters) if args.parameters else None
 
-    shown = sys.stderr.isatty()
-
-    def report(message: str) -> None:
-        if shown:
-            sys.stderr.write(f"\r\x1b[K{message}")
-            sys.stderr.flush()
-
-    options: dict[str, Any] = {"threads": args.threads, "seed": args.seed, "report": report}
+    options: dict[str, Any] = {"threads": args.threads, "seed": args.seed, "report": _progress}
     found = tune(model, traces, args.name, parameters=parameters, **options)
-    if shown:
-        sys.stderr.write("\r\x1b[K")
+    _progress("")
     write_machine(args.output, found)
     if args.json:
         print(json.dumps(found, indent=1))

@@ -1,17 +1,25 @@
-"""Which programs to measure a new machine with: those that told most about the known machines."""
+"""Which programs to measure a new machine with: those that told most about the known machines, or
+about reference cores that are taken for machines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.perfvec.fit import Sums, mixture_row, with_columns
+from tracekit.perfvec.drawn import drawn_cores
+from tracekit.perfvec.fit import Sums, mixture_row, segment_breaks, with_columns
+from tracekit.reference import totals
+from tracekit.store.reader import TraceFile
 
-__all__ = ["choose_programs"]
+__all__ = ["choose_programs", "core_sums", "suggested_programs"]
 
 F64 = npt.NDArray[np.float64]
+
+#: Rows of each program that are walked for a suggestion.
+_ROWS = 150_000
 
 
 def choose_programs(
@@ -42,3 +50,26 @@ def choose_programs(
                 best, least = i, float(np.mean(errors))
         chosen.append(best)
     return chosen
+
+
+def core_sums(
+    trace: TraceFile,
+    cores: Sequence[Mapping[str, Any]],
+    drawn: int,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Sums:
+    """A program for ``suggested_programs``: what the model's cores and ``drawn`` others take for
+    its first rows, and the model's as if they were machines."""
+    rows = min(len(trace), _ROWS)
+    all_cores = [*cores, *drawn_cores(cores, drawn, seed)]
+    x = totals(trace, all_cores, segment_breaks(rows), threads)
+    return Sums(trace.path, trace.path, rows, x, x[:, : len(cores)])
+
+
+def suggested_programs(programs: Sequence[Sums], count: int) -> list[int]:
+    """``count`` programs (``core_sums``), by number, the most telling first, by reference cores
+    alone: each is taken for a machine that is known by its time on those programs only, and sought
+    as a mixture of the others."""
+    machines = list(range(programs[0].y.shape[1]))
+    return choose_programs(programs, machines, machines, count)

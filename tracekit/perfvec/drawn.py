@@ -57,8 +57,11 @@ GRID: dict[str, tuple[Any, ...]] = {
         "LPDDR3_1600_1x32",
         "HBM_2000_4H_1x64",
     ),
+    "l1i_assoc": (2, 4, 8),
+    "l1d_assoc": (2, 4, 8),
+    "l2_assoc": (4, 8, 16),
+    "l2_mshrs": (12, 20, 32),
 }
-
 
 _SIZES = frozenset(
     [

@@ -1,5 +1,6 @@
-"""Reference cores that take as long as a machine of unknown parameters does, window by window: a
-population of cores, of which those survive that explain the traces best, bred for some generations.
+"""Reference cores that take as long as a machine of unknown parameters does, class by class of rows
+and window by window: a population of cores, of which those survive that explain the traces best,
+bred for some generations.
 
 Few traces never tell every parameter.  Those that they do not tell are drawn anew in the end, so
 that predictions from the survivors are means over what is possible.
@@ -8,14 +9,14 @@ that predictions from the survivors are means over what is possible.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.perfvec.classes import CLASSES, LEAST_SHARE, class_labels, class_residuals
 from tracekit.perfvec.drawn import GRID, possible
-from tracekit.reference import KeptRows, totals
+from tracekit.reference import ClassedRows
 from tracekit.store.reader import TraceFile
 
 __all__ = ["FOUND", "Judge", "Report", "similar_cores", "width_of"]
@@ -31,22 +32,17 @@ _BATCH = 32
 #: Of so few of a machine's bursts none is told by: trapped rows retire with their neighbours.
 _RARE = 6e-4
 
-
-@dataclass(frozen=True)
-class Rows:
-    """``rows`` of each trace, in windows of ``windows`` rows."""
-
-    rows: int
-    windows: tuple[int, ...]
-
-
-#: Short windows tell which rows cost what.  Survivors are judged again with rows that the breeding
-#: has not seen.
-_BREEDING, _SETTLING = Rows(30_000, (32, 1024)), Rows(400_000, (32, 4096))
-_GENERATIONS, _POPULATION = 12, 64
-#: Survivors, how often each is offered parameters, the part of them that it is offered, and by how
-#: much it may then be further off than the best one.
-_SURVIVORS, _OFFERS, _OFFERED, _TOLERATED = 24, 8, 0.15, 1.05
+#: Rows of each trace that generations are judged on, and how many there are before and after the
+#: best core's parameters are tried one by one.
+_BREEDING: tuple[tuple[int, int, int], ...] = ((1 << 15, 8, 0), (3 << 15, 4, 3))
+_POPULATION = 64
+#: Steps up and down that are tried, and cores with several of the changes that were for the better.
+_STEPS, _COMBINED = 2, 20
+#: What the survivors are judged on, how many may come there, their number, generations there, how
+#: often each is then offered parameters, the part of them that it is offered, and by how much it
+#: may then be further off than the best one.
+_SETTLING, _ADMITTED, _SURVIVORS, _LAST_GENERATIONS = 12 << 15, 40, 24, 3
+_OFFERS, _OFFERED, _TOLERATED = 3, 0.15, 1.0
 #: Of a child's parameters, the part that comes from its second parent, and that is moved a step.
 _CROSSED, _MOVED, _MOVED_TOGETHER = 0.25, 0.05, 0.3
 #: What is also moved by a step at once.
@@ -55,7 +51,16 @@ _TOGETHER: tuple[tuple[str, ...], ...] = (
     ("issue_width", "int_alu", "fp", "simd"),
 )
 #: What the cores differ by that are drawn or known, beside GRID.
-_ALSO = ("issue_width", "phys_int", "phys_vec", "l1i_assoc", "l1d_assoc", "l2_assoc", "l2_mshrs")
+_ALSO = ("issue_width", "phys_int", "phys_vec")
+
+#: Rows of a window, and windows of a longer one: they tell which rows cost what.
+_WINDOW, _LONGER = 32, 32
+_WINDOWS, _LONGER_WINDOWS = 20.0, 40.0
+#: How far the whole time is off in a good core.
+_TOTAL = 0.08
+#: Student's loss: how soon a class that no core explains counts no further.  The rows that a class
+#: must have; few rows are off by more.
+_FREEDOM, _LEAST_ROWS, _ROW_VARIANCE = 4.0, 20, 4.0
 
 
 def width_of(cycles: F64) -> int | None:
@@ -71,34 +76,54 @@ def width_of(cycles: F64) -> int | None:
 
 
 class Judge:
-    """How far cores are from what windows of traces took, on the same rows of each."""
+    """How far cores are from what a machine took for the first ``rows`` of traces; with each its
+    cycles between retirements and its rows' classes (class_labels)."""
 
     def __init__(
-        self, traces: Sequence[tuple[TraceFile, F64]], told: Rows, threads: int | None = None
+        self,
+        traces: Sequence[tuple[TraceFile, F64, npt.NDArray[np.uint16]]],
+        rows: int,
+        threads: int | None = None,
     ) -> None:
         self._threads = threads
-        self._steps = [w // told.windows[0] for w in told.windows]
         self._traces = []
-        for trace, cycles in traces:
-            kept = KeptRows(trace, told.rows)
-            breaks = np.append(np.arange(0, len(kept), told.windows[0]), len(kept))
-            y = np.add.reduceat(np.asarray(cycles[: len(kept)], np.float64), breaks[:-1])
-            if y.sum() > 0:
-                self._traces.append((kept, breaks, y[:, None]))
+        for trace, cycles, labels in traces:
+            kept = ClassedRows(trace, labels[:, :rows], CLASSES, _WINDOW)
+            windows, classes = kept.sums(cycles)
+            if windows.sum() > 0:
+                counts = np.bincount(labels[:, :rows].ravel(), minlength=CLASSES)
+                self._traces.append((kept, windows[:, None], classes[:, None], counts[:, None]))
 
     def __call__(self, cores: Sequence[Mapping[str, Any]]) -> F64:
-        """The error of each core: by how much its windows differ, as a part of the time; the mean
-        of all traces, of windows of each size and of the whole."""
+        """The misfit of each core, a mean over the traces: of each class the loss of the logarithm
+        of its share of the time over the machine's, relative to what cores with a machine's own
+        parameters are off by; and by how much windows differ, as a part of the time."""
         out = np.zeros(len(cores))
         for a in range(0, len(cores), _BATCH):
             some = cores[a : a + _BATCH]
-            for kept, breaks, y in self._traces:
-                gap = totals(kept, some, breaks, self._threads) - y
-                for step in self._steps:
-                    at = np.arange(0, len(y), step)
-                    out[a : a + _BATCH] += np.abs(np.add.reduceat(gap, at)).sum(axis=0) / y.sum()
-                out[a : a + _BATCH] += np.abs(gap.sum(axis=0)) / y.sum()
-        return out / max(1, len(self._traces) * (len(self._steps) + 1))
+            for kept, windows, classes, counts in self._traces:
+                found, by_class = kept.totals(some, self._threads)
+                total = float(windows.sum())
+                out[a : a + _BATCH] += _window_loss(found - windows, total)
+                out[a : a + _BATCH] += _class_loss(by_class, classes, counts, total)
+        return out / max(1, len(self._traces))
+
+
+def _window_loss(gap: F64, total: float) -> F64:
+    longer = np.add.reduceat(gap, np.arange(0, len(gap), _LONGER))
+    short, long = (np.abs(g).sum(axis=0) / total for g in (gap, longer))
+    whole = (gap.sum(axis=0) / total / _TOTAL) ** 2 / 2
+    return np.asarray(_WINDOWS * short + _LONGER_WINDOWS * long + whole)
+
+
+def _class_loss(x: F64, y: F64, counts: npt.NDArray[np.int64], total: float) -> F64:
+    """How far the times of classes of rows ``x`` [classes, cores] are from ``y`` [classes, 1]: a
+    sum for each core.  ``counts`` [classes, 1]: rows of each; ``total``: the time of all."""
+    told = counts[:, 0] >= _LEAST_ROWS
+    bias, spread = (a[told, None] for a in class_residuals())
+    gap = np.log(x[told] / total + LEAST_SHARE) - np.log(y[told] / total + LEAST_SHARE) - bias
+    variance = spread**2 + _ROW_VARIANCE / counts[told]
+    return np.asarray(_FREEDOM / 2 * np.log1p(gap**2 / variance / _FREEDOM).sum(axis=0))
 
 
 def similar_cores(
@@ -120,33 +145,80 @@ def similar_cores(
     keys = [k for k in dict.fromkeys((*GRID, *_ALSO)) if all(k in c for c in cores)]
     values = {k: _values(k, cores) for k in keys if not (widths and k == "width")}
     drawn = cores
+    marked = [(t, c, class_labels(t, _SETTLING, cores[0])) for t, c in traces]
+    steps = sum(a + b + (b > 0) for _, a, b in _BREEDING) + _LAST_GENERATIONS + _OFFERS
+    done = 0
 
-    def bred() -> Core:
-        return _child(cores, values, random)
+    def tell(best: float) -> None:
+        nonlocal done
+        done += 1
+        report(f"search, step {done} of {steps}: misfit {best:.1f}")
 
-    def tell(step: int, of: int, best: float) -> None:
-        report(f"search, step {step} of {of}: windows differ by {best:.1%}")
+    def bred(errors: F64, judge: Judge, count: int) -> tuple[list[Core], F64]:
+        children = [_child(cores, values, random) for _ in range(2 * count)]
+        children = [c for c in children if possible(c)][:count]
+        out = _best([*cores, *children], np.append(errors, judge(children)), len(cores))
+        tell(float(out[1][0]))
+        return out
 
-    steps = _GENERATIONS + _OFFERS
-    judge = Judge(traces, _BREEDING, threads)
-    cores, errors = _best(cores, judge(cores), _POPULATION)
-    for generation in range(_GENERATIONS):
-        children = [c for c in (bred() for _ in range(2 * _POPULATION)) if possible(c)]
-        children = children[:_POPULATION]
-        cores, errors = _best([*cores, *children], np.append(errors, judge(children)), _POPULATION)
-        tell(generation + 1, steps, float(errors[0]))
+    for rows, before, after in _BREEDING:
+        judge = Judge(marked, rows, threads)
+        cores, errors = _best(cores, judge(cores), _POPULATION)
+        for _ in range(before):
+            cores, errors = bred(errors, judge, _POPULATION)
+        if after:
+            swept, found = _swept(cores[0], float(errors[0]), judge, values, random)
+            cores, errors = _best([*cores, *swept], np.append(errors, found), _POPULATION)
+            tell(float(errors[0]))
+        for _ in range(after):
+            cores, errors = bred(errors, judge, _POPULATION)
 
-    judge = Judge(traces, _SETTLING, threads)
-    cores, errors = _best(cores, judge(cores), _SURVIVORS)
-    for turn in range(_OFFERS):
+    judge = Judge(marked, _SETTLING, threads)
+    cores, errors = _best(cores[:_ADMITTED], judge(cores[:_ADMITTED]), _SURVIVORS)
+    for _ in range(_LAST_GENERATIONS):
+        cores, errors = bred(errors, judge, _SURVIVORS)
+    for _ in range(_OFFERS):
         offers = [_offered(c, drawn, values, random) for c in cores]
         found = judge(offers)
-        taken = found <= np.maximum(errors, errors.min() * _TOLERATED)
+        taken = found <= np.maximum(errors, errors.min() + _TOLERATED)
         cores = [o if t else c for c, o, t in zip(cores, offers, taken.tolist(), strict=True)]
         errors = np.where(taken, found, errors)
-        tell(_GENERATIONS + turn + 1, steps, float(errors.min()))
+        tell(float(errors.min()))
     cores, errors = _best(cores, errors, count)
     return [{**c, "name": f"found{i}"} for i, c in enumerate(cores)]
+
+
+def _swept(
+    core: Core,
+    error: float,
+    judge: Judge,
+    values: Mapping[str, tuple[Any, ...]],
+    random: np.random.Generator,
+) -> tuple[list[Core], F64]:
+    """The core with each parameter changed alone, and with several of those changes that were for
+    the better; with the misfits of all."""
+    changes, changed = [], []
+    for key, known in values.items():
+        at = known.index(core[key])
+        ordered = not isinstance(known[0], str)
+        for i, value in enumerate(known):
+            other = _one_vector_file({**core, key: value})
+            if i != at and (not ordered or abs(i - at) <= _STEPS) and possible(other):
+                changes.append((key, value))
+                changed.append(other)
+    errors = judge(changed)
+    better: dict[str, Any] = {}
+    for i in np.argsort(errors, kind="stable").tolist():
+        if errors[i] < error:
+            better.setdefault(*changes[i])
+    combined = []
+    for k in range(_COMBINED):
+        first = dict(list(better.items())[: k + 2])
+        some = {n: v for n, v in better.items() if random.random() < 0.5}
+        other = _one_vector_file(core | (first if k < _COMBINED // 2 else some))
+        if possible(other):
+            combined.append(other)
+    return [*changed, *combined], np.append(errors, judge(combined))
 
 
 def _of_width(core: Core, width: int) -> Core:

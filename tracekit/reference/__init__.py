@@ -6,6 +6,16 @@ worth).
 """
 
 from tracekit.reference.machine import PARAMETERS, core_row, load_machine
-from tracekit.reference.walk import TIMING, KeptRows, Walk, totals, walk
+from tracekit.reference.walk import TIMING, ClassedRows, KeptRows, Walk, totals, walk
 
-__all__ = ["PARAMETERS", "TIMING", "KeptRows", "Walk", "core_row", "load_machine", "totals", "walk"]
+__all__ = [
+    "PARAMETERS",
+    "TIMING",
+    "ClassedRows",
+    "KeptRows",
+    "Walk",
+    "core_row",
+    "load_machine",
+    "totals",
+    "walk",
+]

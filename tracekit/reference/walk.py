@@ -15,7 +15,7 @@ from tracekit.errors import UsageError
 from tracekit.reference.machine import core_row
 from tracekit.store.reader import TraceFile
 
-__all__ = ["TIMING", "KeptRows", "Walk", "totals", "walk"]
+__all__ = ["TIMING", "ClassedRows", "KeptRows", "Walk", "totals", "walk"]
 
 BLOCK = 1 << 15
 #: What a timed walk gives for each row and core (core_timing, csrc/reference/reference_core.hpp).
@@ -165,6 +165,52 @@ class KeptRows(_Source):
     def blocks(self, first: int, last: int) -> Iterator[_Block]:
         """The kept blocks; ``first`` is 0, and the last block may go beyond ``last``."""
         return (b for b in self._kept if first <= b.begin < last)
+
+
+class ClassedRows(KeptRows):
+    """The first rows of a trace, each in a class of every division of them; ``labels``: uint16
+    [divisions, rows], all below ``classes``.  Windows of ``window`` rows are one more division; a
+    block's last one may be shorter."""
+
+    def __init__(
+        self, trace: TraceFile, labels: npt.NDArray[np.uint16], classes: int, window: int
+    ) -> None:
+        super().__init__(trace, labels.shape[1])
+        self._classes = classes
+        self._labels = []
+        for b in self._kept:
+            n = len(b.ids)
+            windows = -(-n // window)
+            own = labels[:, b.begin : b.begin + n] + np.uint16(windows)
+            numbers = (np.arange(n) // window).astype(np.uint16)
+            self._labels.append((windows, np.vstack([numbers, own])))
+
+    def totals(
+        self, machines: Sequence[Mapping[str, Any]], threads: int | None = None
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Sums of the cycles of cores with the parameters of ``machines``: windows x cores, and
+        classes x cores."""
+        cores = self.cores(machines)
+        threads = threads or available_cores()
+        windows, classes = [], np.zeros((self._classes, len(machines)))
+        for b, (count, labels) in zip(self._kept, self._labels, strict=True):
+            block = (b.ids, b.addr, b.bits, b.following)
+            sums = cores.class_sums(*block, labels, count + self._classes, threads)
+            windows.append(sums[:count])
+            classes += sums[count:]
+        return np.concatenate(windows), classes
+
+    def sums(
+        self, cycles: npt.NDArray[np.floating[Any]]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The same sums of ``cycles``, those of the trace's rows."""
+        windows, classes = [], np.zeros(self._classes)
+        for b, (count, labels) in zip(self._kept, self._labels, strict=True):
+            own = np.tile(cycles[b.begin : b.begin + len(b.ids)], len(labels))
+            sums = np.bincount(labels.ravel(), own, count + self._classes)
+            windows.append(sums[:count])
+            classes += sums[count:]
+        return np.concatenate(windows), classes
 
 
 def walk(
