@@ -18,8 +18,8 @@ __all__ = ["choose_programs", "core_sums", "suggested_programs"]
 
 F64 = npt.NDArray[np.float64]
 
-#: Rows of each program that are walked for a suggestion.
-_ROWS = 150_000
+#: Rows of each program that are walked for a suggestion, and cores that are taken for machines.
+_ROWS, _MACHINES = 150_000, 12
 
 
 def choose_programs(
@@ -69,7 +69,7 @@ def core_sums(
 
 def suggested_programs(programs: Sequence[Sums], count: int) -> list[int]:
     """``count`` programs (``core_sums``), by number, the most telling first, by reference cores
-    alone: each is taken for a machine that is known by its time on those programs only, and sought
-    as a mixture of the others."""
-    machines = list(range(programs[0].y.shape[1]))
-    return choose_programs(programs, machines, machines, count)
+    alone: some are taken for machines that are known by their times on those programs only, and
+    sought as mixtures of the others."""
+    own = list(range(programs[0].y.shape[1]))
+    return choose_programs(programs, own, own[:: max(1, len(own) // _MACHINES)], count)
