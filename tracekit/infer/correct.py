@@ -38,6 +38,7 @@ Array = NDArray[Any]
 ROUNDS = 3  # a layer's correction changes what the next one reads
 WARM = 64  # steps of each part of the rows that are not counted
 LONGEST = 2048
+PARTS = 16
 
 
 def corrections(
@@ -56,14 +57,20 @@ def corrections(
         found = mean_products(narrow(out), features)
         for name in wanted.keys() - recurrent:
             out[name] = (wanted[name][0] - found[name][0]).astype(np.float32)
-    if any(head.compositional for head in exact.spec.heads):
-        # what the layers' corrections leave, where totals are products with the representation
-        edges = [0, len(features)]
-        (want,), (found_sum,) = (
-            e.sum_representations(features, edges) for e in (exact, narrow(out))
-        )
-        out[REPRESENTATION] = ((want - found_sum) / len(features)).astype(np.float32)
-    return out
+    names = [head.name for head in exact.spec.heads if head.compositional]
+    if not names:
+        return out
+    # Totals are products with the representation: its mean is corrected, too.  The layers' own are
+    # kept where that leaves less of the parts' totals; feedback can make them do harm.
+    edges = np.linspace(0, len(features), PARTS + 1).astype(np.int64)
+    want, cases = exact.sum_representations(features, edges), []
+    for layers in (out, {}):
+        left = want - narrow(layers).sum_representations(features, edges)
+        mean = (left.sum(axis=0) / len(features)).astype(np.float32)
+        left -= np.diff(edges)[:, None] * mean
+        cases.append((np.abs(exact.apply_table(left, names[0])).sum(), mean, layers))
+    _, mean, layers = min(cases, key=lambda case: case[0])
+    return {**layers, REPRESENTATION: mean}
 
 
 def mean_products(
