@@ -13,6 +13,7 @@ from tracekit import _core, schema
 from tracekit.cores import available_cores
 from tracekit.errors import UsageError
 from tracekit.reference.machine import core_row
+from tracekit.reference.moves import to_general
 from tracekit.store.reader import TraceFile
 
 __all__ = ["TIMING", "ClassedRows", "KeptRows", "Walk", "totals", "walk"]
@@ -49,11 +50,20 @@ class Walk:
     wrong: npt.NDArray[np.uint8]
 
 
-def _registers(statics: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+def _classes(statics: Any, moves: npt.NDArray[np.intp]) -> tuple[Any, Any]:
+    """Register classes of sources and destinations; ``moves`` go from vectors to general ones."""
+    src, dst = statics.arrays["src_class"].copy(), statics.arrays["dst_class"].copy()
+    src[moves, 0], dst[moves, 0] = _VECTORS[-1], _INT
+    return src, dst
+
+
+def _registers(
+    statics: Any, classes: tuple[Any, Any]
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
     """Sources and destinations as numbers of one dense numbering, most used first."""
     parts = []
-    for kind in ("src", "dst"):
-        cls = statics.arrays[f"{kind}_class"].astype(np.int64)
+    for kind, narrow in zip(("src", "dst"), classes, strict=True):
+        cls = narrow.astype(np.int64)
         parts.append(np.where(cls == 255, -1, cls << 16 | statics.arrays[f"{kind}_index"]))
     names, counts = np.unique(np.concatenate([p.ravel() for p in parts]), return_counts=True)
     order = np.argsort(-counts[names >= 0], kind="stable")
@@ -66,14 +76,13 @@ def _registers(statics: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uin
     return np.ascontiguousarray(src), np.ascontiguousarray(dst)
 
 
-def _flags(statics: Any) -> npt.NDArray[np.uint16]:
+def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint16]:
     out = np.zeros(len(statics), np.uint16)
     for bit, names in _BITS:
         for name in names:
             out |= np.where(statics.has(name), bit, 0).astype(np.uint16)
     zero = [d.startswith("dc") and "zva" in d for d in statics.disassembly]
     out |= np.where(zero, _ZERO_LINE, 0).astype(np.uint16)
-    cls = statics.arrays["dst_class"]
     out |= np.where((cls == _INT).any(axis=1), _WRITES_INT, 0).astype(np.uint16)
     out |= np.where(np.isin(cls, _VECTORS).any(axis=1), _WRITES_VEC, 0).astype(np.uint16)
     return out
@@ -83,12 +92,13 @@ def _flags(statics: Any) -> npt.NDArray[np.uint16]:
 _Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
 
 
-def _micro_arrays(s: Any) -> _Arrays:
+def _micro_arrays(s: Any, moves: npt.NDArray[np.intp]) -> _Arrays:
     """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
-    src, dst = _registers(s)
+    classes = _classes(s, moves)
+    src, dst = _registers(s, classes)
     return (
         np.ascontiguousarray(s.pc, np.uint64),
-        _flags(s),
+        _flags(s, classes[1]),
         np.ascontiguousarray(s.op, np.uint8),
         np.ascontiguousarray(s.branch, np.uint8),
         np.ascontiguousarray(s.access_size, np.uint16),
@@ -97,6 +107,14 @@ def _micro_arrays(s: Any) -> _Arrays:
         dst,
         np.arange(len(s) + 1, dtype=np.uint32),
     )
+
+
+def _turned_moves(trace: TraceFile) -> npt.NDArray[np.intp]:
+    """The moves that gem5's text shows the wrong way round."""
+    told = trace.index.get("options", {}).get("binary")
+    if told is None and trace.index.get("arch") == "arm":
+        return to_general(trace.statics)
+    return np.array([], np.intp)
 
 
 def _part_arrays(s: Any) -> _Arrays:
@@ -124,7 +142,11 @@ class _Source:
         self._trace = trace
         self._arch = str(trace.index.get("arch", ""))
         self._whole = self._arch == "x86" and trace.index.get("level") == "macro"
-        self._parts = (_part_arrays if self._whole else _micro_arrays)(trace.statics)
+        self._parts = (
+            _part_arrays(trace.statics)
+            if self._whole
+            else _micro_arrays(trace.statics, _turned_moves(trace))
+        )
         self.path = trace.path
 
     def __len__(self) -> int:
