@@ -36,33 +36,61 @@ class Cache {
   std::vector<Way> way_;
 };
 
-// Outstanding misses: a miss starts when one of n registers is free.
+// Outstanding misses.  While all registers are in use a cache takes no access at all, hits neither
+// (gem5's BaseCache::setBlocked).
 class MissRegisters {
  public:
   explicit MissRegisters(int n) : busy_(static_cast<std::size_t>(n), 0) {}
-  std::size_t first_free() const {
-    return static_cast<std::size_t>(std::min_element(busy_.begin(), busy_.end()) - busy_.begin());
+  Cycle free_at() const { return busy_[first_]; }
+  // The one that is free first is taken until `until`.
+  void take(Cycle until) {
+    busy_[first_] = until;
+    first_ = static_cast<std::size_t>(std::min_element(busy_.begin(), busy_.end()) - busy_.begin());
   }
-  Cycle& operator[](std::size_t i) { return busy_[i]; }
 
  private:
   std::vector<Cycle> busy_;
+  std::size_t first_{};
 };
 
-// Main memory: a latency, less for the row that is open, and a bandwidth, kept as the load of
-// intervals of 64 cycles so that requests may come in any order of time.
-class Memory {
+// Wires or a bus: how much of each 64 cycles is taken, so that requests may come in any order of
+// time.
+class Channel {
  public:
-  explicit Memory(const CoreParameters& p) : p_(p), interval_(8192, -1), load_(8192, 0.0f) {}
-  Cycle read(Cycle at, std::uint64_t line, bool store);
-  Cycle write(Cycle at) { return place(at, p_.memory_write_); }  // when its turn comes
+  // When something that takes `cost` cycles may start, from `at` on.
+  Cycle place(Cycle at, double cost);
 
  private:
-  Cycle place(Cycle at, double cost);
+  static constexpr std::size_t kept = 1024;
+  struct Interval {
+    Cycle number{-1};
+    float load{};
+  };
+  Interval* interval(Cycle number);  // null: longer ago than is kept
+  std::vector<Interval> ring_ = std::vector<Interval>(kept);
+};
+
+// Main memory as gem5's controllers time it (src/mem/dram_interface.cc): banks with an open row,
+// activations, one data bus; reads as they come, writes when there is time.
+class Memory {
+ public:
+  explicit Memory(const CoreParameters& p);
+  Cycle read(Cycle at, std::uint64_t line);   // when its data is there
+  Cycle write(Cycle at, std::uint64_t line);  // when its turn comes
+
+ private:
+  struct Bank {
+    std::uint64_t row{no_line};
+    Cycle asked{};            // when the last access to it came
+    double column{}, idle{};  // when the next column access, and the next precharge, may begin
+    int accesses{};           // of the open row
+  };
   const CoreParameters p_;
-  std::vector<Cycle> interval_;
-  std::vector<float> load_;
-  std::uint64_t open_[16]{};
+  std::size_t row_lines_, banks_;
+  std::vector<Bank> bank_;
+  std::vector<std::uint64_t> written_;  // by bank: the row of the last write
+  Channel bus_, activations_;
+  bool reads_{};  // since the last write
 };
 
 class CacheHierarchy {
@@ -72,7 +100,7 @@ class CacheHierarchy {
   Cycle fetch(std::uint64_t address, Cycle at);  // when the instruction line is there
   Cycle load(std::uint64_t address, Cycle at, std::uint64_t pc);   // when the data is there
   Cycle store(std::uint64_t address, Cycle at, std::uint64_t pc);  // when the line can be written
-  Cycle zero_line(std::uint64_t address, Cycle at);                // DC ZVA: no data is read
+  Cycle zero_line(std::uint64_t address, Cycle at, std::uint64_t pc);  // DC ZVA: no data is read
   bool was_pending() const { return pending_; }  // the last load or store met its line on the way
 
  private:
@@ -88,7 +116,8 @@ class CacheHierarchy {
   void put_first(std::uint64_t line, Cycle ready, bool dirty);
   void put_second(std::uint64_t line, Cycle ready, bool dirty);
   void put_third(std::uint64_t line, Cycle ready, bool dirty);
-  void write_back(Cycle at) { written_ = std::max(written_, memory_.write(at)); }
+  void write_back(Cycle at, std::uint64_t line);
+  Cycle from_memory(Cycle at, std::uint64_t line);
   void prefetch_first(std::uint64_t address, Cycle at, std::uint64_t pc);
   void prefetch_second(std::uint64_t line, Cycle at, std::uint64_t pc);
 
@@ -98,6 +127,8 @@ class CacheHierarchy {
   // apart.
   MissRegisters first_load_, first_store_, second_load_, second_store_;
   Memory memory_;
+  // The crossbars: requests with the lines that are written back, and answers.
+  Channel to_second_, from_second_, to_third_, from_third_, to_memory_, from_memory_;
   std::vector<Stride> stride1_{64}, stride2_{64};
   Cycle now_{}, written_{};
   bool storing_{}, pending_{};

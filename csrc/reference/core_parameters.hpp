@@ -11,33 +11,39 @@ namespace tracekit {
 // PARAMETER(name, least, most): the order is that of a row of the array that Python hands over.
 // Latencies and delays are in cycles, the memory's too (a core's clock is folded in); sizes of
 // caches in kB.
-#define TRACEKIT_CORE_PARAMETERS(PARAMETER)                                                        \
-  PARAMETER(width, 1, 32)                                                                          \
-  PARAMETER(issue_width, 1, 64)                                                                    \
-  PARAMETER(rob, 1, 1000)                                                                          \
-  PARAMETER(iq, 1, 1000) PARAMETER(lq, 1, 250) PARAMETER(sq, 1, 250) PARAMETER(phys_int, 1, 1000)  \
-      PARAMETER(phys_vec, 1, 1000) PARAMETER(fetch_buffer, 4, 256) PARAMETER(fetch_queue, 1, 256)  \
-          PARAMETER(front_delay, 1, 32) PARAMETER(issue_to_exec, 1, 8) PARAMETER(int_alu, 1, 32)   \
-              PARAMETER(int_mul, 1, 32) PARAMETER(int_mul_lat, 1, 60) PARAMETER(                   \
-                  int_div_lat, 1, 60) PARAMETER(fp, 1, 32) PARAMETER(fp_add_lat, 1, 60)            \
-                  PARAMETER(fp_mul_lat, 1, 59) PARAMETER(fp_div_lat, 1, 30) PARAMETER(simd, 1, 32) \
-                      PARAMETER(load_ports, 1, 32) PARAMETER(store_ports, 1, 32) PARAMETER(        \
-                          agu_lat, 1, 60) PARAMETER(predictor, 0, 4) PARAMETER(btb, 1, 65536)      \
-                          PARAMETER(l1i_kb, 1, 4096) PARAMETER(l1i_assoc, 1, 64)                   \
-                              PARAMETER(l1i_lat, 1, 200) PARAMETER(l1d_kb, 1, 4096) PARAMETER(     \
-                                  l1d_assoc, 1, 64) PARAMETER(l1d_lat, 1, 200)                     \
-                                  PARAMETER(l1d_mshrs, 1, 256) PARAMETER(l1d_prefetch, 0, 4)       \
-                                      PARAMETER(l2_kb, 1, 65536) PARAMETER(l2_assoc, 1, 64)        \
-                                          PARAMETER(l2_lat, 1, 500) PARAMETER(l2_mshrs, 1, 256)    \
-                                              PARAMETER(l2_prefetch, 0, 4) PARAMETER(              \
-                                                  l3_kb, 0, 65536) PARAMETER(l3_assoc, 1, 64)      \
-                                                  PARAMETER(l3_lat, 1, 500)                        \
-                                                      PARAMETER(memory_lat, 1, 2000) PARAMETER(    \
-                                                          memory_row_gain, 0, 1000)                \
-                                                          PARAMETER(memory_read, 0.1, 500)         \
-                                                              PARAMETER(memory_write, 0.1, 500)    \
-                                                                  PARAMETER(in_order, 0, 1)        \
-                                                                      PARAMETER(tso, 0, 1)
+// clang-format off
+#define TRACEKIT_CORE_PARAMETERS(PARAMETER)                                                       \
+  PARAMETER(width, 1, 32) PARAMETER(issue_width, 1, 64) PARAMETER(rob, 1, 1000)                   \
+  PARAMETER(iq, 1, 1000) PARAMETER(lq, 1, 250) PARAMETER(sq, 1, 250)                              \
+  PARAMETER(phys_int, 1, 1000) PARAMETER(phys_vec, 1, 1000)                                       \
+  PARAMETER(fetch_buffer, 4, 256) PARAMETER(fetch_queue, 1, 256) PARAMETER(front_delay, 1, 32)    \
+  PARAMETER(issue_to_exec, 1, 8)                                                                  \
+  PARAMETER(int_alu, 1, 32) PARAMETER(int_mul, 1, 32)                                             \
+  PARAMETER(int_mul_lat, 1, 60) PARAMETER(int_div_lat, 1, 60)                                     \
+  PARAMETER(fp, 1, 32) PARAMETER(fp_add_lat, 1, 60) PARAMETER(fp_mul_lat, 1, 59)                  \
+  PARAMETER(fp_div_lat, 1, 30) PARAMETER(simd, 1, 32)                                             \
+  PARAMETER(load_ports, 1, 32) PARAMETER(store_ports, 1, 32) PARAMETER(agu_lat, 1, 60)            \
+  PARAMETER(predictor, 0, 4) PARAMETER(btb, 1, 65536)                                             \
+  PARAMETER(l1i_kb, 1, 4096) PARAMETER(l1i_assoc, 1, 64) PARAMETER(l1i_lat, 1, 200)               \
+  PARAMETER(l1d_kb, 1, 4096) PARAMETER(l1d_assoc, 1, 64) PARAMETER(l1d_lat, 1, 200)               \
+  PARAMETER(l1d_mshrs, 1, 256) PARAMETER(l1d_prefetch, 0, 4)                                      \
+  PARAMETER(l2_kb, 1, 65536) PARAMETER(l2_assoc, 1, 64) PARAMETER(l2_lat, 1, 500)                 \
+  PARAMETER(l2_mshrs, 1, 256) PARAMETER(l2_prefetch, 0, 4)                                        \
+  PARAMETER(l3_kb, 0, 65536) PARAMETER(l3_assoc, 1, 64) PARAMETER(l3_lat, 1, 500)                 \
+  /* of a read, beside the banks and the bus */                                                   \
+  PARAMETER(memory_controller, 0, 2000)                                                           \
+  PARAMETER(memory_cas, 0, 2000) PARAMETER(memory_activate, 0, 2000)                              \
+  PARAMETER(memory_precharge, 0, 2000) PARAMETER(memory_ras, 0, 2000)                             \
+  /* what a line takes of the data bus, of its bank's row, and at least between activations */    \
+  PARAMETER(memory_burst, 0.1, 500) PARAMETER(memory_column, 0.1, 500)                            \
+  PARAMETER(memory_activation, 0.1, 500)                                                          \
+  /* from reads to writes and back */                                                             \
+  PARAMETER(memory_turnaround, 0, 2000)                                                           \
+  PARAMETER(memory_row_lines, 1, 4096) PARAMETER(memory_banks, 1, 1024)                           \
+  /* a row that nobody waits for is closed */                                                     \
+  PARAMETER(memory_closes, 0, 1)                                                                  \
+  PARAMETER(in_order, 0, 1) PARAMETER(tso, 0, 1)
+// clang-format on
 
 struct CoreParameters {
 #define PARAMETER(name, least, most) double name##_{};

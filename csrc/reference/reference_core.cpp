@@ -17,11 +17,13 @@ namespace {
 // Rename maps hold this many registers that are never free (architectural ones, with ARM's banked
 // ones).
 constexpr int held_int = 50, held_vec = 48;
-constexpr Cycle redirect_delay = 3;   // from a misprediction's execution to the fetch behind it
-constexpr Cycle decode_redirect = 3;  // of a direct branch that the BTB does not know
-constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 60;
+constexpr Cycle redirect_delay = 3;    // from a misprediction's execution to the fetch behind it
+constexpr Cycle decode_redirect = 3;   // of a direct branch that the BTB does not know
+constexpr Cycle decode_tells = 3;      // before that: fetch hears of it
+constexpr Cycle reschedule_delay = 2;  // of a load, once the cache has all of its bytes
+constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
 constexpr double wrong_path_rate =
-    0.4;  // squashed rows a cycle and slot between dispatch and resolution
+    0.7;  // squashed rows a cycle and slot between dispatch and resolution
 constexpr int pending_stores =
     12;  // stores to one line on its way, before the next line has to wait
 
@@ -136,7 +138,9 @@ Cycle ReferenceCore::dispatch(const CoreRow& row, Cycle fetched) {
   const CoreInst& inst = *row.inst;
   Cycle at = std::max({fetched + front_, dispatch_, rename_blocked_, serial_});
   serial_ = 0;
-  if (inst.is(CoreInst::serialize_before)) at = std::max(at, retire_ + serialize_delay);
+  // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
+  if (inst.is(CoreInst::serialize_before))
+    at = std::max(at, std::max(retire_, drained_) + serialize_delay);
   const auto freed = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
     if (n >= static_cast<std::uint64_t>(size))
       at = std::max(at, when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + 2);
@@ -172,7 +176,8 @@ Cycle ReferenceCore::ready(const CoreRow& row, Cycle& dispatched) {
   Cycle at = dispatched + 1;
   for (const std::uint16_t r : inst.src)
     if (r != CoreInst::no_register) at = std::max(at, register_[r]);
-  if (inst.is(CoreInst::in_order)) at = std::max(at, retire_ + in_order_delay);
+  if (inst.is(CoreInst::in_order | CoreInst::barrier))  // and behind all stores
+    at = std::max({at, retire_ + in_order_delay, drained_ + in_order_delay});
   forward_ = nullptr;
   set_ = StoreSets::no_set;
   if (!inst.is(CoreInst::load | CoreInst::store)) return at;
@@ -191,6 +196,7 @@ Cycle ReferenceCore::ready(const CoreRow& row, Cycle& dispatched) {
     const StoreBuffer::Block* s = stores_.block(blocks[k]);
     if (!s || s->done <= at || row_ - s->row >= static_cast<std::uint64_t>(p_.rob())) continue;
     sets_.violation(s->pc, inst.pc);
+    squash(dispatched, s->done);
     const Cycle again = s->done + redirect_delay + p_.l1i_lat();
     if (again > fetch_) {
       fetch_ = again;
@@ -199,10 +205,10 @@ Cycle ReferenceCore::ready(const CoreRow& row, Cycle& dispatched) {
     redispatch(dispatched, fetch_ + front_);
     at = std::max({at, dispatched + 1, s->done});
   }
-  const StoreBuffer::Word* word = stores_.word(row.addr);
-  if (word && word->drained > at) {
-    forward_ = word;
-    at = std::max(at, word->done);
+  const StoreBuffer::Store* store = stores_.last(row.addr, std::clamp<unsigned>(inst.size, 1, 64));
+  if (store && store->drained > at) {
+    forward_ = store;
+    at = std::max(at, store->done);
   }
   return at;
 }
@@ -212,11 +218,13 @@ Cycle ReferenceCore::complete(const CoreRow& row, Cycle issued, Cycle dispatched
   const CoreInst& inst = *row.inst;
   if (inst.is(CoreInst::no_op)) return dispatched + 1;
   const Cycle executed = issued + p_.issue_to_exec() - 1 + latency(inst.op);
-  if (!inst.is(CoreInst::load) || inst.is(CoreInst::store)) return executed;
-  if (forward_) {  // the store's data, or the cache's when the store holds only a part
-    return inst.size > forward_->size ? std::max(executed, forward_->drained) + 1 : executed + 1;
-  }
-  const Cycle there = caches_.load(row.addr, executed, inst.pc);
+  if (!inst.is(CoreInst::load) || inst.is(CoreInst::store) || row.fault) return executed;
+  if (forward_ && forward_->covers(row.addr, std::clamp<unsigned>(inst.size, 1, 64)))
+    return executed + 1;
+  // A store that holds only a part: the load comes again when the cache has that (gem5's
+  // LSQUnit::read, rescheduleMemInst).
+  const Cycle from = forward_ ? std::max(executed, forward_->drained + reschedule_delay) : executed;
+  const Cycle there = caches_.load(row.addr, from, inst.pc);
   return inst.is(CoreInst::data_prefetch) ? executed : there;
 }
 
@@ -235,7 +243,7 @@ void ReferenceCore::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
   ++stores_now_;
   Cycle written;
   if (inst.is(CoreInst::zero_line)) {
-    written = caches_.zero_line(row.addr, at);
+    written = caches_.zero_line(row.addr, at, inst.pc);
   } else {
     written = caches_.store(row.addr, at, inst.pc);
     if (store_line_ != row.addr >> 6) {
@@ -281,9 +289,41 @@ void ReferenceCore::retire(const CoreRow& row, Cycle dispatched, Cycle issued, C
   if (inst.is(CoreInst::load)) load_retired_[loads_++ & (short_ring - 1)] = retire_;
   if (inst.is(CoreInst::writes_int)) int_retired_[ints_++ & (ring - 1)] = retire_;
   if (inst.is(CoreInst::writes_vec)) vec_retired_[vecs_++ & (ring - 1)] = retire_;
-  if (inst.is(CoreInst::store)) drain_store(row, issued, done);
+  if (inst.is(CoreInst::store) && !row.fault) drain_store(row, issued, done);
   if (inst.is(CoreInst::barrier)) memory_barrier_ = std::max(memory_barrier_, retire_ + 1);
-  if (inst.is(CoreInst::serialize_after)) serial_ = retire_ + serialize_delay;
+  if (inst.is(CoreInst::serialize_after)) serial_ = std::max(retire_, drained_) + serialize_delay;
+}
+
+// What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
+// cycle; until it has, nothing is renamed, and nothing retires, older rows neither (gem5's
+// Commit::commit, ROB::doSquash).
+void ReferenceCore::squash(Cycle dispatched, Cycle at) {
+  Cycle older = 0;
+  while (older < p_.rob() && static_cast<std::uint64_t>(older) < row_ &&
+         retired_[(row_ - 1 - static_cast<std::uint64_t>(older)) & (ring - 1)] >= at)
+    ++older;
+  const double behind =
+      static_cast<double>(std::max<Cycle>(0, at - dispatched)) * p_.width() * wrong_path_rate;
+  const auto cycles = static_cast<Cycle>(
+      std::min<double>(static_cast<double>(p_.rob() - older), behind) / p_.width());
+  rename_blocked_ = std::max(rename_blocked_, at + 2 + cycles);
+  const Cycle retires = at + 1 + cycles + older / p_.width();
+  if (retires > retire_) {
+    retire_ = retires;
+    retired_now_ = 1;
+    retired_[row_ & (ring - 1)] = retire_;
+  }
+}
+
+// Until it is told otherwise the front end goes straight on, and brings the line there if it comes
+// so far.
+void ReferenceCore::run_on(std::uint64_t pc, Cycle told) {
+  const std::uint64_t next = (pc / 64 + 1) * 64;
+  const auto block = static_cast<std::uint64_t>(p_.fetch_buffer());
+  const auto blocks = static_cast<Cycle>((next - pc / block * block) / block);
+  const Cycle each = std::max(p_.l1i_lat() + 1, p_.fetch_buffer() / 4 / p_.width());
+  const Cycle at = fetch_ + std::max<Cycle>(1, blocks) * each;
+  if (at < told) caches_.fetch(next, at);
 }
 
 void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
@@ -292,6 +332,7 @@ void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
   if (kind != BranchKind::none) {
     bool wrong = row.wrong >> p_.predictor() & 1;
     if (row.taken) {
+      const bool was_wrong = wrong;
       std::uint64_t& entry = btb_[(inst.pc >> 2) % btb_.size()];
       const bool known = entry == inst.pc;
       entry = inst.pc;
@@ -299,19 +340,17 @@ void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
         wrong = true;  // predicted to fall through
       else if (!known && !wrong && (kind == BranchKind::jump || kind == BranchKind::call))
         redirect_ = fetch_ + p_.front_delay() + decode_redirect;
+      if (kind == BranchKind::conditional ? wrong : !known && !was_wrong)
+        run_on(inst.pc, kind == BranchKind::conditional ? done : redirect_ - decode_tells);
       taken_ = true;
     }
     if (wrong) {
       redirect_ = done + redirect_delay;
-      // Squashing the wrong path takes a cycle for each `width` rows and holds rename.
-      const double squashed =
-          static_cast<double>(std::max<Cycle>(0, done - dispatched)) * p_.width() * wrong_path_rate;
-      const double rows = std::min<double>(p_.rob(), squashed);
-      rename_blocked_ = std::max(rename_blocked_, done + 2 + static_cast<Cycle>(rows / p_.width()));
+      squash(dispatched, done);
     }
   }
-  if (row.fault) {
-    retire_ += fault_delay;
+  if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
+    retire_ = std::max(retire_, drained_) + fault_delay;
     retired_now_ = 0;
     redirect_ = retire_ + redirect_delay;
     block_ = no_line;

@@ -144,6 +144,8 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   void retire(const CoreRow& row, Cycle dispatched, Cycle issued, Cycle done);
   void drain_store(const CoreRow& row, Cycle issued, Cycle done);
   void control(const CoreRow& row, Cycle dispatched, Cycle done);
+  void run_on(std::uint64_t pc, Cycle told);
+  void squash(Cycle dispatched, Cycle at);
   void redispatch(Cycle& dispatched, Cycle at);
   int latency(OpClass op) const { return latency_[static_cast<std::size_t>(op)]; }
 
@@ -176,7 +178,7 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   int stores_now_{}, line_stores_{};
   std::uint64_t store_line_{no_line};
   int set_{StoreSets::no_set};
-  const StoreBuffer::Word* forward_{};
+  const StoreBuffer::Store* forward_{};
 };
 
 // Many cores beside each other over one trace, block by block.

@@ -51,19 +51,31 @@ class StoreSets {
 // check).
 class StoreBuffer {
  public:
-  struct Word {
-    std::uint64_t word{no_line};
+  struct Store {
+    std::uint64_t address{no_line};
+    unsigned bytes{};
     Cycle done{}, drained{};
-    unsigned size{};
+    std::uint64_t row{};
+    bool covers(std::uint64_t at, unsigned n) const {
+      return address <= at && at + n <= address + bytes;
+    }
+    bool touches(std::uint64_t at, unsigned n) const {
+      return address < at + n && at < address + bytes;
+    }
   };
   struct Block {
     std::uint64_t block{no_line};
     Cycle done{};
     std::uint64_t pc{}, row{};
   };
-  const Word* word(std::uint64_t address) const {
-    const Word& w = word_[address >> 3 & (size - 1)];
-    return w.word == address >> 3 ? &w : nullptr;
+  // The last store that wrote any of these bytes; null where it is forgotten or there was none.
+  const Store* last(std::uint64_t address, unsigned bytes) const {
+    const Store* found = nullptr;
+    for (std::uint64_t w = address >> 3; w <= (address + bytes - 1) >> 3; ++w) {
+      const Store& s = word_[w & (size - 1)];
+      if (s.touches(address, bytes) && (!found || s.row > found->row)) found = &s;
+    }
+    return found;
   }
   const Block* block(std::uint64_t number) const {
     const Block& b = block_[number & (size - 1)];
@@ -71,17 +83,17 @@ class StoreBuffer {
   }
   void put(std::uint64_t address, unsigned bytes, Cycle done, Cycle drained, std::uint64_t pc,
            std::uint64_t row) {
-    const std::uint64_t last = address + std::max(1u, bytes) - 1;
-    word_[address >> 3 & (size - 1)] = {address >> 3, done, drained, bytes};
-    if (bytes > 8)
-      word_[((address >> 3) + 1) & (size - 1)] = {(address >> 3) + 1, done, drained, bytes};
+    const unsigned n = std::clamp(bytes, 1u, 64u);
+    const std::uint64_t last = address + n - 1;
+    for (std::uint64_t w = address >> 3; w <= last >> 3; ++w)
+      word_[w & (size - 1)] = {address, n, done, drained, row};
     block_[address >> 4 & (size - 1)] = {address >> 4, done, pc, row};
     if (last >> 4 != address >> 4) block_[last >> 4 & (size - 1)] = {last >> 4, done, pc, row};
   }
 
  private:
   static constexpr std::size_t size = 4096;
-  std::vector<Word> word_ = std::vector<Word>(size);
+  std::vector<Store> word_ = std::vector<Store>(size);
   std::vector<Block> block_ = std::vector<Block>(size);
 };
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,39 @@ PARAMETERS: tuple[tuple[str, float, float], ...] = _core.CORE_PARAMETERS
 
 MAX_FILE = 1 << 20
 
-#: ns: latency without an open row, what an open row saves, and a line's share of the bandwidth when
-#: lines are read one after another, and when they are written.  From gem5's DRAM interfaces'
-#: timings with its controller's 20 ns, the shares as streams of stores show them.
-_MEMORY: dict[str, tuple[float, float, float, float]] = {
-    "DDR3_1600_8x8": (47, 14, 8.2, 5),
-    "DDR3_2133_8x8": (46, 14, 7.2, 4),
-    "DDR4_2400_8x8": (48, 14, 7.7, 3.4),
-    "DDR5_6400_4x8": (50, 14, 10.5, 3.5),
-    "LPDDR3_1600_1x32": (60, 14, 16, 10.5),
-    "LPDDR5_6400_1x16_BG_BL32": (62, 14, 18, 5),
-    "HBM_2000_4H_1x64": (52, 14, 14, 4),
+#: ns of a read in gem5's controller beside the banks and the bus (src/mem/MemCtrl.py: frontend and
+#: backend).
+_CONTROLLER = 20.0
+
+
+class _Memory(NamedTuple):
+    """Of gem5's DRAM interfaces (src/mem/DRAMInterface.py): ns, kB, and whether rows are closed.
+
+    ``burst`` and ``column`` are of 64 bytes (tBURST, tCCD_L), ``activation`` is the least time
+    between two (tXAW over its limit), ``turnaround`` tWTR + tCL + tRTW.
+    """
+
+    cas: float
+    activate: float
+    precharge: float
+    ras: float
+    burst: float
+    column: float
+    activation: float
+    turnaround: float
+    row_kb: int
+    banks: int
+    closes: bool
+
+
+_MEMORY: dict[str, _Memory] = {
+    "DDR3_1600_8x8": _Memory(13.75, 13.75, 13.75, 35, 5, 5, 7.5, 23.75, 8, 16, False),
+    "DDR3_2133_8x8": _Memory(13.09, 13.09, 13.09, 33, 3.75, 3.75, 6.25, 23.1, 8, 16, False),
+    "DDR4_2400_8x8": _Memory(14.16, 14.16, 14.16, 32, 3.33, 5, 5.25, 20.8, 8, 32, False),
+    "DDR5_6400_4x8": _Memory(14.375, 14.375, 14.375, 32, 2.5, 5, 2.5, 32.3, 1, 32, True),
+    "LPDDR3_1600_1x32": _Memory(15, 18, 18, 42, 10, 10, 12.5, 25, 4, 8, False),
+    "LPDDR5_6400_1x16_BG_BL32": _Memory(21.25, 18, 18, 42, 7.5, 10, 5, 28.75, 2, 16, True),
+    "HBM_2000_4H_1x64": _Memory(18, 12, 14, 28, 4, 6, 4, 40, 1, 16, True),
 }
 _PREDICTOR = {"Local": 0, "Tournament": 1, "BiMode": 2, "TAGE": 3, "LTAGE": 4}
 _LARGE_PREDICTOR = 4  # TAGE-SC-L and the multiperspective perceptron are taken for this one
@@ -82,13 +104,14 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
         raise UsageError(f"{name}: clock_ghz is {clock}; from 0.01 to 20")
     if get("mem") not in _MEMORY:
         raise UsageError(f"{name}: mem {machine['mem']!r}; one of {', '.join(_MEMORY)}")
-    latency, gain, read, write = (x * clock for x in _MEMORY[machine["mem"]])
+    memory = _MEMORY[machine["mem"]]
     computed = {
         "predictor": float(_PREDICTOR.get(str(get("bp")), _LARGE_PREDICTOR)),
-        "memory_lat": latency,
-        "memory_row_gain": gain,
-        "memory_read": read,
-        "memory_write": write,
+        "memory_controller": _CONTROLLER * clock,
+        **{f"memory_{k}": v * clock for k, v in memory._asdict().items()},
+        "memory_row_lines": memory.row_kb * 16.0,
+        "memory_banks": float(memory.banks),
+        "memory_closes": float(memory.closes),
         "in_order": float(machine.get("cpu") == "minor"),
         "tso": float(arch == "x86"),
     }
