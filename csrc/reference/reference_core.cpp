@@ -370,7 +370,9 @@ Core::Times ReferenceCore::step(const CoreRow& row) {
   retire(row, dispatched, issued, done);
   control(row, dispatched, done);
   ++row_;
-  return {dispatched, issued, done, before, retire_, dispatch_};
+  // What held its retirement, a squash say, held the row.
+  const Cycle held = retire_ > before + 1 ? retire_ - 1 : done;
+  return {dispatched, issued, std::max(done, held), before, retire_, dispatch_};
 }
 
 ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
