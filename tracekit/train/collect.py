@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tracekit import _core
 from tracekit.dataset import Program
 from tracekit.errors import UsageError
 from tracekit.perfvec.fit import SEGMENTS, Sums, segment_breaks
@@ -85,7 +86,8 @@ def _key(
     """Changes with everything that the sums depend on; a file by its size and time of change."""
     with p.open() as data:  # whatever is wrong with the file is said before anything is computed
         status = Path(data.path).stat()
-    stamp = [str(p.data), status.st_size, status.st_mtime_ns]
+    code = Path(_core.__file__).stat()  # the cores themselves
+    stamp = [str(p.data), status.st_size, status.st_mtime_ns, code.st_size, code.st_mtime_ns]
     text = json.dumps([stamp, list(cores), list(machines), SEGMENTS, rows], sort_keys=True)
     return f"{p.name.replace('/', '_')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
