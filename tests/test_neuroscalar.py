@@ -521,6 +521,24 @@ def test_unseen_families_and_no_history(data, small, capsys):
     assert main(["compare", folders[0], folders[0], str(data / "3.micro.zst")]) == 2
 
 
+def test_arrays_of_other_cores_are_made_again(data, tmp_path, monkeypatch):
+    from tracekit.dataset import load_manifest
+    from tracekit.train import neuroscalar_data
+
+    programs = load_manifest(data / "micro0.json").programs[:1]
+
+    def columns():
+        rows = neuroscalar_data.read_default(programs, [A], tmp_path, held=frozenset(), threads=1)
+        return np.array(rows[0].columns)
+
+    made = columns()
+    (kept,) = tmp_path.glob("*/columns.npy")
+    np.save(kept, made + 1)
+    np.testing.assert_array_equal(columns(), made + 1)  # as they lie there
+    monkeypatch.setattr(neuroscalar_data, "cores_digest", lambda: "other cores")
+    np.testing.assert_array_equal(columns(), made)
+
+
 def test_training_goes_on_where_it_was(data, small):
     torch = pytest.importorskip("torch")
     from tracekit.dataset import load_manifest

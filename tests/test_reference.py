@@ -184,3 +184,11 @@ def test_an_in_order_core_waits_in_order(tmp_path):
     # Every load misses everywhere; two are on their way at a time.
     assert cycles(loads, **small) / n > 20
     assert cycles(loads, **small) > 2 * cycles(loads)
+
+
+def test_a_digest_is_of_the_code_that_walks(tmp_path, monkeypatch):
+    now = reference.cores_digest.__wrapped__()
+    assert now == reference.cores_digest()
+    (tmp_path / "core.so").write_bytes(b"another build")
+    monkeypatch.setattr(tracekit._core, "__file__", str(tmp_path / "core.so"))
+    assert reference.cores_digest.__wrapped__() != now

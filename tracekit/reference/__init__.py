@@ -5,6 +5,7 @@ machine is to be predicted (csrc/reference has the cores, docs/perfvec.md the id
 worth).
 """
 
+from tracekit.reference.digest import cores_digest
 from tracekit.reference.machine import PARAMETERS, core_row, load_machine
 from tracekit.reference.walk import TIMING, ClassedRows, KeptRows, Walk, totals, walk
 
@@ -15,6 +16,7 @@ __all__ = [
     "KeptRows",
     "Walk",
     "core_row",
+    "cores_digest",
     "load_machine",
     "totals",
     "walk",

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tracekit import _core
 from tracekit.dataset import Program
 from tracekit.errors import UsageError
 from tracekit.perfvec.fit import SEGMENTS, Sums, segment_breaks
-from tracekit.reference import totals
+from tracekit.reference import cores_digest, totals
 from tracekit.train.metrics import Report
 
 __all__ = ["collect"]
@@ -83,12 +82,13 @@ def _walk(
 def _key(
     p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str], rows: int | None
 ) -> str:
-    """Changes with everything that the sums depend on; a file by its size and time of change."""
+    """Changes with everything that the sums depend on, the cores' code too; a file by its size and
+    time of change."""
     with p.open() as data:  # whatever is wrong with the file is said before anything is computed
         status = Path(data.path).stat()
-    code = Path(_core.__file__).stat()  # the cores themselves
-    stamp = [str(p.data), status.st_size, status.st_mtime_ns, code.st_size, code.st_mtime_ns]
-    text = json.dumps([stamp, list(cores), list(machines), SEGMENTS, rows], sort_keys=True)
+    stamp = [str(p.data), status.st_size, status.st_mtime_ns]
+    of = [stamp, list(cores), cores_digest(), list(machines), SEGMENTS, rows]
+    text = json.dumps(of, sort_keys=True)
     return f"{p.name.replace('/', '_')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tracekit.dataset import Dataset, Program
 from tracekit.errors import TracekitError, UsageError
 from tracekit.neuroscalar import history, instructions
+from tracekit.reference import cores_digest
 
 __all__ = ["HELD", "VALIDATION", "Rows", "block_of", "part_of", "read_default", "read_paper"]
 
@@ -67,7 +68,8 @@ def read_default(
     names = [str(m["name"]) for m in machines]
     out = []
     for p in programs:
-        place = cache / _key(p, [list(machines), sorted(held), instructions.FEATURE_SET])
+        of = [list(machines), cores_digest(), sorted(held), instructions.FEATURE_SET]
+        place = cache / _key(p, of)
         if not (place / "done").exists():
             place.mkdir(parents=True, exist_ok=True)
             with p.open() as data:
