@@ -22,6 +22,7 @@ constexpr Cycle decode_redirect = 3;   // of a direct branch that the BTB does n
 constexpr Cycle decode_tells = 3;      // before that: fetch hears of it
 constexpr Cycle reschedule_delay = 2;  // of a load, once the cache has all of its bytes
 constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
+constexpr Cycle freed_delay = 4;  // until rename knows that an entry is free and fills it
 constexpr double wrong_path_rate =
     0.7;  // squashed rows a cycle and slot between dispatch and resolution
 constexpr int pending_stores =
@@ -143,7 +144,8 @@ Cycle ReferenceCore::dispatch(const CoreRow& row, Cycle fetched) {
     at = std::max(at, std::max(retire_, drained_) + serialize_delay);
   const auto freed = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
     if (n >= static_cast<std::uint64_t>(size))
-      at = std::max(at, when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + 2);
+      at = std::max(at,
+                    when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + freed_delay);
   };
   freed(retired_, row_, p_.rob());
   if (inst.is(CoreInst::load)) freed(load_retired_, loads_, p_.lq());
