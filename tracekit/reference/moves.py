@@ -20,9 +20,7 @@ _INT, _VECTOR, _NONE = 0, 2, 255
 #: Instructions that are looked at on either side.
 _REACH = 48
 #: What ends the code that an instruction runs into.
-_ENDS = tuple(
-    BRANCH_KINDS.index(k) for k in ("jump", "indirect", "return")
-)
+_ENDS = tuple(BRANCH_KINDS.index(k) for k in ("jump", "indirect", "return"))
 
 
 def to_general(statics: Any) -> npt.NDArray[np.intp]:
@@ -35,7 +33,9 @@ def to_general(statics: Any) -> npt.NDArray[np.intp]:
     place = np.empty(len(order), np.intp)
     place[order] = np.arange(len(order))
     code = _Code(a, order)
-    return np.array([i for i in np.flatnonzero(moves) if code.is_to_general(int(place[i]))], np.intp)
+    return np.array(
+        [i for i in np.flatnonzero(moves) if code.is_to_general(int(place[i]))], np.intp
+    )
 
 
 class _Code:

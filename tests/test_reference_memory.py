@@ -1,0 +1,101 @@
+"""What stores, banks and buses make loads and other rows wait for (csrc/reference)."""
+
+from __future__ import annotations
+
+import pytest
+import tracekit
+from test_reference import MACHINE, cycles, extract, line
+
+from tracekit import reference
+
+LOAD, STORE = "IsInteger|IsLoad", "IsInteger|IsStore"
+BASE = 0x100000
+
+
+def text(*rows: tuple[str, str, str, int | None]) -> str:
+    return "".join(line(k, *row) for k, row in enumerate(rows))
+
+
+def test_a_load_of_a_part_of_what_a_store_wrote_is_forwarded_but_not_one_beyond_it(tmp_path):
+    n = 400
+
+    def pairs(offset: int, name: str) -> tracekit.TraceFile:
+        rows = []
+        for _ in range(n):
+            rows.append(("str   x1, [x2]", "MemWrite", STORE, BASE))
+            rows.append((f"{name}   x1, [x3]", "MemRead", LOAD, BASE + offset))
+        return extract(tmp_path, text(*rows))
+
+    inside, across = cycles(pairs(0, "ldrb")), cycles(pairs(4, "ldr"))
+    assert across > inside + 0.8 * n  # it comes again when the store is in the cache
+
+
+def test_what_serializes_waits_for_the_stores(tmp_path):
+    def program(store: str, op: str, flags: str) -> tracekit.TraceFile:
+        rows = []
+        for k in range(60):
+            rows.append((store, op, flags, BASE + 4096 * k if op != "IntAlu" else None))
+            serializing = "IsInteger|IsSerializeBefore|IsNonSpeculative"
+            rows.append(("mrs   x3, tpidr_el0", "IntAlu", serializing, None))
+        return extract(tmp_path, text(*rows))
+
+    stores = cycles(program("str   x1, [x2]", "MemWrite", STORE))
+    nothing = cycles(program("add   x1, x1, #1", "IntAlu", "IsInteger"))
+    assert stores / 60 > nothing / 60 + 60  # a line from memory, at 2 GHz
+
+
+def test_an_open_row_is_faster_than_another_of_the_same_bank(tmp_path):
+    machine = reference.core_row(MACHINE)
+    named = {name: v for (name, *_), v in zip(reference.PARAMETERS, machine, strict=True)}
+    far = int(named["memory_row_lines"] * named["memory_banks"]) * 64
+
+    def chain(step: int) -> tracekit.TraceFile:  # each address is the last one's data
+        rows = [("ldr   x1, [x1]", "MemRead", LOAD, BASE + step * k) for k in range(300)]
+        return extract(tmp_path, text(*rows))
+
+    precharge, activate = named["memory_precharge"], named["memory_activate"]
+    more = (cycles(chain(far)) - cycles(chain(64))) / 300
+    assert 0.8 * (precharge + activate) < more < 1.2 * (precharge + activate)
+
+
+def test_a_full_set_of_miss_registers_holds_hits_too(tmp_path):
+    rows = []
+    for k in range(200):
+        rows.append(("ldr   x1, [x2]", "MemRead", LOAD, BASE + (1 << 20) + 4096 * k))
+        rows += [("ldr   x3, [x4]", "MemRead", LOAD, BASE)] * 3
+    trace = extract(tmp_path, text(*rows))
+    assert cycles(trace, l1d_mshrs=1) > 3 * cycles(trace, l1d_mshrs=16)
+
+
+def move(before: str, after: str, target: str) -> str:
+    """`fmov f1, f0` with code on either side, at growing addresses."""
+    out = []
+    flags = {"fmov   f1, f0": "IsInteger|IsVector"}
+    for k, row in enumerate([before, "fmov   f1, f0", after, target]):
+        op = "FloatMisc" if row.startswith("fmov") else "IntAlu"
+        if row.startswith("f") and not row.startswith("fmov"):
+            op = "SimdFloatAdd"
+        what = flags.get(row, "IsVector" if op == "SimdFloatAdd" else "IsInteger")
+        out.append(
+            f"{500 * k:7d}: system.cpu: {0x400000 + 4 * k:#x}    :   {row:<24} : {op} : "
+            f"  flags=({what})\n"
+        )
+    return "".join(out)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "general"),
+    [
+        ("fadd   f0, f2, f3", "add   x4, x1, #1", True),  # x1 is read: x1 <- d0
+        ("add   x0, x2, #1", "fadd   f4, f1, f1", False),  # d1 is read: d1 <- x0
+        ("fadd   f0, f2, f3", "add   x7, x8, #1", True),  # nothing is read; d0 was written
+        ("add   x0, x2, #1", "add   x7, x8, #1", False),
+    ],
+)
+def test_the_code_around_a_move_tells_which_way_it_goes(tmp_path, before, after, general):
+    from tracekit.reference.moves import to_general
+
+    trace = extract(tmp_path, move(before, after, "add   x9, x9, #1"))
+    found = to_general(trace.statics).tolist()
+    at = [d.split()[0] for d in trace.statics.disassembly].index("fmov")
+    assert found == ([at] if general else [])
