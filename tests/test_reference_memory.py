@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import tracekit
 from test_reference import MACHINE, cycles, extract, line
 
+import tracekit
 from tracekit import reference
 
 LOAD, STORE = "IsInteger|IsLoad", "IsInteger|IsStore"

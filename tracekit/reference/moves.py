@@ -29,6 +29,8 @@ def to_general(statics: Any) -> npt.NDArray[np.intp]:
     a = statics.arrays
     moves = np.array([d.split(None, 1)[:1] == ["fmov"] for d in statics.disassembly], bool)
     moves &= statics.has("IsInteger") & statics.has("IsVector") & (a["dst_class"][:, 0] == _VECTOR)
+    if not moves.any():
+        return np.array([], np.intp)
     order = np.lexsort((a["upc"], a["pc"]))
     place = np.empty(len(order), np.intp)
     place[order] = np.arange(len(order))
@@ -55,6 +57,8 @@ class _Code:
         )
 
     def is_to_general(self, at: int) -> bool:
+        if len(self.writes[at]) != 1 or len(self.reads[at]) > 1:
+            return False  # no move
         ((_, to),) = self.writes[at]
         used = self._used(at, (_INT, to)) - self._used(at, (_VECTOR, to))
         if used or not self.reads[at]:  # the zero register is a general one
