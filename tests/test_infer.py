@@ -15,8 +15,9 @@ from oracles import lstm as oracle
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.infer import REPRESENTATION, Engine, Stream, load, quantize
 from tracekit.infer.accuracy import accuracy
-from tracekit.infer.correct import WARM, mean_products
+from tracekit.infer.correct import WARM, corrections, lstm_moments, mean_products
 from tracekit.infer.cpu import ISAS, active_isa
+from tracekit.infer.feedback import round_weights
 from tracekit.infer.quantize import (
     CORRECTIONS,
     INT8,
@@ -674,16 +675,82 @@ def test_bad_corrections(tmp_path, name, value):
         load(tmp_path, "f32")
 
 
-def test_weights_keep_their_values_in_int8():
-    """Rows of very different size keep their own scales; no value moves by over half a step."""
+def test_weights_keep_their_products_in_int8():
+    """Rows of very different size keep their own scales; errors of weights cancel on the states."""
     card, tensors = lstm_model(4, 16, 1)
     tensors["rnn.weight_hh_l0"] *= np.logspace(-3, 1, 64, dtype=np.float32)[:, None]
     tensors["rnn.weight_hh_l0"][5] = 0
-    part = quantize_tensors(card, tensors, rows_of(4, 300))["rnn.l0"]
-    back = part.weight_hh * part.scale_hh[:, None]
-    error = np.abs(back - tensors["rnn.weight_hh_l0"])
-    assert (error <= 0.501 * part.scale_hh[:, None]).all()
+    x = rows_of(4, 3000)
+    part = quantize_tensors(card, tensors, x)["rnn.l0"]
+    weight, scale = tensors["rnn.weight_hh_l0"], part.scale_hh[:, None]
+    np.testing.assert_allclose(
+        scale[:, 0] * 127, np.abs(weight).max(1) + (weight == 0).all(1) * 127
+    )
+    h = engine((card, tensors)).represent(x).astype(float)
+    kept, nearest = part.weight_hh * scale - weight, np.rint(weight / scale) * scale - weight
+    kept, nearest = (np.square(h @ (e / scale).T).sum() for e in (kept, nearest))
+    assert 0 < kept < 0.8 * nearest
     assert part.weight_ih is None  # raw features stay in bfloat16
+
+
+@relaxed
+@given(seed=st.integers(0, 1000), inputs=st.integers(1, 8), rank=st.integers(1, 8))
+def test_rounding_with_feedback(seed, inputs, rank):
+    """No further from the products than each weight's nearest, on inputs that go together; that,
+    where they do not."""
+    rng = np.random.default_rng(seed)
+    weight, scale = rng.standard_normal((64, inputs)), np.full(64, 0.1)
+    nearest = np.rint(weight / 0.1)
+    np.testing.assert_array_equal(round_weights(weight, scale, np.eye(inputs)), nearest)
+    z = rng.standard_normal((500, rank)) @ rng.standard_normal((rank, inputs))
+    rounded = round_weights(weight, scale, z.T @ z / 500)
+    mine, plain = (np.square(z @ (q * 0.1 - weight).T).sum() for q in (rounded, nearest))
+    assert mine < 1.1 * plain + 1e-9
+
+
+def test_moments_are_the_oracles():
+    """Of an LSTM's states and inputs side by side."""
+    made, x = lstm_model(4, 16, 2), rows_of(4, 500) + 1
+    found = lstm_moments(engine(made), x)
+    assert set(found) == {"rnn.bias_ih_l0", "rnn.bias_ih_l1"}
+    spec = made[0].spec.to_dict()["layers"]
+    first = [{**spec[0], "layers": 1}]
+    h0, h1 = (oracle.stack(layers, x, made[1]) for layers in (first, spec))
+    for name, h, z in (("rnn.bias_ih_l0", h0, x), ("rnn.bias_ih_l1", h1, h0)):
+        both = np.concatenate([h, z], axis=1)[WARM:]
+        np.testing.assert_allclose(found[name], both.T @ both / len(both), atol=1e-4)
+
+
+def test_corrections_of_programs():
+    """A program that goes its own way does not count for more than the others, and what does not
+    help programs that are left out is not kept."""
+    made = lstm_model(4, 16, 1, heads=[table(3)])
+    exact = engine(made)
+    x, edges = rows_of(4, 2000), np.arange(0, 2001, 200)
+    shift = np.zeros((10, 16))
+
+    class Narrow:
+        def sum_representations(self, features, breaks):
+            return exact.sum_representations(features, breaks) + 200 * shift
+
+    for value, kept in ((0.1, True), (0.0, False)):
+        shift[:] = value
+        shift[3] = -5
+        added, moved = corrections(exact, lambda _: Narrow(), x, edges)
+        assert moved < 1e-6 and set(added) == ({REPRESENTATION} if kept else set())
+        if kept:
+            np.testing.assert_allclose(added[REPRESENTATION], -value, atol=1e-6)
+
+
+def test_calibration_takes_all_programs(tmp_path, monkeypatch):
+    """As many rows of each as there is room for, and no program that is empty."""
+    monkeypatch.setattr(sys.modules["tracekit.infer.quantize"], "MAX_ROWS", 1500)
+    save(tmp_path, lstm_model(4, 8, 1, heads=[table(2)]))
+    quantize(tmp_path, [rows_of(4, n, seed=n) for n in (900, 0, 200, 400, 300)])
+    about = load_card(tmp_path).extra["corrections"]
+    assert about["rows"] == 375 + 200 + 375 + 300
+    assert set(about["totals_move"]) == {"bf16", "int8"}
+    assert 0 < about["totals_move"]["bf16"] < 0.05
 
 
 def test_no_torch_is_imported():

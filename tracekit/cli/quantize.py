@@ -37,8 +37,6 @@ def run(args: argparse.Namespace) -> int:
     # imported late: the other commands need no Numba
     import functools
 
-    import numpy as np
-
     from tracekit.errors import UsageError
     from tracekit.infer import quantize
     from tracekit.infer.accuracy import accuracy
@@ -48,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.rows < 1:
         raise UsageError(f"--rows is {args.rows}; at least 1")
     blocks, targets = _read(args.model, args.files, args.rows)
-    quantize(args.model, np.concatenate(blocks), raw={"bf16": False, "int8": True}.get(args.inputs))
+    quantize(args.model, blocks, raw={"bf16": False, "int8": True}.get(args.inputs))
     if args.test:
         blocks, targets = _read(args.model, args.test, args.rows)
     card = load_card(args.model)

@@ -29,12 +29,14 @@ def accuracy(
     """One entry for float32, then for each narrow format one without and, where the folder has
     them, one with corrections; over traces given as raw features, one block each.
 
-    Against f32: ``total_moves`` is the largest change of a trace's total, ``total_moves_mean`` that
-    of the mean trace, ``total_moves_all`` that of the sum of traces (fractions), ``largest_error``
-    that of one prediction, ``rounds_alike`` the share of predictions that round to the same number.
-    Totals are of the head's predictions, or of what ``mean`` makes of them.  With targets (the
-    head's unit, one value a row; None for a trace without), ``acc_round`` and ``mae`` are against
-    the truth, for heads with one output.
+    Against f32: ``total_moves`` is the largest change of a trace's total, ``total_moves_mean`` and
+    ``total_moves_median`` those of the mean and of the median trace, ``total_moves_all`` that of
+    the sum of traces; fractions, of a head with several outputs the changes of all over their
+    totals, for one of these may be near 0.  ``largest_error`` is that of one prediction,
+    ``rounds_alike`` the share of predictions that round to the same number.  Totals are of the
+    head's predictions, or of what ``mean`` makes of them.  With targets (the head's unit, one value
+    a row; None for a trace without), ``acc_round`` and ``mae`` are against the truth, for heads
+    with one output.
     """
     card = load_card(folder)
     narrow = ["bf16"] + (["int8"] if INT8 in card.files else [])
@@ -52,13 +54,15 @@ def accuracy(
         mine = _totals(engine, blocks, found, head, mean)
         sums = sums if len(sums) else mine
         whole = sums.sum(axis=0)
-        moves = np.abs((mine - sums) / np.where(sums == 0, 1, sums))
+        size = np.abs(sums).sum(axis=1)
+        moves = np.abs(mine - sums).sum(axis=1) / np.where(size == 0, 1, size)
         alike = [np.rint(a) == np.rint(b) for a, b in zip(found, exact, strict=True)]
         row: dict[str, Any] = {
             "dtype": name,
             "corrected": corrected,
             "total_moves": float(moves.max()),
             "total_moves_mean": float(moves.mean()),
+            "total_moves_median": float(np.median(moves)),
             "total_moves_all": float(
                 np.abs((mine.sum(axis=0) - whole) / np.where(whole == 0, 1, whole)).max()
             ),

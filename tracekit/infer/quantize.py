@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, UsageError
 from tracekit.infer.columns import choose_columns
+from tracekit.infer.feedback import round_weights
 from tracekit.infer.pack import quantize_rows
 from tracekit.infer.stages import UNIT, Columns, Quantised, foldable
 from tracekit.model import Card, load_card, load_tensors, save_card, write_safetensors
@@ -42,33 +43,40 @@ INT8, CORRECTIONS = "int8.safetensors", "corrections.safetensors"
 MAX_ROWS = 1 << 18  # calibration rows that are looked at
 LEAST_ROWS = 256
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)  # of the largest value
-# Raw features in int8 may move the totals of parts of the calibration rows by so much more than raw
-# features in bfloat16 do, or so far.
+# Raw features in int8 may move the totals of programs by so much more than raw features in bfloat16
+# do, or so far.
 WORSE, HARMLESS = 1.5, 1e-3
 PARTS = 16
+LEAST_PROGRAMS = 4
 
 
-def quantize(folder: str | Path, features: Array, raw: bool | None = None) -> dict[str, Quantised]:
+def quantize(
+    folder: str | Path, features: Array | Sequence[Array], raw: bool | None = None
+) -> dict[str, Quantised]:
     """Quantise a model folder's LSTM layers and correct the biases of the narrow formats,
     calibrated on these raw rows; written into the folder.  A model without LSTM layers has no int8.
 
-    ``features``: float32 [rows, columns], rows that the model is meant for (at least 256 of them);
+    ``features``: float32 [rows, columns], rows that the model is meant for (at least 256 of them),
+    one array for each program: programs count alike, and what is kept must hold for one left out.
+    Fewer than LEAST_PROGRAMS are cut into PARTS pieces instead.
     ``raw``: whether inputs that are raw features are quantised; the rows decide unless given.
     Raises FormatError, UsageError.
     """
     card = load_card(folder)
     tensors = load_tensors(folder, card)
-    _check_rows(features)
-    rows = np.ascontiguousarray(features[:MAX_ROWS])
-    found = {f"bf16.{k}": v for k, v in _corrections(card, tensors, {}, "bf16", rows).items()}
+    rows, edges = _programs([features] if isinstance(features, np.ndarray) else features)
+    bf16, move = _corrections(card, tensors, {}, "bf16", rows, edges)
+    found = {f"bf16.{k}": v for k, v in bf16.items()}
+    moves = {"bf16": move}
     parts: dict[str, Quantised] = {}
     if any(True for _ in lstm_layers(card.spec)):
-        parts, added, about = _choose_inputs(card, tensors, rows, raw)
+        parts, added, moves["int8"], about = _choose_inputs(card, tensors, rows, edges, raw)
         found |= {f"int8.{k}": v for k, v in added.items()}
         write_safetensors(Path(folder) / INT8, to_tensors(parts))
         card.extra["int8"] = {"rows": len(rows), "clip": "least squared error", **about}
     write_safetensors(Path(folder) / CORRECTIONS, found)
-    card.extra["corrections"] = {"rows": len(rows)}
+    kept = sorted({key.partition(".")[0] for key in found})
+    card.extra["corrections"] = {"rows": len(rows), "kept": kept, "totals_move": moves}
     save_card(folder, card, [*([INT8] if parts else []), CORRECTIONS])
     return parts
 
@@ -79,37 +87,33 @@ def _corrections(
     parts: Mapping[str, Quantised],
     dtype: str,
     rows: Array,
-) -> dict[str, Array]:
+    edges: Array,
+) -> tuple[dict[str, Array], float]:
     from tracekit.infer.correct import corrections
     from tracekit.infer.engine import Engine
 
     def narrow(added: Mapping[str, Array]) -> Engine:
         return Engine(card, tensors, parts, {dtype: added}, dtype=dtype, threads=1)
 
-    return corrections(Engine(card, tensors, dtype="f32", threads=1), narrow, rows)
+    return corrections(Engine(card, tensors, dtype="f32", threads=1), narrow, rows, edges)
 
 
 def _choose_inputs(
-    card: Card, tensors: Mapping[str, Array], rows: Array, raw: bool | None
-) -> tuple[dict[str, Quantised], dict[str, Array], dict[str, Any]]:
-    """The quantised layers, their corrections, and what the card says about raw features: in int8
-    where that does no harm to the totals of parts of these rows."""
+    card: Card, tensors: Mapping[str, Array], rows: Array, edges: Array, raw: bool | None
+) -> tuple[dict[str, Quantised], dict[str, Array], float, dict[str, Any]]:
+    """The quantised layers, their corrections, how far totals move, and what the card says about
+    raw features: in int8 where that does no harm to the totals of programs."""
     cases = {}
     for case in (False, True) if raw is None else (raw,):
         parts = quantize_tensors(card, tensors, rows, case)
         if case and raw is None and not any(part.columns for part in parts.values()):
             continue
-        added = _corrections(card, tensors, parts, "int8", rows)
-        cases[case] = parts, added
-    moves = {}
-    if len(cases) == 2:
-        exact, *found = _totals(card, tensors, [({}, {}), *cases.values()], rows)
-        shares = [float(np.abs(f - exact).sum() / np.abs(exact).sum()) for f in found]
-        moves = dict(zip(cases, shares, strict=True))
+        cases[case] = parts, *_corrections(card, tensors, parts, "int8", rows, edges)
+    moves = {case: move for case, (_, _, move) in cases.items()} if len(cases) == 2 else {}
     chosen = max(cases)
     if moves and moves[True] > max(WORSE * moves[False], HARMLESS):
         chosen = False
-    parts, added = cases[chosen]
+    parts, added, move = cases[chosen]
     columns = next((part.columns for part in parts.values() if part.columns), None)
     about: dict[str, Any] = {}
     if columns is not None or moves:
@@ -118,7 +122,19 @@ def _choose_inputs(
         about["inputs_in_bf16"] = [card.spec.inputs[j].column for j in columns.apart]
     if moves:
         about["totals_move"] = {"bf16": moves[False], "int8": moves[True]}
-    return parts, added, about
+    return parts, added, move, about
+
+
+def _programs(blocks: Sequence[Array]) -> tuple[Array, Array]:
+    """The rows of all programs, as many of each as may be looked at, and the edges of what counts
+    as one program."""
+    parts = [block for block in blocks if len(block)]
+    parts = [part[: MAX_ROWS // len(parts)] for part in parts]
+    rows = np.ascontiguousarray(np.concatenate(parts) if parts else np.zeros((0, 0), np.float32))
+    _check_rows(rows)
+    if len(parts) < LEAST_PROGRAMS:
+        return rows, np.linspace(0, len(rows), PARTS + 1).astype(np.int64)
+    return rows, np.cumsum([0, *map(len, parts)])
 
 
 def _check_rows(features: Array) -> None:
@@ -133,25 +149,32 @@ def quantize_tensors(
 
     ``raw``: quantise the raw features too, where the first layer reads them as they are.
     """
+    from tracekit.infer.correct import lstm_moments
+    from tracekit.infer.engine import Engine
+
     _check_rows(features)
+    if not any(True for _ in lstm_layers(card.spec)):
+        raise UsageError("the model has no LSTM layer", hint="int8 is for LSTM stacks")
+    rows = np.ascontiguousarray(features[:MAX_ROWS])
+    moments = lstm_moments(Engine(card, tensors, dtype="f32", threads=1), rows)
     out: dict[str, Quantised] = {}
     for layer, before in lstm_layers(card.spec):
         first = input_scale(card, tensors, features, layer, before)
         columns = _raw_columns(card, tensors, features, layer) if raw and before == () else None
         for part, _ in layer.parts():
             hh, ih = (tensors[f"{layer.name}.weight_{kind}_{part}"] for kind in ("hh", "ih"))
+            own = moments[f"{layer.name}.bias_ih_{part}"]
             if columns is not None and reads_input(part):
                 known = np.delete(np.arange(ih.shape[1]), columns.apart)
                 steps = np.zeros(ih.shape[1])
                 steps[known] = columns.step[known]
+                states = own[: len(hh.T), : len(hh.T)]
                 out[f"{layer.name}.{part}"] = Quantised(
-                    *quantize_rows(hh), *quantize_rows(ih * steps), 1.0, columns
+                    *_rounded(hh, states), *quantize_rows(ih * steps), 1.0, columns
                 )
                 continue
             scale = first if reads_input(part) else UNIT
-            out[f"{layer.name}.{part}"] = quantize_layer(hh, ih, scale)
-    if not out:
-        raise UsageError("the model has no LSTM layer", hint="int8 is for LSTM stacks")
+            out[f"{layer.name}.{part}"] = quantize_layer(hh, ih, scale, own)
     return out
 
 
@@ -213,39 +236,25 @@ def _raw_columns(
     return choose_columns(values, np.concatenate([tensors[name] for name in names]), raw)
 
 
-def _totals(
-    card: Card,
-    tensors: Mapping[str, Array],
-    cases: Sequence[tuple[Mapping[str, Quantised], Mapping[str, Array]]],
-    rows: Array,
-) -> list[Array]:
-    """Totals of parts of these rows in int8 with such layers and corrections, in float32 without:
-    of the model's first head, or of the representation where it has none."""
-    from tracekit.infer.engine import REPRESENTATION, Engine
-
-    edges = np.linspace(0, len(rows), PARTS + 1).astype(np.int64)
-    out = []
-    for parts, added in cases:
-        dtype = "int8" if parts else "f32"
-        engine = Engine(card, tensors, parts, {"int8": added}, dtype=dtype, threads=1)
-        if card.spec.heads:
-            out.append(engine.totals(rows, edges))
-        else:
-            out.append(engine.sum(rows, edges, [REPRESENTATION])[REPRESENTATION])
-    return out
-
-
-def quantize_layer(hh: Array, ih: Array, scale: float | None) -> Quantised:
-    """One layer; ``scale`` is that of its input, None where the input stays in bfloat16."""
-    if scale is None:
-        return Quantised(*quantize_rows(hh))
-    if scale != UNIT:
-        return Quantised(*quantize_rows(hh), *quantize_rows(ih), input_scale=scale)
-    # both inputs are an LSTM's h: one scale for a row of both matrices lets them be summed as one
-    both, common = quantize_rows(np.concatenate([hh, ih], axis=1))
+def quantize_layer(hh: Array, ih: Array, scale: float | None, moments: Array) -> Quantised:
+    """One layer; ``scale`` is that of its input, None where the input stays in bfloat16;
+    ``moments`` those of h and of the input side by side (``correct.lstm_moments``)."""
     split = hh.shape[1]
-    first, second = (np.ascontiguousarray(m) for m in (both[:, :split], both[:, split:]))
-    return Quantised(first, common, second, common)
+    if scale is None:
+        return Quantised(*_rounded(hh, moments[:split, :split]))
+    if scale != UNIT:
+        first = _rounded(hh, moments[:split, :split])
+        return Quantised(*first, *_rounded(ih, moments[split:, split:]), input_scale=scale)
+    # both inputs are an LSTM's h: one scale for a row of both matrices lets them be summed as one
+    both, common = _rounded(np.concatenate([hh, ih], axis=1), moments)
+    one, two = (np.ascontiguousarray(m) for m in (both[:, :split], both[:, split:]))
+    return Quantised(one, common, two, common)
+
+
+def _rounded(weight: Array, moments: Array) -> tuple[Array, Array]:
+    """int8 [rows, in] and float32 scale [rows]: the largest of a row is 127 steps."""
+    _, scale = quantize_rows(weight)
+    return round_weights(weight, scale, moments), scale
 
 
 def to_tensors(parts: Mapping[str, Quantised]) -> dict[str, Array]:
