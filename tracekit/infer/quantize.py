@@ -2,12 +2,13 @@
 activations for LSTM layers, and corrections of biases for int8 and bfloat16 (correct.py).
 
 Weights: symmetric, one scale for each output of each of the two matrices, which are summed apart
-so that neither spoils the other's range; a layer fed by an LSTM has one scale for both.
+so that neither spoils the other's range; a layer fed by an LSTM has one scale for both.  Rounded
+so that errors of a product cancel on the calibration rows (feedback.py).
 Activations: h is in ±1 and needs no calibration; an input that comes from another kind of layer is
 clipped where the mean squared error over the calibration rows is least; raw features have a step
-and a center each (columns.py), unless totals of the calibration rows then move further than with
-raw features in bfloat16; they are in float32 where a linear layer that reads them is folded into
-the LSTM.
+and a center each (columns.py), unless totals of the calibration's programs then move further than
+with raw features in bfloat16; they are in float32 where a linear layer that reads them is folded
+into the LSTM.
 """
 
 from __future__ import annotations
