@@ -23,7 +23,6 @@ from tracekit.store.reader import TraceFile
 __all__ = ["FEATURE_SET", "SHARED", "Block", "blocks", "columns", "instruction_starts", "to_rows"]
 
 #: Name of the columns' schema in the card; the number changes when one of them means another thing.
-#: Counts up with tracekit.perfvec.model.FEATURE_SET.
 FEATURE_SET = "core-timing-2"
 
 #: Columns beside those of the cores.  Of several micro-ops' values the largest counts.

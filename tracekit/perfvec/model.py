@@ -19,8 +19,6 @@ __all__ = ["FEATURE_SET", "PerfVec", "default_model_path", "load_model"]
 
 #: Name of the columns' schema in the card; the number changes when a reference core counts
 #: differently.
-#: Counts up when the cores' times change (csrc/reference): a model is of the cores that it was
-#: trained with.
 FEATURE_SET = "reference-cores-2"
 F64 = npt.NDArray[np.float64]
 
