@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from bench_infer import build
 from numpy.typing import NDArray
 from repeat_trace import feats
 
 import tracekit
-from tracekit.train.torch_engine import TorchEngine
 
 FILE_ROWS, BLOCK = 2_000_000, 1 << 18
 
@@ -48,6 +46,10 @@ def main() -> int:
     parser.add_argument("--dtype", choices=("f16", "bf16", "f32"), default="f16")
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
+    import torch
+
+    from tracekit.train.torch_engine import TorchEngine
+
     if args.device == "cuda" and not torch.cuda.is_available():
         print("no GPU that torch can use: nothing measured")
         return 0
