@@ -87,7 +87,8 @@ def engine(made, dtype="f32", **more):
     card, tensors = made
     parts = None
     if dtype == "int8":
-        parts = quantize_tensors(card, tensors, rows_of(len(card.columns), 300, seed=9))
+        rows = rows_of(len(card.columns), 300, seed=9)
+        parts = quantize_tensors(card, tensors, rows, lookahead=more.get("lookahead"))
     return Engine(card, tensors, parts, dtype=dtype, **{"threads": 1, **more})
 
 

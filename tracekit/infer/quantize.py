@@ -144,11 +144,16 @@ def _check_rows(features: Array) -> None:
 
 
 def quantize_tensors(
-    card: Card, tensors: Mapping[str, Array], features: Array, raw: bool = False
+    card: Card,
+    tensors: Mapping[str, Array],
+    features: Array,
+    raw: bool = False,
+    lookahead: int | None = None,
 ) -> dict[str, Quantised]:
     """The quantised LSTM layers of a model, by name; raises UsageError where there are none.
 
     ``raw``: quantise the raw features too, where the first layer reads them as they are.
+    ``lookahead``: as the engine's, of a bidirectional model whose card does not say it.
     """
     from tracekit.infer.correct import lstm_moments
     from tracekit.infer.engine import Engine
@@ -157,7 +162,7 @@ def quantize_tensors(
     if not any(True for _ in lstm_layers(card.spec)):
         raise UsageError("the model has no LSTM layer", hint="int8 is for LSTM stacks")
     rows = np.ascontiguousarray(features[:MAX_ROWS])
-    moments = lstm_moments(Engine(card, tensors, dtype="f32", threads=1), rows)
+    moments = lstm_moments(Engine(card, tensors, dtype="f32", threads=1, lookahead=lookahead), rows)
     out: dict[str, Quantised] = {}
     for layer, before in lstm_layers(card.spec):
         first = input_scale(card, tensors, features, layer, before)
