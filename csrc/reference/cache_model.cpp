@@ -110,12 +110,12 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
     if (open) {
       column = std::max(t, b.column);
     } else {
-      double activate = std::max(t, b.idle);
+      // A row that nobody waits for was closed before; another one is closed now.
       const bool closed = p_.memory_closes() || b.accesses >= accesses_of_row || b.row == no_line;
-      activate =
-          closed ? std::max(t, b.idle + p_.memory_precharge_) : activate + p_.memory_precharge_;
-      activate = static_cast<double>(
-          activations_.place(static_cast<Cycle>(activate), p_.memory_activation_));
+      const double precharged = closed ? std::max(t, b.idle + p_.memory_precharge_)
+                                       : std::max(t, b.idle) + p_.memory_precharge_;
+      const auto activate = static_cast<double>(
+          activations_.place(static_cast<Cycle>(precharged), p_.memory_activation_));
       column = activate + p_.memory_activate_;
       b.row = row;
       b.accesses = 0;
@@ -240,6 +240,12 @@ Cycle CacheHierarchy::second_level(std::uint64_t line, Cycle at, std::uint64_t p
   return ready;
 }
 
+// The second level's answer to the first data cache, which asks at `at`.
+Cycle CacheHierarchy::over_the_bus(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
+  const Cycle there = second_level(line, to_second_.place(at, head) + to_second, pc, demand);
+  return from_second_.place(there, line_between) + from_second;
+}
+
 void CacheHierarchy::prefetch_second(std::uint64_t line, Cycle at, std::uint64_t pc) {
   const auto go = [&](std::uint64_t wanted) {
     if (page(wanted) != page(line) || l2_.has(wanted)) return;
@@ -272,9 +278,7 @@ void CacheHierarchy::prefetch_first(std::uint64_t address, Cycle at, std::uint64
     if (page(wanted) != page(line) || l1d_.has(wanted)) return;
     MissRegisters& registers = storing_ ? first_store_ : first_load_;
     if (registers.free_at() > at + p_.l1d_lat()) return;  // a prefetch does not wait for a register
-    const Cycle there =
-        second_level(wanted, to_second_.place(at + p_.l1d_lat(), head) + to_second, 0, false);
-    const Cycle ready = from_second_.place(there, line_between) + from_second;
+    const Cycle ready = over_the_bus(wanted, at + p_.l1d_lat(), 0, false);
     registers.take(ready);
     put_first(wanted, ready, false);
   };
@@ -305,9 +309,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   pending_ = false;
   now_ = at;
   storing_ = store;
-  const Cycle start = at + p_.l1d_lat();
-  const Cycle there = second_level(line, to_second_.place(start, head) + to_second, pc, true);
-  const Cycle ready = from_second_.place(there, line_between) + from_second;
+  const Cycle ready = over_the_bus(line, at + p_.l1d_lat(), pc, true);
   registers.take(ready);
   put_first(line, ready, store);
   if (p_.l1d_prefetch()) prefetch_first(address, at, pc);

@@ -112,6 +112,7 @@ class CacheHierarchy {
   };
   Cycle data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store);
   Cycle second_level(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
+  Cycle over_the_bus(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle below_second(std::uint64_t line, Cycle at);
   void put_first(std::uint64_t line, Cycle ready, bool dirty);
   void put_second(std::uint64_t line, Cycle ready, bool dirty);

@@ -103,9 +103,8 @@ Cycle InOrderCore::access(const CoreRow& row, Cycle issued) {
     at = std::max(at, lane_retired_[k][(lane_count_[k] - transfers) % ring]);
   request_ = at;
   if (inst.is(CoreInst::load) && !inst.is(CoreInst::store)) {
-    const unsigned bytes = std::clamp<unsigned>(inst.size, 1, 64);
-    const StoreBuffer::Store* s = stores_.last(row.addr, bytes);
-    if (s && s->drained > at) return s->covers(row.addr, bytes) ? at + 1 : s->drained + 1;
+    const StoreBuffer::Store* s = stores_.last(row.addr, inst.bytes());
+    if (s && s->drained > at) return s->covers(row.addr, inst.bytes()) ? at + 1 : s->drained + 1;
     if (inst.is(CoreInst::data_prefetch)) return at + 1;
     return caches_.load(row.addr, at, inst.pc) + respond - 1;
   }

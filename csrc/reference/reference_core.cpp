@@ -207,7 +207,7 @@ Cycle ReferenceCore::ready(const CoreRow& row, Cycle& dispatched) {
     redispatch(dispatched, fetch_ + front_);
     at = std::max({at, dispatched + 1, s->done});
   }
-  const StoreBuffer::Store* store = stores_.last(row.addr, std::clamp<unsigned>(inst.size, 1, 64));
+  const StoreBuffer::Store* store = stores_.last(row.addr, inst.bytes());
   if (store && store->drained > at) {
     forward_ = store;
     at = std::max(at, store->done);
@@ -221,8 +221,7 @@ Cycle ReferenceCore::complete(const CoreRow& row, Cycle issued, Cycle dispatched
   if (inst.is(CoreInst::no_op)) return dispatched + 1;
   const Cycle executed = issued + p_.issue_to_exec() - 1 + latency(inst.op);
   if (!inst.is(CoreInst::load) || inst.is(CoreInst::store) || row.fault) return executed;
-  if (forward_ && forward_->covers(row.addr, std::clamp<unsigned>(inst.size, 1, 64)))
-    return executed + 1;
+  if (forward_ && forward_->covers(row.addr, inst.bytes())) return executed + 1;
   // A store that holds only a part: the load comes again when the cache has that (gem5's
   // LSQUnit::read, rescheduleMemInst).
   const Cycle from = forward_ ? std::max(executed, forward_->drained + reschedule_delay) : executed;
@@ -334,7 +333,6 @@ void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
   if (kind != BranchKind::none) {
     bool wrong = row.wrong >> p_.predictor() & 1;
     if (row.taken) {
-      const bool was_wrong = wrong;
       std::uint64_t& entry = btb_[(inst.pc >> 2) % btb_.size()];
       const bool known = entry == inst.pc;
       entry = inst.pc;
@@ -342,7 +340,7 @@ void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
         wrong = true;  // predicted to fall through
       else if (!known && !wrong && (kind == BranchKind::jump || kind == BranchKind::call))
         redirect_ = fetch_ + p_.front_delay() + decode_redirect;
-      if (kind == BranchKind::conditional ? wrong : !known && !was_wrong)
+      if (kind == BranchKind::conditional ? wrong : !known && !wrong)
         run_on(inst.pc, kind == BranchKind::conditional ? done : redirect_ - decode_tells);
       taken_ = true;
     }

@@ -10,6 +10,7 @@
 // them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -52,6 +53,9 @@ struct CoreInst {
   std::uint16_t src[sources], dst[destinations];
 
   bool is(unsigned mask) const { return (flags & mask) != 0; }
+  // Of its access, as the store buffer counts them: one where the size is not known, a line at
+  // most.
+  unsigned bytes() const { return std::clamp<unsigned>(size, 1, 64); }
 };
 
 // The numbers that run_timed gives for a row, in cycles.

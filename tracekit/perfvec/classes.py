@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tracekit import _core
+from tracekit import _core, schema
 from tracekit.reference import walk
 from tracekit.store.reader import TraceFile
 
@@ -33,7 +33,6 @@ _OPERATIONS: Final = (
     "SimdFloatSqrt", "SimdFloat", "FloatMemRead", "FloatMemWrite", "FloatMultAcc", "FloatMult",
     "FloatDiv", "FloatSqrt", "Float", "MemRead", "MemWrite", "Simd",
 )  # fmt: skip
-_FIRST_TOUCH: Final = 100_000_000
 #: Buckets of distances in lines: up to 32, then twice as many each, the last for first touches.
 _DATA, _CODE = 13, 8
 _PREDICTORS: Final = 5
@@ -91,7 +90,7 @@ def _bucket(distance: npt.NDArray[Any], buckets: int) -> I64:
     lines = np.maximum(distance, 1).astype(np.float64)
     power = np.frexp(lines - 0.5)[1].astype(np.int64)  # the least with lines <= 2^power
     near = np.clip(power - 5, 0, buckets - 2)
-    return np.where(distance >= _FIRST_TOUCH, buckets - 1, near)
+    return np.where(distance >= schema.FAR, buckets - 1, near)
 
 
 def _loads(trace: TraceFile, ids: I64) -> I64:

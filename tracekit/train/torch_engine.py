@@ -3,8 +3,6 @@ chunks in one batch."""
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
+from tracekit.io.stages import overlap
 from tracekit.model import Card, load_card, load_tensors
 
 __all__ = ["TorchEngine", "load_torch"]
@@ -81,7 +80,7 @@ class TorchEngine:
         """Predictions of features that come in blocks: the results, and the cuts, of
         ``tracekit.infer.Stream``.  Blocks are read and put together in a thread of their own, into
         memory that the GPU can read, while it works on the batch before."""
-        for features, base, low, high in ahead(self._batches(blocks), READY):
+        for features, base, low, high in overlap(lambda: self._batches(blocks), READY):
             out = {n: np.empty((high - low, self.width(n)), np.float32) for n in outputs}
             self.run_range(features, base, low, high, self._chunk, out, None)
             yield out
@@ -190,44 +189,6 @@ class TorchEngine:
         for name, to in results.items():
             values = to.reshape(-1, to.shape[2])[: len(out[name]) - begin]
             out[name][begin : begin + len(values)] = values
-
-
-def ahead(items: Iterable[Any], count: int) -> Iterator[Any]:
-    """The items, made in a thread of their own, at most ``count`` before they are asked for."""
-    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(count)
-    stop = threading.Event()
-
-    def put(entry: tuple[Any, BaseException | None]) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put(entry, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
-        try:
-            for item in items:
-                if not put((item, None)):
-                    return
-            put((None, StopIteration()))
-        except BaseException as error:  # raised where the items are used
-            put((None, error))
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        while True:
-            item, error = ready.get()
-            if isinstance(error, StopIteration):
-                return
-            if error is not None:
-                raise error
-            yield item
-    finally:
-        stop.set()
-        thread.join()
 
 
 def load_torch(

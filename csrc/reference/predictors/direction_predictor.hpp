@@ -1,0 +1,35 @@
+// A direction predictor as gem5's O3 core drives one (src/cpu/pred/bpred_unit.cc): asked when a
+// branch is fetched, told its outcome when the branch commits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "core/static_inst.hpp"
+
+namespace tracekit {
+
+// A branch of the path that was taken.
+struct BranchEvent {
+  std::uint64_t pc{}, next{};  // `next`: of the instruction that came behind it
+  BranchKind kind{};
+  bool taken{};
+
+  bool conditional() const {
+    return kind == BranchKind::conditional || kind == BranchKind::indirect_conditional;
+  }
+};
+
+class DirectionPredictor {
+ public:
+  virtual ~DirectionPredictor() = default;
+  // The direction predicted for a branch that is fetched, with what commit() has taught so far;
+  // always true of unconditional ones.  Histories that gem5 moves on when it predicts move on by
+  // what the branch really does: a wrong guess is mended before the next branch of the path.
+  virtual bool fetch(const BranchEvent& branch) = 0;
+  // The oldest branch fetched and not yet committed teaches its outcome.  There is one.
+  virtual void commit() = 0;
+};
+
+}  // namespace tracekit
