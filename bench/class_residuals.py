@@ -38,7 +38,7 @@ def main() -> int:
     gaps, counts = [], []
     for program in manifest.programs:
         with program.open() as d:
-            labels = class_labels(d.trace, ROWS, cores[0])
+            labels = class_labels(d.trace, ROWS)
             kept = ClassedRows(d.trace, labels, CLASSES, ROWS)
             x = kept.totals(cores)[1]
             cycles = d.cycles()

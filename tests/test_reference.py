@@ -58,15 +58,17 @@ def cycles(trace, **changes) -> float:
 
 @SLOW
 @given(st.integers(0, 2**32), st.integers(1, 700))
-def test_predictors_are_the_oracles(tmp_path_factory, seed, rows):
+def test_difficulty_is_what_predictors_get_wrong_that_learn_at_once(tmp_path_factory, seed, rows):
     trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
-    wrong = np.concatenate([w.wrong for w in reference.walk(trace, [MACHINE])])
-    at = np.flatnonzero(trace["branch"] == 1)
-    taken = trace["taken"][at].tolist()
-    branches = list(zip(trace["pc"][at].tolist(), taken, strict=True))
-    for bit, oracle in ((0, predictors.local), (2, predictors.bimode)):
-        missed = [p != t for p, t in zip(oracle(branches), taken, strict=True)]
-        assert ((wrong[at] >> bit & 1) == missed).all()
+    wrong = np.concatenate([w.wrong for w in reference.walk(trace, [], difficulty=True)])
+    at = np.flatnonzero(trace["branch"])
+    conditional, taken = trace["branch"][at] == 1, trace["taken"][at].astype(bool)
+    columns = (trace["pc"][at].tolist(), conditional, taken, range(len(at)))
+    branches = list(zip(*columns, strict=True))
+    for bit, oracle in enumerate((predictors.local, predictors.tournament, predictors.bimode)):
+        missed = np.array(oracle(branches), bool) != taken
+        assert ((wrong[at] >> bit & 1) == missed)[conditional].all()
+    assert not wrong[trace["branch"] == 0].any()
 
 
 @SLOW

@@ -21,11 +21,11 @@ SLOW = settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 900), st.integers(1, 900))
 def test_labels_are_the_oracles(tmp_path_factory, seed, rows, told):
     trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
-    found = class_labels(trace, told, MACHINE).astype(int)
+    found = class_labels(trace, told).astype(int)
     n = min(told, len(trace))
     s, ids = trace.statics, trace["static_id"][:n]
     load, store = s.has("IsLoad")[ids], s.has("IsStore")[ids]
-    wrong = np.concatenate([w.wrong for w in walk(trace, [MACHINE], rows=n)]).tolist()
+    wrong = np.concatenate([w.wrong for w in walk(trace, [], difficulty=True, rows=n)]).tolist()
     pc, kind, taken = (trace[k][:n].tolist() for k in ("pc", "branch", "taken"))
     assert found.shape == (4, n) and CLASSES == classes._FIRST[4] > found.max()
     address, data, lines = (trace[k][:n] for k in ("addr", "data_distance", "fetch_distance"))

@@ -26,7 +26,7 @@ def times(trace, machine) -> np.ndarray:
 def test_the_misfit_is_that_of_windows_and_classes(tmp_path_factory, seed, rows, told):
     folder = tmp_path_factory.mktemp("t")
     traces = [extract(folder, synthetic.text(seed + k, rows, blocks=False)) for k in range(2)]
-    marked = [(t, times(t, HIDDEN), class_labels(t, told, MACHINE)) for t in traces]
+    marked = [(t, times(t, HIDDEN), class_labels(t, told)) for t in traces]
     judge = search.Judge(marked, told)
     want = []
     bias, spread = class_residuals()
@@ -75,6 +75,6 @@ def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path, monkeyp
     assert all(possible(c) for c in found)
     assert found == search.similar_cores(traces, start, 6, 7, 1)
     assert found != search.similar_cores(traces, start, 6, 8)
-    judge = search.Judge([(*traces[0], class_labels(trace, 3000, MACHINE))], 3000)
+    judge = search.Judge([(*traces[0], class_labels(trace, 3000))], 3000)
     errors = judge(found)
     assert errors[0] < judge(start).min() and (errors <= judge(start).min()).all()

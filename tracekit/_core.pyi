@@ -277,6 +277,15 @@ class peers:
 CORE_PARAMETERS: tuple[tuple[str, float, float], ...]
 """Name, least and most value of each parameter of a reference core, in the order of its row."""
 
+def predict_directions(
+    kind: int,
+    pc: npt.NDArray[np.uint64],
+    next: npt.NDArray[np.uint64],
+    branch: npt.NDArray[np.uint8],
+    taken: npt.NDArray[np.uint8],
+    committed: npt.NDArray[np.uint32],
+) -> npt.NDArray[np.uint8]: ...
+
 class ReferenceCores:
     def __init__(
         self,
@@ -299,6 +308,7 @@ class ReferenceCores:
         next: int,
         threads: int = 1,
         timed: bool = False,
+        difficulty: bool = False,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
     def sums(
         self,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bind/register.hpp"
+#include "reference/predictors/make.hpp"
 #include "reference/reference_core.hpp"
 
 namespace py = pybind11;
@@ -56,8 +57,8 @@ std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std
 
 std::vector<CoreParameters> read_cores(const Array<double>& cores) {
   if (cores.ndim() != 2 || cores.shape(1) != static_cast<py::ssize_t>(core_parameter_count) ||
-      cores.shape(0) < 1 || cores.shape(0) > static_cast<py::ssize_t>(most_cores))
-    refuse("cores: 1 to " + std::to_string(most_cores) + " rows of " +
+      cores.shape(0) > static_cast<py::ssize_t>(most_cores))
+    refuse("cores: at most " + std::to_string(most_cores) + " rows of " +
            std::to_string(core_parameter_count) + " parameters");
   std::vector<CoreParameters> out(static_cast<std::size_t>(cores.shape(0)));
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -94,17 +95,20 @@ class Cores {
                read_parts(parts, pc.size()), ReferenceCore::most_registers, read_cores(cores)) {}
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads, bool timed) {
+                const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads, bool timed,
+                bool difficulty) {
     const ReferenceCores::Block block = checked(sid, addr, bits, next);
     std::vector<py::ssize_t> shape{sid.size(), static_cast<py::ssize_t>(cores_.cores())};
     if (timed) shape.push_back(core_timing::count);
     Array<float> out(shape);
+    Array<std::uint8_t> wrong(difficulty ? sid.size() : 0);
     float* to = out.mutable_data();
+    std::uint8_t* wrong_to = difficulty ? wrong.mutable_data() : nullptr;
     {
       py::gil_scoped_release free;
-      cores_.run(block, to, threads, timed);
+      cores_.run(block, to, threads, timed, wrong_to);
     }
-    return py::make_tuple(out, Array<std::uint8_t>(sid.size(), cores_.wrong().data()));
+    return py::make_tuple(out, wrong);
   }
 
   Array<double> sums(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
@@ -159,6 +163,32 @@ class Cores {
   ReferenceCores cores_;
 };
 
+// What a predictor says of each branch, told the outcomes of the first committed[i] branches before
+// branch i is fetched.
+Array<std::uint8_t> predict_directions(unsigned kind, const Array<std::uint64_t>& pc,
+                                       const Array<std::uint64_t>& next,
+                                       const Array<std::uint8_t>& branch,
+                                       const Array<std::uint8_t>& taken,
+                                       const Array<std::uint32_t>& committed) {
+  const py::ssize_t n = pc.size();
+  if (next.size() != n || branch.size() != n || taken.size() != n || committed.size() != n)
+    refuse("columns of different lengths");
+  if (kind >= predictor::count) refuse("no such predictor");
+  const auto predictor = make_predictor(kind);
+  Array<std::uint8_t> out(n);
+  std::uint32_t done = 0;
+  for (py::ssize_t i = 0; i < n; ++i) {
+    if (committed.at(i) < done || committed.at(i) > i) refuse("commits out of order");
+    if (branch.at(i) > static_cast<std::uint8_t>(BranchKind::indirect_conditional))
+      refuse("no such kind of branch");
+    for (; done < committed.at(i); ++done) predictor->commit();
+    const BranchEvent event{pc.at(i), next.at(i), static_cast<BranchKind>(branch.at(i)),
+                            taken.at(i) != 0};
+    out.mutable_at(i) = predictor->fetch(event);
+  }
+  return out;
+}
+
 }  // namespace
 
 void register_reference(py::module_& m) {
@@ -166,6 +196,8 @@ void register_reference(py::module_& m) {
   for (const auto& r : core_parameter_ranges)
     ranges.append(py::make_tuple(std::string(r.name), r.least, r.most));
   m.attr("CORE_PARAMETERS") = py::tuple(ranges);
+  m.def("predict_directions", predict_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
+        py::arg("branch"), py::arg("taken"), py::arg("committed"));
   py::class_<Cores>(m, "ReferenceCores")
       .def(py::init<const Array<std::uint64_t>&, const Array<std::uint16_t>&,
                     const Array<std::uint8_t>&, const Array<std::uint8_t>&,
@@ -175,7 +207,7 @@ void register_reference(py::module_& m) {
            py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
            py::arg("offset"), py::arg("src"), py::arg("dst"), py::arg("parts"), py::arg("cores"))
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
-           py::arg("threads") = 1, py::arg("timed") = false)
+           py::arg("threads") = 1, py::arg("timed") = false, py::arg("difficulty") = false)
       .def("sums", &Cores::sums, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
            py::arg("edges"), py::arg("threads") = 1)
       .def("class_sums", &Cores::class_sums, py::arg("sid"), py::arg("addr"), py::arg("bits"),

@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "reference/core_parameters.hpp"
+#include "reference/cycle.hpp"
 
 namespace tracekit {
-
-using Cycle = std::int64_t;
-inline constexpr std::uint64_t no_line = ~std::uint64_t{0};
 
 class Cache {
  public:

@@ -23,7 +23,7 @@ namespace tracekit {
   PARAMETER(fp, 1, 32) PARAMETER(fp_add_lat, 1, 60) PARAMETER(fp_mul_lat, 1, 59)                  \
   PARAMETER(fp_div_lat, 1, 30) PARAMETER(simd, 1, 32)                                             \
   PARAMETER(load_ports, 1, 32) PARAMETER(store_ports, 1, 32) PARAMETER(agu_lat, 1, 60)            \
-  PARAMETER(predictor, 0, 4) PARAMETER(btb, 1, 65536)                                             \
+  PARAMETER(predictor, 0, 8) PARAMETER(btb, 1, 65536)                                             \
   PARAMETER(l1i_kb, 1, 4096) PARAMETER(l1i_assoc, 1, 64) PARAMETER(l1i_lat, 1, 200)               \
   PARAMETER(l1d_kb, 1, 4096) PARAMETER(l1d_assoc, 1, 64) PARAMETER(l1d_lat, 1, 200)               \
   PARAMETER(l1d_mshrs, 1, 256) PARAMETER(l1d_prefetch, 0, 4)                                      \
@@ -68,10 +68,21 @@ inline constexpr auto core_parameter_ranges = std::to_array<CoreParameterRange>(
 inline constexpr std::size_t core_parameter_count = core_parameter_ranges.size();
 static_assert(sizeof(CoreParameters) == core_parameter_count * sizeof(double));
 
-// Direction predictors, gem5's by name (src/cpu/pred); the later ones of the TAGE family and the
-// perceptrons are taken for the larger TAGE.
+// Direction predictors, gem5's by name (src/cpu/pred).
 namespace predictor {
-enum : unsigned { local, tournament, bimode, tage, tage_long, count };
+enum : unsigned {
+  local,
+  tournament,
+  bimode,
+  tage,
+  ltage,
+  first_kinds,  // those before it are asked how hard a branch is
+  tage_sc_l_8kb = first_kinds,
+  tage_sc_l_64kb,
+  perceptron_8kb,
+  perceptron_64kb,
+  count
+};
 }
 namespace prefetch {
 enum : int { none, stride, tagged, best_offset, access_map };

@@ -39,7 +39,7 @@ InOrderCore::InOrderCore(const CoreParameters& p, std::size_t registers)
     : p_(p),
       caches_(p),
       register_(registers),
-      btb_(static_cast<std::size_t>(p.btb()), no_line),
+      branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb())),
       fetch_{p.width()},
       decode_{p.width()},
       issue_{p.width()},
@@ -113,20 +113,15 @@ Cycle InOrderCore::access(const CoreRow& row, Cycle issued) {
   return at + 1;
 }
 
-void InOrderCore::control(const CoreRow& row, Cycle retired) {
+void InOrderCore::control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired) {
   const CoreInst& inst = *row.inst;
-  const auto kind = static_cast<BranchKind>(inst.branch);
-  if (kind != BranchKind::none) {
-    bool wrong = row.wrong >> p_.predictor() & 1;
-    if (row.taken) {
-      std::uint64_t& entry = btb_[(inst.pc >> 2) % btb_.size()];
-      // What the BTB does not know is fetched straight on, and found out when it executes.  On X86
-      // (total store order) every taken branch costs as much: Minor's timed runs show it.
-      if (p_.tso() || (entry != inst.pc && kind != BranchKind::ret)) wrong = true;
-      entry = inst.pc;
-      taken_ = true;
-    }
-    if (wrong) redirect_ = retired + p_.front_delay();
+  if (row.is_branch()) {
+    // What the BTB does not know is fetched straight on, and found out when it executes.  On X86
+    // (total store order) every taken branch costs as much: Minor's timed runs show it.
+    if (guess != BranchUnit::Guess::right || (row.taken && p_.tso()))
+      redirect_ = retired + p_.front_delay();
+    if (row.taken) taken_ = true;
+    branches_.commits(retired);
   }
   if (inst.is(CoreInst::serialize_after)) redirect_ = retired + serialize_delay;
 }
@@ -135,7 +130,10 @@ Core::Times InOrderCore::step(const CoreRow& row) {
   const CoreInst& inst = *row.inst;
   const Lane where = lane(inst.op);
   const auto k = static_cast<std::size_t>(where);
-  const Cycle before = retire_.at, arrived = arrive(row), issued = issue(row, where, arrived);
+  const Cycle before = retire_.at, arrived = arrive(row);
+  const auto guess = row.is_branch() ? branches_.fetch(row.event(), row.target_right, fetch_.at)
+                                     : BranchUnit::Guess::right;
+  const Cycle issued = issue(row, where, arrived);
   Cycle done = issued + pipes[k].latency;
   if (inst.is(CoreInst::load | CoreInst::store)) done = std::max(done, access(row, issued));
   const Cycle retired = retire_.take(std::max(done, retire_.at));
@@ -151,7 +149,7 @@ Core::Times InOrderCore::step(const CoreRow& row) {
     stores_.put(row.addr, inst.size, retired, drain_, inst.pc, part_);
   }
   if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired, drain_);
-  control(row, retired);
+  control(row, guess, retired);
   ++part_;
   return {arrived, issued, done, before, retired, arrived};
 }

@@ -59,14 +59,14 @@ class InOrderCore : public CoreOf<InOrderCore> {
   Cycle arrive(const CoreRow& row);
   Cycle issue(const CoreRow& row, Lane where, Cycle arrived);
   Cycle access(const CoreRow& row, Cycle issued);
-  void control(const CoreRow& row, Cycle retired);
+  void control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired);
 
   static constexpr std::size_t ring = 64;
   const CoreParameters p_;
   CacheHierarchy caches_;
   StoreBuffer stores_;
   std::vector<Result> register_;
-  std::vector<std::uint64_t> btb_;
+  BranchUnit branches_;
   Limit fetch_, decode_, issue_, memory_, retire_;
   std::array<Limit, 6> lanes_;
   std::array<std::array<Cycle, ring>, 6> lane_retired_{};

@@ -92,7 +92,7 @@ ReferenceCore::ReferenceCore(const CoreParameters& p, std::size_t registers)
       calendar_(p),
       latency_(op_count),
       register_(registers, 0),
-      btb_(static_cast<std::size_t>(p.btb()), no_line),
+      branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb())),
       retired_(ring, 0),
       dispatched_(ring, 0),
       load_retired_(short_ring, 0),
@@ -327,28 +327,19 @@ void ReferenceCore::run_on(std::uint64_t pc, Cycle told) {
   if (at < told) caches_.fetch(next, at);
 }
 
-void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
+void ReferenceCore::control(const CoreRow& row, BranchUnit::Guess guess, Cycle dispatched,
+                            Cycle done) {
   const CoreInst& inst = *row.inst;
-  const auto kind = static_cast<BranchKind>(inst.branch);
-  if (kind != BranchKind::none) {
-    bool wrong = row.wrong >> p_.predictor() & 1;
-    if (row.taken) {
-      std::uint64_t& entry = btb_[(inst.pc >> 2) % btb_.size()];
-      const bool known = entry == inst.pc;
-      entry = inst.pc;
-      if (!known && kind == BranchKind::conditional)
-        wrong = true;  // predicted to fall through
-      else if (!known && !wrong && (kind == BranchKind::jump || kind == BranchKind::call))
-        redirect_ = fetch_ + p_.front_delay() + decode_redirect;
-      if (kind == BranchKind::conditional ? wrong : !known && !wrong)
-        run_on(inst.pc, kind == BranchKind::conditional ? done : redirect_ - decode_tells);
-      taken_ = true;
-    }
-    if (wrong) {
-      redirect_ = done + redirect_delay;
-      squash(dispatched, done);
-    }
+  if (guess == BranchUnit::Guess::late) {
+    redirect_ = fetch_ + p_.front_delay() + decode_redirect;
+    run_on(inst.pc, redirect_ - decode_tells);
+  } else if (guess == BranchUnit::Guess::wrong) {
+    if (row.taken && static_cast<BranchKind>(inst.branch) == BranchKind::conditional)
+      run_on(inst.pc, done);
+    redirect_ = done + redirect_delay;
+    squash(dispatched, done);
   }
+  taken_ |= row.taken;
   if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
     retire_ = std::max(retire_, drained_) + fault_delay;
     retired_now_ = 0;
@@ -361,14 +352,18 @@ void ReferenceCore::control(const CoreRow& row, Cycle dispatched, Cycle done) {
 Core::Times ReferenceCore::step(const CoreRow& row) {
   const CoreInst& inst = *row.inst;
   const Cycle before = retire_;
-  Cycle dispatched = dispatch(row, fetch(row));
+  const Cycle fetched = fetch(row);
+  const auto guess = row.is_branch() ? branches_.fetch(row.event(), row.target_right, fetched)
+                                     : BranchUnit::Guess::right;
+  Cycle dispatched = dispatch(row, fetched);
   Cycle issued = ready(row, dispatched);
   const OpUse use = op_use(inst.op);
   if (!inst.is(CoreInst::no_op))
     issued = calendar_.book(issued, use.unit, latency(inst.op), use.pipelined);
   const Cycle done = complete(row, issued, dispatched);
   retire(row, dispatched, issued, done);
-  control(row, dispatched, done);
+  control(row, guess, dispatched, done);
+  if (row.is_branch()) branches_.commits(retire_);
   ++row_;
   // What held its retirement, a squash say, held the row.
   const Cycle held = retire_ > before + 1 ? retire_ - 1 : done;
@@ -387,10 +382,10 @@ ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::vector<std::uin
   }
 }
 
-void ReferenceCores::prepare(const Block& block) {
+void ReferenceCores::prepare(const Block& block, std::uint8_t* difficulty) {
   const std::size_t n = block.sid.size();
   rows_.clear();
-  wrong_.assign(n, 0);
+  if (difficulty) std::fill_n(difficulty, n, std::uint8_t{0});
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t from = begin_[block.sid[i]], to = begin_[block.sid[i] + 1];
     const std::uint64_t behind = insts_[begin_[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
@@ -398,13 +393,17 @@ void ReferenceCores::prepare(const Block& block) {
       const CoreInst& inst = insts_[k];
       const auto kind = static_cast<BranchKind>(inst.branch);
       const bool taken = kind != BranchKind::none && (block.bits[i] & row_bit::taken);
-      const std::uint8_t wrong = branches_.wrong({inst.branch, inst.pc, behind, taken});
-      wrong_[i] |= wrong;
+      bool target_right = true;
+      if (kind != BranchKind::none) {
+        const BranchEvent branch{inst.pc, behind, kind, taken};
+        target_right = targets_.right(branch);
+        if (difficulty) difficulty[i] |= difficulty_.wrong(branch, target_right);
+      }
       // The calls of the system trap too, but what follows them is told by their flags.
       const bool fault =
           (block.bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
-      rows_.push_back(
-          {&inst, block.addr[i] + inst.offset, wrong, taken, fault, k == from, k + 1 == to});
+      rows_.push_back({&inst, block.addr[i] + inst.offset, behind, taken, target_right, fault,
+                       k == from, k + 1 == to});
     }
   }
 }
@@ -422,8 +421,9 @@ void ReferenceCores::each_core(unsigned threads, const Work& work) {
   some();
 }
 
-void ReferenceCores::run(const Block& block, float* out, unsigned threads, bool timed) {
-  prepare(block);
+void ReferenceCores::run(const Block& block, float* out, unsigned threads, bool timed,
+                         std::uint8_t* difficulty) {
+  prepare(block, difficulty);
   each_core(threads, [&] {
     return [&](std::size_t k) {
       if (timed)

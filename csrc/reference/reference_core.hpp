@@ -18,10 +18,12 @@
 #include <vector>
 
 #include "core/op_class.hpp"
-#include "reference/branch_predictors.hpp"
+#include "reference/branch_unit.hpp"
 #include "reference/cache_model.hpp"
 #include "reference/core_parameters.hpp"
+#include "reference/cycle.hpp"
 #include "reference/issue_calendar.hpp"
+#include "reference/predictors/targets.hpp"
 #include "reference/store_sets.hpp"
 
 namespace tracekit {
@@ -74,10 +76,14 @@ inline constexpr Cycle most_margin = 4096;
 // One row, with what is the same for all cores.
 struct CoreRow {
   const CoreInst* inst;
-  std::uint64_t addr;
-  std::uint8_t wrong;  // by which predictors it was mispredicted
-  bool taken, fault;
+  std::uint64_t addr, next;  // next: the pc of the instruction behind
+  bool taken, target_right, fault;
   bool first, last;  // of the instruction's parts
+
+  bool is_branch() const { return static_cast<BranchKind>(inst->branch) != BranchKind::none; }
+  BranchEvent event() const {
+    return {inst->pc, next, static_cast<BranchKind>(inst->branch), taken};
+  }
 };
 
 // A core of either kind.
@@ -147,7 +153,7 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   Cycle complete(const CoreRow& row, Cycle issued, Cycle dispatched);
   void retire(const CoreRow& row, Cycle dispatched, Cycle issued, Cycle done);
   void drain_store(const CoreRow& row, Cycle issued, Cycle done);
-  void control(const CoreRow& row, Cycle dispatched, Cycle done);
+  void control(const CoreRow& row, BranchUnit::Guess guess, Cycle dispatched, Cycle done);
   void run_on(std::uint64_t pc, Cycle told);
   void squash(Cycle dispatched, Cycle at);
   void redispatch(Cycle& dispatched, Cycle at);
@@ -160,7 +166,7 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   StoreBuffer stores_;
   std::vector<int> latency_;
   std::vector<Cycle> register_;  // when a reader may issue
-  std::vector<std::uint64_t> btb_;
+  BranchUnit branches_;
 
   // Rings of the last 1024 (256) rows of each kind.
   static constexpr std::size_t ring = 1024, short_ring = 256;
@@ -204,8 +210,9 @@ class ReferenceCores {
     std::span<const std::uint8_t> bits;
     std::uint32_t next;
   };
-  // out: rows x cores, or, `timed`, rows x cores x core_timing::count.
-  void run(const Block& block, float* out, unsigned threads, bool timed);
+  // out: rows x cores, or, `timed`, rows x cores x core_timing::count.  difficulty, unless null:
+  // for each row BranchDifficulty::wrong; from the first block on, or never.
+  void run(const Block& block, float* out, unsigned threads, bool timed, std::uint8_t* difficulty);
   // Sums of the cycles of the rows from each of `edges` (increasing, within the block) to the next:
   // ranges x cores.
   void sums(const Block& block, std::span<const std::uint32_t> edges, double* out,
@@ -214,20 +221,18 @@ class ReferenceCores {
   // rows into classes after another the class of each row, all below `classes`.
   void class_sums(const Block& block, std::span<const std::uint16_t> labels, std::size_t classes,
                   double* out, unsigned threads);
-  // Of the rows of the last block, those that predictor k got wrong are bit k.
-  std::span<const std::uint8_t> wrong() const { return wrong_; }
 
  private:
-  void prepare(const Block& block);
+  void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
   template <class Work>  // work() is a thread's own function of a core's number
   void each_core(unsigned threads, const Work& work);
 
   std::vector<CoreInst> insts_;
   std::vector<std::uint32_t> begin_;
   std::vector<std::unique_ptr<Core>> cores_;
-  BranchOutcomes branches_;
+  bp::Targets targets_;
+  BranchDifficulty difficulty_;
   std::vector<CoreRow> rows_;
-  std::vector<std::uint8_t> wrong_;
 };
 
 }  // namespace tracekit

@@ -98,7 +98,7 @@ def blocks(
     before: Array | None = None
     done = 0
     n = len(trace)
-    for part in walk(trace, machines, threads, timed=True):
+    for part in walk(trace, machines, threads, timed=True, difficulty=True):
         rows = (part.begin, part.begin + len(part.cycles))
         own = parts.of(rows, part.wrong)
         if macro:

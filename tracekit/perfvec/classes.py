@@ -8,7 +8,6 @@ A row is in one class of each division, whatever the machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
@@ -53,13 +52,10 @@ def _operation(name: str) -> int:
 _OF_OP: Final = np.array([_operation(n) for n in _core.OP_CLASSES], np.int64)
 
 
-def class_labels(trace: TraceFile, rows: int, core: Mapping[str, Any]) -> U16:
-    """The class of each of the first ``rows`` in each division: uint16 [divisions, rows].
-
-    ``core``: any; it says nothing but which branches the predictors got wrong.
-    """
+def class_labels(trace: TraceFile, rows: int) -> U16:
+    """The class of each of the first ``rows`` in each division: uint16 [divisions, rows]."""
     rows = min(rows, len(trace))
-    wrong = [w.wrong for w in walk(trace, [core], 1, rows=rows)]
+    wrong = [w.wrong for w in walk(trace, [], 1, difficulty=True, rows=rows)]
     ids = trace.column("static_id", (0, rows)).astype(np.int64)
     kinds = trace.statics.branch.astype(np.int64)[ids]
     taken = trace.column("taken", (0, rows))

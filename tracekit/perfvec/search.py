@@ -145,7 +145,7 @@ def similar_cores(
     keys = [k for k in dict.fromkeys((*GRID, *_ALSO)) if all(k in c for c in cores)]
     values = {k: _values(k, cores) for k in keys if not (widths and k == "width")}
     drawn = cores
-    marked = [(t, c, class_labels(t, _SETTLING, cores[0])) for t, c in traces]
+    marked = [(t, c, class_labels(t, _SETTLING)) for t, c in traces]
     steps = sum(a + b + (b > 0) for _, a, b in _BREEDING) + _LAST_GENERATIONS + _OFFERS
     done = 0
 

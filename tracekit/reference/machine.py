@@ -54,8 +54,22 @@ _MEMORY: dict[str, _Memory] = {
     "LPDDR5_6400_1x16_BG_BL32": _Memory(21.25, 18, 18, 42, 7.5, 10, 5, 28.75, 2, 16, True),
     "HBM_2000_4H_1x64": _Memory(18, 12, 14, 28, 4, 6, 4, 40, 1, 16, True),
 }
-_PREDICTOR = {"Local": 0, "Tournament": 1, "BiMode": 2, "TAGE": 3, "LTAGE": 4}
-_LARGE_PREDICTOR = 4  # TAGE-SC-L and the multiperspective perceptron are taken for this one
+#: By the names of gem5's classes (src/cpu/pred/BranchPredictor.py) and short ones; numbers are
+#: those of csrc/reference/core_parameters.hpp.
+_PREDICTOR = {
+    **dict.fromkeys(("Local", "LocalBP"), 0),
+    **dict.fromkeys(("Tournament", "TournamentBP"), 1),
+    **dict.fromkeys(("BiMode", "BiModeBP"), 2),
+    "TAGE": 3,
+    "LTAGE": 4,
+    "TAGE_SC_L_8KB": 5,
+    "TAGE_SC_L_64KB": 6,
+    **dict.fromkeys(("MPP_8KB", "MultiperspectivePerceptron8KB"), 7),
+    **dict.fromkeys(("MPP_64KB", "MultiperspectivePerceptron64KB"), 8),
+    # Of TAGE, a loop predictor and a statistical corrector, too.
+    **dict.fromkeys(("MPP_TAGE_8KB", "MultiperspectivePerceptronTAGE8KB"), 5),
+    **dict.fromkeys(("MPP_TAGE_64KB", "MultiperspectivePerceptronTAGE64KB"), 6),
+}
 _PREFETCH = {"none": 0, "stride": 1, "tagged": 2, "bop": 3, "ampm": 4}
 #: Names that differ from the JSON's.
 _SAME_BUT_NAMED = {
@@ -105,8 +119,10 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
     if get("mem") not in _MEMORY:
         raise UsageError(f"{name}: mem {machine['mem']!r}; one of {', '.join(_MEMORY)}")
     memory = _MEMORY[machine["mem"]]
+    if str(get("bp")) not in _PREDICTOR:
+        raise UsageError(f"{name}: bp {machine['bp']!r}; one of {', '.join(_PREDICTOR)}")
     computed = {
-        "predictor": float(_PREDICTOR.get(str(get("bp")), _LARGE_PREDICTOR)),
+        "predictor": float(_PREDICTOR[str(machine["bp"])]),
         "memory_controller": _CONTROLLER * clock,
         **{f"memory_{k}": v * clock for k, v in memory._asdict().items()},
         "memory_row_lines": memory.row_kb * 16.0,

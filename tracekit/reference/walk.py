@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tracekit import _core, schema
 from tracekit.cores import available_cores
 from tracekit.errors import UsageError
-from tracekit.reference.machine import core_row
+from tracekit.reference.machine import PARAMETERS, core_row
 from tracekit.reference.moves import to_general
 from tracekit.store.reader import TraceFile
 
@@ -41,9 +41,9 @@ _FAULT = np.uint8(schema.BITS["fault"][0])
 
 @dataclass(frozen=True)
 class Walk:
-    """The rows [begin, begin + len(cycles)): ``cycles`` float32 rows x cores, ``wrong`` the
-    branches that predictor k got wrong as bit k.  Of a timed walk ``cycles`` has a third axis:
-    TIMING."""
+    """The rows [begin, begin + len(cycles)): ``cycles`` float32 rows x cores.  Of a timed walk
+    ``cycles`` has a third axis: TIMING.  ``wrong``, where difficulty was asked for: the branches
+    that predictor k of DIFFICULTY would get wrong if it learnt at once, as bit k."""
 
     begin: int
     cycles: npt.NDArray[np.float32]
@@ -154,9 +154,9 @@ class _Source:
 
     def cores(self, machines: Sequence[Mapping[str, Any]]) -> _core.ReferenceCores:
         """Cold cores with the parameters of ``machines``."""
-        if not machines:
-            raise UsageError("no reference cores")
-        rows = np.stack([core_row(m, self._arch) for m in machines])
+        rows = np.empty((len(machines), len(PARAMETERS)))
+        for k, m in enumerate(machines):
+            rows[k] = core_row(m, self._arch)
         return _core.ReferenceCores(*self._parts, cores=rows)
 
     def blocks(self, first: int, last: int) -> Iterator[_Block]:
@@ -241,12 +241,14 @@ def walk(
     threads: int | None = None,
     *,
     timed: bool = False,
+    difficulty: bool = False,
     rows: int | None = None,
     ranges: Sequence[tuple[int, int]] | None = None,
 ) -> Iterator[Walk]:
     """Each block of the trace (of its first ``rows``) through cores with the parameters of
-    ``machines``, from cold.  ``ranges``: of rows that are walked one after another instead, each in
-    blocks of its own; the cores keep what they know from one to the next.
+    ``machines`` (none, if only ``difficulty`` is asked for), from cold.  ``ranges``: of rows that
+    are walked one after another instead, each in blocks of its own; the cores keep what they know
+    from one to the next.
 
     X86 instructions (the macro level) go through the cores in parts, which follow from their names
     and operands alone.
@@ -257,7 +259,9 @@ def walk(
     n = len(trace)
     for first, last in ranges or [(0, n if rows is None else min(rows, n))]:
         for b in source.blocks(first, last):
-            cycles, wrong = cores.run(b.ids, b.addr, b.bits, b.following, threads, timed)
+            cycles, wrong = cores.run(
+                b.ids, b.addr, b.bits, b.following, threads, timed, difficulty
+            )
             yield Walk(b.begin, cycles, wrong)
 
 
@@ -272,6 +276,8 @@ def totals(
     ``breaks``: row numbers, increasing, from 0; the whole trace unless given.  Rows after the last
     one are not counted.
     """
+    if not machines:
+        raise UsageError("no reference cores")
     source = trace if isinstance(trace, KeptRows) else _Source(trace)
     n = len(source)
     edges = np.array([0, n] if breaks is None else breaks, np.int64)

@@ -1,0 +1,47 @@
+// A core's front end as it meets branches: direction predictor, branch target buffer, and when each
+// branch commits, which is when gem5 tells its predictors (BPredUnit::update in Fetch's
+// checkSignalsAndUpdate).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "reference/cycle.hpp"
+#include "reference/predictors/direction_predictor.hpp"
+#include "reference/predictors/in_flight.hpp"
+
+namespace tracekit {
+
+class BranchUnit {
+ public:
+  // What becomes of the fetch behind a branch.  `late`: a jump that the target buffer did not know,
+  // which decode finds out.
+  enum class Guess : std::uint8_t { right, late, wrong };
+
+  BranchUnit(unsigned predictor, std::size_t btb_entries);
+  // `target_right`: of a branch without a fixed target.
+  Guess fetch(const BranchEvent& branch, bool target_right, Cycle now);
+  // The branch fetched last commits at `at`.
+  void commits(Cycle at) { commits_.push() = at; }
+
+ private:
+  std::unique_ptr<DirectionPredictor> predictor_;
+  std::vector<std::uint64_t> btb_;
+  bp::InFlight<Cycle> commits_;
+};
+
+// How hard a branch is, whatever the machine: which of the first predictors, each learning at once,
+// get it wrong.
+class BranchDifficulty {
+ public:
+  BranchDifficulty();
+  // Bit k of it is predictor k.
+  std::uint8_t wrong(const BranchEvent& branch, bool target_right);
+
+ private:
+  std::vector<std::unique_ptr<DirectionPredictor>> predictor_;
+};
+
+}  // namespace tracekit

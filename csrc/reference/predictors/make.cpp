@@ -1,0 +1,29 @@
+#include "reference/predictors/make.hpp"
+
+#include "reference/core_parameters.hpp"
+#include "reference/predictors/counters.hpp"
+#include "reference/predictors/multiperspective_perceptron.hpp"
+#include "reference/predictors/tage.hpp"
+
+namespace tracekit {
+
+std::unique_ptr<DirectionPredictor> make_predictor(unsigned kind) {
+  switch (kind) {
+    case predictor::local:
+      return std::make_unique<bp::Local>();
+    case predictor::tournament:
+      return std::make_unique<bp::Tournament>();
+    case predictor::bimode:
+      return std::make_unique<bp::BiMode>();
+    case predictor::tage:
+      return bp::make_tage();
+    case predictor::perceptron_8kb:
+      return bp::multiperspective_perceptron_8kb();
+    case predictor::perceptron_64kb:
+      return bp::multiperspective_perceptron_64kb();
+    default:
+      return bp::make_ltage();
+  }
+}
+
+}  // namespace tracekit

@@ -1,0 +1,92 @@
+"""The branch predictors of the reference cores: told outcomes late, as gem5's are."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import predictors as oracle
+
+from tracekit import _core
+
+KINDS = ("local", "tournament", "bimode", "tage", "ltage", "tage_sc_l_8kb", "tage_sc_l_64kb",
+         "perceptron_8kb", "perceptron_64kb")  # fmt: skip
+CONDITIONAL, JUMP = 1, 2
+
+
+def branches(seed: int, n: int, pcs: int, delay: int) -> list[tuple[int, int, int, int]]:
+    """(pc, kind, taken, committed) of a program of loops, biased and correlated branches."""
+    r = random.Random(seed)
+    code = [(0x400000 + 4 * r.randrange(1 << 14), r.choice((1, 1, 1, 2)), r.randrange(1, 12))
+            for _ in range(pcs)]  # fmt: skip
+    out, last, done = [], 0, 0
+    for i in range(n):
+        pc, kind, trips = code[i * 7 // 5 % pcs if r.random() < 0.9 else r.randrange(pcs)]
+        last = 1 if kind == JUMP else int((i // pcs) % trips != 0) ^ int(last and trips == 3)
+        done = max(done, i - r.randrange(delay + 1))
+        out.append((pc, kind, last, done))
+    return out
+
+
+def predictions(kind: int, stream: list[tuple[int, int, int, int]]) -> list[bool]:
+    pc, branch, taken, committed = (np.array(c) for c in zip(*stream, strict=True))
+    following = np.where(taken, pc - 64, pc + 4).astype(np.uint64)
+    out = _core.predict_directions(
+        kind, pc.astype(np.uint64), following, branch.astype(np.uint8), taken.astype(np.uint8),
+        committed.astype(np.uint32),
+    )  # fmt: skip
+    return out.astype(bool).tolist()
+
+
+@given(st.integers(0, 2**32), st.integers(1, 600), st.integers(1, 40), st.integers(0, 30))
+def test_counters_are_the_oracles(seed, n, pcs, delay):
+    stream = branches(seed, n, pcs, delay)
+    told = [(pc, kind == CONDITIONAL, bool(taken), done) for pc, kind, taken, done in stream]
+    for kind, by in enumerate((oracle.local, oracle.tournament, oracle.bimode)):
+        assert predictions(kind, stream) == by(told), KINDS[kind]
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
+def test_every_predictor_learns(kind):
+    always = [(0x400100, CONDITIONAL, 1, i) for i in range(300)]
+    assert all(predictions(kind, always)[100:])
+    never = [(0x400100, CONDITIONAL, 0, i) for i in range(300)]
+    assert not any(predictions(kind, never)[100:])
+    jumps = [(0x400100 + 4 * i, JUMP, 1, i) for i in range(50)]
+    assert all(predictions(kind, jumps))
+
+
+@pytest.mark.parametrize("kind", range(1, len(KINDS)), ids=KINDS[1:])
+def test_all_but_local_counters_learn_a_pattern(kind):
+    turns = [(0x400100, CONDITIONAL, int(i % 3 == 0), i) for i in range(3000)]
+    missed = [p != t for p, (_, _, t, _) in zip(predictions(kind, turns), turns, strict=True)]
+    assert sum(missed[2000:]) < 50
+
+
+@pytest.mark.parametrize("kind", range(7, len(KINDS)), ids=KINDS[7:])
+def test_a_late_outcome_costs_predictions(kind):
+    """Their histories move on at commit only; a pattern is lost on them meanwhile."""
+    stream = branches(1, 20000, 24, 0)
+    soon = predictions(kind, stream)
+    late = predictions(kind, [(*b[:3], max(0, i - 40)) for i, b in enumerate(stream)])
+    right = [bool(b[2]) for b in stream]
+    missed = [sum(p != t for p, t in zip(x, right, strict=True)) for x in (soon, late)]
+    assert missed[1] > missed[0]
+
+
+@pytest.mark.parametrize("bad", ["order", "future", "kind", "branch", "length"])
+def test_what_cannot_be(bad):
+    pc = np.full(4, 0x400000, np.uint64)
+    kinds, taken = np.full(4, 1, np.uint8), np.ones(4, np.uint8)
+    committed = np.array({"order": [0, 1, 0, 2], "future": [1, 1, 1, 1]}.get(bad, [0, 0, 0, 0]))
+    if bad == "branch":
+        kinds = np.full(4, 99, np.uint8)
+    if bad == "length":
+        taken = taken[:2]
+    with pytest.raises(ValueError):
+        _core.predict_directions(
+            99 if bad == "kind" else 0, pc, pc, kinds, taken, committed.astype(np.uint32)
+        )
