@@ -10,7 +10,9 @@
 
 namespace tracekit::bp {
 
-std::unique_ptr<DirectionPredictor> make_tage();   // TAGE: 7 tables, histories of 5 to 130
-std::unique_ptr<DirectionPredictor> make_ltage();  // LTAGE: 12 tables, 4 to 640, and loops
+std::unique_ptr<DirectionPredictor> make_tage();            // TAGE: 7 tables, histories of 5 to 130
+std::unique_ptr<DirectionPredictor> make_ltage();           // LTAGE: 12 tables, 4 to 640, and loops
+std::unique_ptr<DirectionPredictor> make_tage_sc_l_8kb();   // TAGE_SC_L_8KB
+std::unique_ptr<DirectionPredictor> make_tage_sc_l_64kb();  // TAGE_SC_L_64KB
 
 }  // namespace tracekit::bp

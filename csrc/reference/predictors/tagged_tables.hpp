@@ -49,8 +49,10 @@ struct TageLookup {
   bool longest_taken{}, alternate_taken{};
   bool fresh{};  // the entry hit looks newly allocated
   bool taken{};  // the prediction of the tables
-  // of TAGE-SC-L: how sure the bimodal table or the alternate entry is
-  bool sure{}, alternate_sure{};
+  // of TAGE-SC-L: the strength of the entry hit (a sure bimodal state counts as 7), and whether the
+  // alternate is sure
+  std::uint8_t strength{};
+  bool alternate_sure{};
 
   // Bit t of `matches`: table t has the branch's tag.
   void match(std::uint64_t matches) {
