@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tracekit::bp {
+namespace tracekit::bp::multiperspective {
 
 // The views, with the meaning of a table's `a`, `b` and `c`.  Where elements are "shifted", each is
 // added to the sum of the younger ones shifted left by that much, in 32 bits.
@@ -182,4 +182,4 @@ constexpr std::array<int, n> table_entries(const std::array<Table, n>& tables, c
   return entries;
 }
 
-}  // namespace tracekit::bp
+}  // namespace tracekit::bp::multiperspective
