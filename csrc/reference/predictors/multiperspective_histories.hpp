@@ -7,10 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
-#include <utility>
 
 #include "reference/predictors/multiperspective_tables.hpp"
+#include "reference/predictors/predictor_parts.hpp"
 
 namespace tracekit::bp::multiperspective {
 
@@ -59,14 +58,6 @@ inline std::uint16_t hashed(std::uint32_t pc) {
   return static_cast<std::uint16_t>(b * 10 + a);
 }
 
-template <std::size_t n, class F>
-void each(F f) {
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    (f(std::integral_constant<std::size_t, i>{}), ...);
-  }
-  (std::make_index_sequence<n>{});
-}
-
 template <const auto& tables, int local_histories>
 class Histories {
  public:
@@ -85,7 +76,7 @@ class Histories {
   int local(std::uint32_t pc) const { return local_[local_slot(pc)]; }
   std::uint32_t loop(int counter) const { return counter == 1 ? loop1_ : loop4_; }
   // What table i is indexed by; all but the recency position.
-  template <std::size_t i>
+  template <int i>
   std::uint32_t view(std::uint32_t pc) const {
     constexpr Table t = tables[i];
     if constexpr (t.view == View::global) {
@@ -116,7 +107,7 @@ class Histories {
     for (std::size_t k = 1; k < words; ++k)
       words_[k] = (before[k] << 1 & block_mask) | before[k - 1] >> (block - 1);
     path_.push((pc >> 2 & 0xffff) << 1 | outcome);
-    each<n>([&](auto i) {
+    unrolled<n>([&]<int i>() {
       constexpr Table t = tables[i];
       if constexpr (t.view == View::global_path || t.view == View::short_global_path)
         sum_[i] = slide<t.a, t.b, 0>(sum_[i], path_);
@@ -150,7 +141,7 @@ class Histories {
   }
 
  private:
-  static constexpr std::size_t n = std::size(tables);
+  static constexpr int n = std::size(tables);
   static constexpr bool has(View view, int a) {
     return std::any_of(tables.begin(), tables.end(),
                        [=](const Table& t) { return t.view == view && t.a == a; });
@@ -171,13 +162,13 @@ class Histories {
   }
 
   void push_modulo(std::uint32_t pc, std::uint16_t hash, bool taken) {
-    const auto push = [&](auto a) {
+    unrolled<moduli>([&]<int a>() {
       if constexpr (has_modulus(a))
         if (hash % (a + 2) == 0) {
           modulo_outcomes_[a] = modulo_outcomes_[a] << 1 | taken;
           auto& ring = modulo_[a];
           ring.push((pc >> 2 & 0xffff) << 1 | taken);
-          each<n>([&](auto i) {
+          unrolled<n>([&]<int i>() {
             constexpr Table t = tables[i];
             if constexpr (t.view == View::modulo_both && t.a == a)
               sum_[i] = slide<t.b, t.c, 0>(sum_[i], ring);
@@ -185,15 +176,11 @@ class Histories {
               sum_[i] = slide<t.b, t.c, 1>(sum_[i], ring);
           });
         }
-    };
-    [&]<int... a>(std::integer_sequence<int, a...>) {
-      (push(std::integral_constant<int, a>{}), ...);
-    }
-    (std::make_integer_sequence<int, moduli>{});
+    });
   }
 
   void push_others(std::uint32_t pc, std::uint16_t hash, bool taken) {
-    each<n>([&](auto i) {
+    unrolled<n>([&]<int i>() {
       constexpr Table t = tables[i];
       if constexpr (t.view == View::acyclic) {
         const std::uint64_t bit = std::uint64_t{1} << hash % (t.a + 2);

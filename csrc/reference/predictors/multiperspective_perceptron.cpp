@@ -4,13 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <random>
-#include <utility>
-#include <vector>
 
 #include "reference/predictors/multiperspective_histories.hpp"
 #include "reference/predictors/multiperspective_tables.hpp"
 #include "reference/predictors/multiperspective_weights.hpp"
+#include "reference/predictors/predictor_parts.hpp"
 
 namespace tracekit::bp {
 namespace multiperspective {
@@ -20,7 +18,7 @@ template <const auto& tables, const Budget& budget>
 class MultiperspectivePerceptron final : public DirectionPredictor {
  public:
   MultiperspectivePerceptron() {
-    each<n>([this](auto i) {
+    unrolled<n>([this]<int i>() {
       // Signs of odd hashes are negative at first, in odd tables those of even ones too.
       std::fill_n(weight_.begin() + offset[i], entries[i],
                   static_cast<std::uint8_t>(0x40 | (i % 2 ? 0x20 : 0)));
@@ -28,8 +26,7 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
   }
 
   bool fetch(const BranchEvent& branch) override {
-    if (size_ == in_flight_.size()) grow();
-    InFlight& b = in_flight_[(first_ + size_++) & (in_flight_.size() - 1)];
+    Branch& b = in_flight_.push();
     b = {.pc = static_cast<std::uint32_t>(branch.pc),
          .conditional = branch.conditional(),
          .taken = branch.taken};
@@ -51,9 +48,8 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
   }
 
   void commit() override {
-    const InFlight b = in_flight_[first_];
-    first_ = (first_ + 1) & (in_flight_.size() - 1);
-    --size_;
+    const Branch b = in_flight_.front();
+    in_flight_.pop();
     if (!b.conditional) return;
     const int position = past_.recency_position(b.pc);
     if (passes_filter(b)) train(b, position);
@@ -64,23 +60,23 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
   }
 
  private:
-  struct InFlight {
+  struct Branch {
     std::uint32_t pc{};
     std::uint16_t hash{};
     std::int16_t output{};  // of the time of the fetch
     bool conditional{}, taken{}, backwards{}, filtered{};
   };
 
-  static constexpr std::size_t n = std::size(tables);
+  static constexpr int n = std::size(tables);
   static constexpr auto entries = table_entries(tables, budget);
   static constexpr auto offset = [] {
     std::array<int, n + 1> at{};
-    for (std::size_t i = 0; i < n; ++i) at[i + 1] = at[i] + entries[i];
+    for (int i = 0; i < n; ++i) at[i + 1] = at[i] + entries[i];
     return at;
   }();
   static constexpr auto scaled = [] {
     std::array<std::array<std::int16_t, 64>, n> value{};
-    for (std::size_t i = 0; i < n; ++i) value[i] = counts(tables[i].width, tables[i].coefficient);
+    for (int i = 0; i < n; ++i) value[i] = counts(tables[i].width, tables[i].coefficient);
     return value;
   }();
   static constexpr int threshold = 1, speed = 9;
@@ -88,19 +84,11 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
   static constexpr std::uint8_t only_untaken = 1, only_taken = 2;
   static constexpr bool choosy = n > tables_asked;  // else all tables are asked in doubt, too
 
-  void grow() {
-    std::vector<InFlight> bigger(2 * in_flight_.size());
-    for (std::size_t i = 0; i < size_; ++i)
-      bigger[i] = in_flight_[(first_ + i) & (in_flight_.size() - 1)];
-    in_flight_ = std::move(bigger);
-    first_ = 0;
-  }
-
-  std::size_t filter_slot(const InFlight& b) const {
+  std::size_t filter_slot(const Branch& b) const {
     return (std::uint32_t{last_taken_} ^ b.hash) % std::uint32_t{budget.filter_entries};
   }
   // Notes the outcome; false of branches that so far have gone one way only.
-  bool passes_filter(const InFlight& b) {
+  bool passes_filter(const Branch& b) {
     if constexpr (budget.filter_entries > 0) {
       std::uint8_t& outcomes = filter_[filter_slot(b)];
       const bool passes = outcomes != only_untaken && outcomes != only_taken;
@@ -110,13 +98,13 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
     return true;
   }
 
-  template <std::size_t i>
+  template <int i>
   static std::uint32_t scaled_position(int position) {
     return static_cast<std::uint32_t>(
         position < recency_depth ? position * entries[i] / recency_depth : entries[i] - 1);
   }
 
-  template <std::size_t i>
+  template <int i>
   std::size_t slot(std::uint32_t pc, int position) const {
     std::uint64_t h = tables[i].view == View::recency_position ? scaled_position<i>(position)
                                                                : past_.template view<i>(pc);
@@ -128,7 +116,7 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
   }
 
   // Sets the branch's output; the sum that decides in doubt, of the tables that err least.
-  int output(InFlight& b) {
+  int output(Branch& b) {
     const int local = past_.local(b.pc), position = past_.recency_position(b.pc);
     const std::uint32_t odd = b.hash & 1;
     constexpr int half = 1 << (local_bits - 1);
@@ -139,7 +127,7 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
                                               : 0;
     std::array<std::int16_t, n> value;
     int sum = 0;
-    each<n>([&](auto i) {
+    unrolled<n>([&]<int i>() {
       const std::uint8_t w = weight_[slot<i>(b.pc, position)];
       value[i] = scaled[i][signed_magnitude(w, odd)];
       sum += value[i];
@@ -152,25 +140,25 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
 
   int best_sum(const std::array<std::int16_t, n>& value) {
     if (order_old_) {
-      for (std::size_t i = 0; i < n; ++i) order_[i] = {static_cast<int>(i), mistakes_[i]};
+      for (int i = 0; i < n; ++i) order_[i] = {i, mistakes_[i]};
       // As gem5 does it: which of equals come first is the library's choice there, too.
       std::sort(order_.begin(), order_.end(),
                 [](const auto& x, const auto& y) { return x.mistakes < y.mistakes; });
       order_old_ = false;
     }
     int sum = 0;
-    for (int k = 0; k < tables_asked; ++k) sum += value[static_cast<std::size_t>(order_[k].table)];
+    for (int k = 0; k < tables_asked; ++k) sum += value[order_[k].table];
     return sum;
   }
 
-  void train(const InFlight& b, int position) {
+  void train(const Branch& b, int position) {
     const int size = std::abs(b.output);
     const bool correct = (b.output >= 1) == b.taken, doubtful = size <= threshold;
     const bool learns = !correct || size <= theta_, counts = choosy && doubtful;
     if (!learns && !counts) return;
     const std::uint32_t odd = b.hash & 1;
     std::array<std::uint8_t*, n> at;
-    each<n>([&](auto i) { at[i] = &weight_[slot<i>(b.pc, position)]; });
+    unrolled<n>([&]<int i>() { at[i] = &weight_[slot<i>(b.pc, position)]; });
     if constexpr (choosy)
       if (counts) count_mistakes(b, at);
     if (!learns) return;
@@ -178,7 +166,7 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
     if (!correct && ++patience_ >= speed) ++theta_, patience_ = 0;
     int sum = 0;  // with the new weights, without coefficients
     std::array<std::int16_t, n> value;
-    each<n>([&](auto i) {
+    unrolled<n>([&]<int i>() {
       constexpr int width = tables[i].width;
       *at[i] = stepped<width>[b.taken][odd][*at[i]];
       value[i] = plain<width>[signed_magnitude(*at[i], odd)];
@@ -187,17 +175,17 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
     if ((sum >= 1) == b.taken) return;
     // One weight without which the branch would have been right is made smaller, from a random
     // table on.
-    auto i = random_() % n;
-    for (std::size_t k = 0; k < n; ++k, i = (i + 1) % n)
+    unsigned i = random_(~0u) % n;
+    for (int k = 0; k < n; ++k, i = (i + 1) % n)
       if ((sum - value[i] >= 1) == b.taken) {
         if ((*at[i] & 0x1f) > 1) --*at[i];
         break;
       }
   }
 
-  void count_mistakes(const InFlight& b, const std::array<std::uint8_t*, n>& at) {
+  void count_mistakes(const Branch& b, const std::array<std::uint8_t*, n>& at) {
     bool halve = false;
-    for (std::size_t i = 0; i < n; ++i)
+    for (int i = 0; i < n; ++i)
       if ((scaled[i][signed_magnitude(*at[i], b.hash & 1u)] >= 1) != b.taken)
         halve |= ++mistakes_[i] == (1 << tuning_bits) - 1;
     if (halve)
@@ -216,9 +204,8 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
   std::array<int, n> mistakes_{};
   std::array<Mistakes, n> order_{};
   bool order_old_{true};
-  std::minstd_rand random_{1};
-  std::vector<InFlight> in_flight_ = std::vector<InFlight>(256);
-  std::size_t first_{}, size_{};
+  Random random_;
+  InFlight<Branch> in_flight_;
 };
 
 }  // namespace
