@@ -66,7 +66,7 @@ def test_all_but_local_counters_learn_a_pattern(kind):
     assert sum(missed[2000:]) < 50
 
 
-@pytest.mark.parametrize("kind", range(7, len(KINDS)), ids=KINDS[7:])
+@pytest.mark.parametrize("kind", range(5, len(KINDS)), ids=KINDS[5:])
 def test_a_late_outcome_costs_predictions(kind):
     """Their histories move on at commit only; a pattern is lost on them meanwhile."""
     stream = branches(1, 20000, 24, 0)

@@ -17,6 +17,10 @@ std::unique_ptr<DirectionPredictor> make_predictor(unsigned kind) {
       return std::make_unique<bp::BiMode>();
     case predictor::tage:
       return bp::make_tage();
+    case predictor::tage_sc_l_8kb:
+      return bp::make_tage_sc_l_8kb();
+    case predictor::tage_sc_l_64kb:
+      return bp::make_tage_sc_l_64kb();
     case predictor::perceptron_8kb:
       return bp::multiperspective_perceptron_8kb();
     case predictor::perceptron_64kb:

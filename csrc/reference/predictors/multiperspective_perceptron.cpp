@@ -48,8 +48,7 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
   }
 
   void commit() override {
-    const Branch b = in_flight_.front();
-    in_flight_.pop();
+    const Branch b = in_flight_.pop();
     if (!b.conditional) return;
     const int position = past_.recency_position(b.pc);
     if (passes_filter(b)) train(b, position);

@@ -1,5 +1,5 @@
-// What the predictors of the TAGE family are made of: saturating counters, the branches in flight,
-// random draws, and the history of outcomes with its folds.
+// What the predictors of the TAGE family are made of: saturating counters, random draws, and the
+// history of outcomes with its folds.
 #pragma once
 
 #include <array>
@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <random>
 #include <utility>
-#include <vector>
+
+#include "reference/predictors/in_flight.hpp"
 
 namespace tracekit::bp {
 
@@ -31,30 +32,6 @@ class Random {
 
  private:
   std::minstd_rand engine_{1};
-};
-
-// What was computed for the branches fetched and not yet committed, oldest first.  Grows to the
-// largest number ever in flight and is as small as that, so that it stays in the cache.
-template <class Record>
-class InFlight {
- public:
-  Record& push() {
-    if (tail_ - head_ == ring_.size()) grow();
-    return ring_[tail_++ & (ring_.size() - 1)];
-  }
-  Record& front() { return ring_[head_ & (ring_.size() - 1)]; }
-  void pop() { ++head_; }
-
- private:
-  void grow() {
-    std::vector<Record> wider(2 * ring_.size());
-    for (std::size_t i = head_; i != tail_; ++i)
-      wider[i & (wider.size() - 1)] = ring_[i & (ring_.size() - 1)];
-    ring_ = std::move(wider);
-  }
-
-  std::vector<Record> ring_ = std::vector<Record>(16);
-  std::size_t head_{}, tail_{};
 };
 
 // The last `capacity` bits of the global history.  A branch shifts in up to three, so each place

@@ -158,10 +158,9 @@ class Tage final : public DirectionPredictor {
     return predicted;
   }
   void commit() override {
-    const Record& r = in_flight_.front();
+    const Record& r = in_flight_.pop();
     const unsigned draw = random_(3);
     if (r.branch.conditional()) tables_.learn(r.branch.taken, r.tables, draw);
-    in_flight_.pop();
   }
 
  private:
@@ -188,13 +187,12 @@ class LTage final : public DirectionPredictor {
     return predicted;
   }
   void commit() override {
-    const Record& r = in_flight_.front();
+    const Record& r = in_flight_.pop();
     const unsigned draw = random_(3);
     if (r.branch.conditional()) {
       loops_.learn(r.branch.pc, r.branch.taken, r.tables.taken, r.loop, random_);
       tables_.learn(r.branch.taken, r.tables, draw);
     }
-    in_flight_.pop();
   }
 
  private:

@@ -310,7 +310,7 @@ class TageScL final : public DirectionPredictor {
   }
 
   void commit() override {
-    const Record& r = in_flight_.front();
+    const Record& r = in_flight_.pop();
     const BranchEvent& b = r.branch;
     random_(3);  // gem5 draws for TAGE's allocation, which does without it here
     if (b.conditional()) {
@@ -320,7 +320,6 @@ class TageScL final : public DirectionPredictor {
       corrector_.push(b.pc, b.next, b.taken);
     }
     tables_.push(b);
-    in_flight_.pop();
   }
 
  private:
