@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 
 import numpy as np
@@ -75,6 +76,60 @@ def test_a_late_outcome_costs_predictions(kind):
     right = [bool(b[2]) for b in stream]
     missed = [sum(p != t for p, t in zip(x, right, strict=True)) for x in (soon, late)]
     assert missed[1] > missed[0]
+
+
+def program(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
+    """[n, 4] of pc, next, kind and taken: loops, correlated and noisy branches, and every kind."""
+    state = 1
+
+    def draw(most: int) -> int:
+        nonlocal state
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        return (state >> 33) % most
+
+    kinds = (1, 1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7)
+    sites = [(0x400000 + 4 * draw(1 << 16), kinds[draw(12)], draw(5), 3 + draw(14), draw(4000))
+             for _ in range(400)]  # fmt: skip
+    out, past, at, visits = np.empty((n, 4), np.uint64), 0, 0, [0] * len(sites)
+    for i in range(n):
+        pc, kind, mode, period, offset = sites[at]
+        visits[at] += 1
+        loop, noisy = visits[at] % period != 0, draw(100) < 92
+        taken = (loop, noisy, past >> period & 1, past >> 3 & 1 ^ past & 1, draw(3) > 0)[mode]
+        taken = int(taken) if kind in (1, 7) else 1
+        past = past << 1 & 0xFFFFFFFF | taken
+        target = pc + offset - 2500 + (64 * draw(4) if kind >= 4 else 0)
+        out[i] = pc, target if taken else pc + 4, kind, taken
+        if not (mode == 0 and kind == 1 and taken):
+            at = (at + 2 - taken) % len(sites) if draw(64) else draw(len(sites))
+    return out
+
+
+# SHA-256 of the predictions for program(40000), by how many branches are in flight, of gem5 v24.0's
+# own TAGE, LTAGE, TAGE_SC_L_8KB and TAGE_SC_L_64KB (src/cpu/pred), driven as its BPredUnit drives
+# them, wrong path included, and with std::minstd_rand for its random numbers.
+GEM5 = {
+    "tage": {0: "333be66b899d2848", 40: "f73490eb9ff56952"},
+    "ltage": {0: "768b99201f4d74e0", 40: "12b7e99fd4b5ff1c"},
+    "tage_sc_l_8kb": {0: "0350a9279da99459", 40: "1d11f6a23bf05169"},
+    "tage_sc_l_64kb": {0: "b9a55a4dd6feb122", 40: "d60e37493d83e2ce"},
+}
+
+
+@pytest.mark.parametrize("name", GEM5)
+def test_tage_predicts_what_gem5_does(name):
+    pc, following, kind, taken = program(40000).T
+    for delay, digest in GEM5[name].items():
+        committed = np.maximum(np.arange(40000) - delay, 0).astype(np.uint32)
+        said = _core.predict_directions(
+            KINDS.index(name),
+            pc,
+            following,
+            kind.astype(np.uint8),
+            taken.astype(np.uint8),
+            committed,
+        )
+        assert hashlib.sha256(said.tobytes()).hexdigest()[:16] == digest, delay
 
 
 @pytest.mark.parametrize("bad", ["order", "future", "kind", "branch", "length"])
