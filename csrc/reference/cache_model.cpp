@@ -53,7 +53,7 @@ std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty) {
   Way* s = set(line);
   const Way gone = s[ways_ - 1];
   std::rotate(s, s + ways_ - 1, s + ways_);
-  s[0] = {line, ready, dirty};
+  s[0] = {line, ready, 0, dirty};
   return gone.dirty ? gone.line : no_line;
 }
 
@@ -300,6 +300,9 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   MissRegisters& registers = store ? first_store_ : first_load_;
   if (registers.free_at() > at) at = registers.free_at() + (store ? retry : retry_load);
   if (Cache::Way* w = l1d_.find(line)) {
+    // Rows come in the program's order, their accesses do not: an access before the one that asked
+    // for the line would have asked for it itself.
+    if (at < w->ready - w->taken) w->ready = at + w->taken;
     pending_ = w->ready > at + p_.l1d_lat();
     w->dirty |= store;
     const Cycle ready = std::max(at + p_.l1d_lat(), w->ready);
@@ -312,6 +315,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   const Cycle ready = over_the_bus(line, at + p_.l1d_lat(), pc, true);
   registers.take(ready);
   put_first(line, ready, store);
+  l1d_.find(line)->taken = static_cast<std::int32_t>(ready - at);
   if (p_.l1d_prefetch()) prefetch_first(address, at, pc);
   return ready;
 }

@@ -16,7 +16,8 @@ class Cache {
  public:
   struct Way {
     std::uint64_t line{no_line};
-    Cycle ready{};  // when the line's data is there
+    Cycle ready{};         // when the line's data is there
+    std::int32_t taken{};  // from its request until then
     bool dirty{};
   };
   Cache() = default;

@@ -104,7 +104,7 @@ Cycle InOrderCore::access(const CoreRow& row, Cycle issued) {
   request_ = at;
   if (inst.is(CoreInst::load) && !inst.is(CoreInst::store)) {
     const StoreBuffer::Store* s = stores_.last(row.addr, inst.bytes());
-    if (s && s->drained > at) return s->covers(row.addr, inst.bytes()) ? at + 1 : s->drained + 1;
+    if (s && s->sent > at) return s->covers(row.addr, inst.bytes()) ? at + 1 : s->sent + 1;
     if (inst.is(CoreInst::data_prefetch)) return at + 1;
     return caches_.load(row.addr, at, inst.pc) + respond - 1;
   }

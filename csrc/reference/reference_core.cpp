@@ -20,7 +20,7 @@ constexpr int held_int = 50, held_vec = 48;
 constexpr Cycle redirect_delay = 3;    // from a misprediction's execution to the fetch behind it
 constexpr Cycle decode_redirect = 3;   // of a direct branch that the BTB does not know
 constexpr Cycle decode_tells = 3;      // before that: fetch hears of it
-constexpr Cycle reschedule_delay = 2;  // of a load, once the cache has all of its bytes
+constexpr Cycle send_delay = 3;  // of a store to the cache, once it retires (gem5's IEW::tick)
 constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
 constexpr Cycle freed_delay = 4;  // until rename knows that an entry is free and fills it
 constexpr double wrong_path_rate =
@@ -101,7 +101,8 @@ ReferenceCore::ReferenceCore(const CoreParameters& p, std::size_t registers)
       vec_retired_(ring, 0),
       front_(p.front_delay() + std::max(1, p.front_delay() / 2) + 2),
       front_rows_(std::min<std::size_t>(static_cast<std::size_t>(p.fetch_queue() + 2 * p.width()),
-                                        ring - 1)) {
+                                        ring - 1)),
+      store_executes_(p.issue_to_exec() - 1 + p.agu_lat()) {
   for (std::size_t i = 0; i < op_count; ++i) latency_[i] = op_latency(op_class_names[i], p);
 }
 
@@ -173,46 +174,51 @@ void ReferenceCore::redispatch(Cycle& dispatched, Cycle at) {
   calendar_.advance(at);
 }
 
-Cycle ReferenceCore::ready(const CoreRow& row, Cycle& dispatched) {
+Cycle ReferenceCore::ready(const CoreRow& row, Cycle dispatched) {
   const CoreInst& inst = *row.inst;
   Cycle at = dispatched + 1;
   for (const std::uint16_t r : inst.src)
     if (r != CoreInst::no_register) at = std::max(at, register_[r]);
   if (inst.is(CoreInst::in_order | CoreInst::barrier))  // and behind all stores
     at = std::max({at, retire_ + in_order_delay, drained_ + in_order_delay});
-  forward_ = nullptr;
-  set_ = StoreSets::no_set;
   if (!inst.is(CoreInst::load | CoreInst::store)) return at;
-
   at = std::max(at, memory_barrier_);
-  set_ = sets_.of(inst.pc);
   if (set_ != StoreSets::no_set && sets_.last_store(set_).issue > dispatched)
     at = std::max(at, sets_.last_store(set_).done);
-  if (!inst.is(CoreInst::load) || inst.is(CoreInst::data_prefetch)) return at;
+  return at;
+}
 
-  // A load that would run before an older store to the same 16 bytes is squashed when the store
-  // executes.
-  const std::uint64_t blocks[2] = {row.addr >> 4,
-                                   (row.addr + std::max<unsigned>(1, inst.size) - 1) >> 4};
-  for (int k = 0; k < (blocks[0] == blocks[1] ? 1 : 2); ++k) {
-    const StoreBuffer::Block* s = stores_.block(blocks[k]);
-    if (!s || s->done <= at || row_ - s->row >= static_cast<std::uint64_t>(p_.rob())) continue;
+Cycle ReferenceCore::issue(const CoreRow& row, Cycle& dispatched) {
+  const CoreInst& inst = *row.inst;
+  const OpUse use = op_use(inst.op);
+  const bool memory = inst.is(CoreInst::load | CoreInst::store);
+  set_ = memory ? sets_.of(inst.pc) : StoreSets::no_set;
+  forward_ = nullptr;
+  Cycle issued = ready(row, dispatched);
+  if (inst.is(CoreInst::no_op)) return issued;
+  issued = calendar_.book(issued, use.unit, latency(inst.op), use.pipelined);
+  if (!inst.is(CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
+
+  // A load that executes before an older store to the same 16 bytes is squashed when the first such
+  // store executes, and comes again (gem5's LSQUnit::checkViolations, IEW::squashDueToMemOrder).
+  const std::uint64_t oldest = row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
+  while (const auto* s = stores_.passed(row.addr, inst.bytes(), issued, oldest)) {
+    const Cycle executed = s->issued + store_executes_;
     sets_.violation(s->pc, inst.pc);
-    squash(dispatched, s->done);
-    const Cycle again = s->done + redirect_delay + p_.l1i_lat();
+    set_ = sets_.now(inst.pc);
+    squash(dispatched, executed);
+    const Cycle again = executed + redirect_delay + p_.l1i_lat();
     if (again > fetch_) {
       fetch_ = again;
       fetched_ = 1;
     }
     redispatch(dispatched, fetch_ + front_);
-    at = std::max({at, dispatched + 1, s->done});
+    issued = calendar_.book(std::max(ready(row, dispatched), s->issued), use.unit,
+                            latency(inst.op), use.pipelined);
   }
   const StoreBuffer::Store* store = stores_.last(row.addr, inst.bytes());
-  if (store && store->drained > at) {
-    forward_ = store;
-    at = std::max(at, store->done);
-  }
-  return at;
+  if (store && store->sent >= issued + store_executes_) forward_ = store;
+  return issued;
 }
 
 // When a reader of the row's results may issue.
@@ -222,16 +228,16 @@ Cycle ReferenceCore::complete(const CoreRow& row, Cycle issued, Cycle dispatched
   const Cycle executed = issued + p_.issue_to_exec() - 1 + latency(inst.op);
   if (!inst.is(CoreInst::load) || inst.is(CoreInst::store) || row.fault) return executed;
   if (forward_ && forward_->covers(row.addr, inst.bytes())) return executed + 1;
-  // A store that holds only a part: the load comes again when the cache has that (gem5's
-  // LSQUnit::read, rescheduleMemInst).
-  const Cycle from = forward_ ? std::max(executed, forward_->drained + reschedule_delay) : executed;
+  // A store that holds only a part: the load issues again behind the cycle in which that is sent to
+  // the cache (gem5's LSQUnit::read, storePostSend).
+  const Cycle from = forward_ ? std::max(executed, forward_->sent + 1 + store_executes_) : executed;
   const Cycle there = caches_.load(row.addr, from, inst.pc);
   return inst.is(CoreInst::data_prefetch) ? executed : there;
 }
 
 void ReferenceCore::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
   const CoreInst& inst = *row.inst;
-  Cycle at = retire_ + 1;
+  Cycle at = retire_ + (inst.is(CoreInst::atomic) ? 1 : send_delay);
   if (p_.tso()) at = std::max(at, drained_ + 1);  // total store order: one on its way at a time
   if (at <= store_port_) {
     at = store_port_;
@@ -258,7 +264,8 @@ void ReferenceCore::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
   }
   drained_ = std::max(drained_, written);
   store_drained_[store_count_++ & (short_ring - 1)] = drained_;
-  stores_.put(row.addr, inst.size, done, drained_, inst.pc, row_);
+  stores_.put(row.addr, inst.size, issued, inst.is(CoreInst::atomic) ? drained_ : at, inst.pc,
+              row_);
   if (set_ != StoreSets::no_set) sets_.last_store(set_) = {issued, done};
   if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
     for (const std::uint16_t r : inst.dst)
@@ -350,16 +357,12 @@ void ReferenceCore::control(const CoreRow& row, BranchUnit::Guess guess, Cycle d
 }
 
 Core::Times ReferenceCore::step(const CoreRow& row) {
-  const CoreInst& inst = *row.inst;
   const Cycle before = retire_;
   const Cycle fetched = fetch(row);
   const auto guess = row.is_branch() ? branches_.fetch(row.event(), row.target_right, fetched)
                                      : BranchUnit::Guess::right;
   Cycle dispatched = dispatch(row, fetched);
-  Cycle issued = ready(row, dispatched);
-  const OpUse use = op_use(inst.op);
-  if (!inst.is(CoreInst::no_op))
-    issued = calendar_.book(issued, use.unit, latency(inst.op), use.pipelined);
+  const Cycle issued = issue(row, dispatched);
   const Cycle done = complete(row, issued, dispatched);
   retire(row, dispatched, issued, done);
   control(row, guess, dispatched, done);

@@ -149,7 +149,8 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   Times step(const CoreRow& row);
   Cycle fetch(const CoreRow& row);
   Cycle dispatch(const CoreRow& row, Cycle fetched);
-  Cycle ready(const CoreRow& row, Cycle& dispatched);
+  Cycle ready(const CoreRow& row, Cycle dispatched);
+  Cycle issue(const CoreRow& row, Cycle& dispatched);
   Cycle complete(const CoreRow& row, Cycle issued, Cycle dispatched);
   void retire(const CoreRow& row, Cycle dispatched, Cycle issued, Cycle done);
   void drain_store(const CoreRow& row, Cycle issued, Cycle done);
@@ -176,6 +177,7 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
 
   int front_;               // cycles from fetch to dispatch
   std::size_t front_rows_;  // that the front end holds
+  Cycle store_executes_;    // from its issue, as a load does
   Cycle fetch_{}, redirect_{-1};
   int fetched_{};  // rows in this cycle
   std::uint64_t block_{no_line};

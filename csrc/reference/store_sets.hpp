@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,8 +25,9 @@ class StoreSets {
       std::fill(set_.begin(), set_.end(), std::int16_t{no_set});
       std::fill(last_.begin(), last_.end(), Last{});
     }
-    return set_[slot(pc)];
+    return now(pc);
   }
+  int now(std::uint64_t pc) const { return set_[slot(pc)]; }
   Last& last_store(int set) { return last_[static_cast<std::size_t>(set)]; }
   void violation(std::uint64_t store_pc, std::uint64_t load_pc) {
     std::int16_t &load = set_[slot(load_pc)], &store = set_[slot(store_pc)];
@@ -47,14 +49,14 @@ class StoreSets {
   std::size_t seen_{};
 };
 
-// The last store to each 8-byte word (for forwarding) and to each 16-byte block (for the order
-// check).
+// The last store to each 8-byte word (for forwarding) and the last ones to each 16-byte block (for
+// the order check).
 class StoreBuffer {
  public:
   struct Store {
     std::uint64_t address{no_line};
     unsigned bytes{};
-    Cycle done{}, drained{};
+    Cycle issued{}, sent{};  // when a load no longer finds it here
     std::uint64_t row{};
     bool covers(std::uint64_t at, unsigned n) const {
       return address <= at && at + n <= address + bytes;
@@ -63,9 +65,8 @@ class StoreBuffer {
       return address < at + n && at < address + bytes;
     }
   };
-  struct Block {
-    std::uint64_t block{no_line};
-    Cycle done{};
+  struct Executed {
+    Cycle issued{-1};
     std::uint64_t pc{}, row{};
   };
   // The last store that wrote any of these bytes; null where it is forgotten or there was none.
@@ -77,22 +78,42 @@ class StoreBuffer {
     }
     return found;
   }
-  const Block* block(std::uint64_t number) const {
-    const Block& b = block_[number & (size - 1)];
-    return b.block == number ? &b : nullptr;
+  // Of the stores from row `from` on to the blocks of these bytes that issue after a load does, the
+  // one that executes first: it finds the load, which has run too early.
+  const Executed* passed(std::uint64_t address, unsigned bytes, Cycle issued,
+                         std::uint64_t from) const {
+    const Executed* found = nullptr;
+    for (std::uint64_t b = address >> 4; b <= (address + bytes - 1) >> 4; ++b) {
+      const Block& block = block_[b & (size - 1)];
+      if (block.number != b) continue;
+      for (const Executed& s : block.last)
+        if (s.issued > issued && s.row >= from && (!found || s.issued < found->issued)) found = &s;
+    }
+    return found;
   }
-  void put(std::uint64_t address, unsigned bytes, Cycle done, Cycle drained, std::uint64_t pc,
+  void put(std::uint64_t address, unsigned bytes, Cycle issued, Cycle sent, std::uint64_t pc,
            std::uint64_t row) {
     const unsigned n = std::clamp(bytes, 1u, 64u);
     const std::uint64_t last = address + n - 1;
     for (std::uint64_t w = address >> 3; w <= last >> 3; ++w)
-      word_[w & (size - 1)] = {address, n, done, drained, row};
-    block_[address >> 4 & (size - 1)] = {address >> 4, done, pc, row};
-    if (last >> 4 != address >> 4) block_[last >> 4 & (size - 1)] = {last >> 4, done, pc, row};
+      word_[w & (size - 1)] = {address, n, issued, sent, row};
+    put_block(address >> 4, {issued, pc, row});
+    if (last >> 4 != address >> 4) put_block(last >> 4, {issued, pc, row});
   }
 
  private:
-  static constexpr std::size_t size = 4096;
+  static constexpr std::size_t size = 4096, kept = 4;
+  struct Block {
+    std::uint64_t number{no_line};
+    std::size_t next{};
+    std::array<Executed, kept> last{};
+  };
+  void put_block(std::uint64_t number, const Executed& s) {
+    Block& b = block_[number & (size - 1)];
+    if (b.number != number) b = {number, 0, {}};
+    b.last[b.next] = s;
+    b.next = (b.next + 1) % kept;
+  }
   std::vector<Store> word_ = std::vector<Store>(size);
   std::vector<Block> block_ = std::vector<Block>(size);
 };
