@@ -49,11 +49,11 @@ bool Cache::has(std::uint64_t line) const {
   return std::any_of(s, s + ways_, [line](const Way& w) { return w.line == line; });
 }
 
-std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty) {
+std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken) {
   Way* s = set(line);
   const Way gone = s[ways_ - 1];
   std::rotate(s, s + ways_ - 1, s + ways_);
-  s[0] = {line, ready, 0, dirty};
+  s[0] = {line, ready, static_cast<std::int32_t>(taken), dirty};
   return gone.dirty ? gone.line : no_line;
 }
 
@@ -197,8 +197,8 @@ void CacheHierarchy::put_second(std::uint64_t line, Cycle ready, bool dirty) {
     put_third(gone, ready, true);
 }
 
-void CacheHierarchy::put_first(std::uint64_t line, Cycle ready, bool dirty) {
-  const std::uint64_t gone = l1d_.put(line, ready, dirty);
+void CacheHierarchy::put_first(std::uint64_t line, Cycle asked, Cycle ready, bool dirty) {
+  const std::uint64_t gone = l1d_.put(line, ready, dirty, ready - asked);
   if (gone == no_line) return;
   to_second_.place(now_, line_between);
   if (Cache::Way* w = l2_.find(gone))
@@ -280,7 +280,7 @@ void CacheHierarchy::prefetch_first(std::uint64_t address, Cycle at, std::uint64
     if (registers.free_at() > at + p_.l1d_lat()) return;  // a prefetch does not wait for a register
     const Cycle ready = over_the_bus(wanted, at + p_.l1d_lat(), 0, false);
     registers.take(ready);
-    put_first(wanted, ready, false);
+    put_first(wanted, at, ready, false);
   };
   if (p_.l1d_prefetch() == prefetch::stride) {
     Stride& s = stride1_[pc >> 2 & 63];
@@ -314,8 +314,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   storing_ = store;
   const Cycle ready = over_the_bus(line, at + p_.l1d_lat(), pc, true);
   registers.take(ready);
-  put_first(line, ready, store);
-  l1d_.find(line)->taken = static_cast<std::int32_t>(ready - at);
+  put_first(line, at, ready, store);
   if (p_.l1d_prefetch()) prefetch_first(address, at, pc);
   return ready;
 }
@@ -345,7 +344,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   to_second_.place(at, head);
   to_memory_.place(at, head);
   written_ = 0;
-  put_first(line, ready, true);
+  put_first(line, at, ready, true);
   ready = std::max(ready, written_ - static_cast<Cycle>(queued_writes * p_.memory_burst_));
   first_store_.take(ready);
   if (p_.l1d_prefetch()) prefetch_first(address, at, pc);

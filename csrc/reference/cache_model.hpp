@@ -27,7 +27,7 @@ class Cache {
   Way* find(std::uint64_t line);
   bool has(std::uint64_t line) const;
   // Puts a line in; the line that had to go where it was dirty, else no_line.
-  std::uint64_t put(std::uint64_t line, Cycle ready, bool dirty);
+  std::uint64_t put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken = 0);
 
  private:
   Way* set(std::uint64_t line) { return &way_[(line & mask_) * ways_]; }
@@ -113,7 +113,7 @@ class CacheHierarchy {
   Cycle second_level(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle over_the_bus(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle below_second(std::uint64_t line, Cycle at);
-  void put_first(std::uint64_t line, Cycle ready, bool dirty);
+  void put_first(std::uint64_t line, Cycle asked, Cycle ready, bool dirty);
   void put_second(std::uint64_t line, Cycle ready, bool dirty);
   void put_third(std::uint64_t line, Cycle ready, bool dirty);
   void write_back(Cycle at, std::uint64_t line);
