@@ -30,6 +30,43 @@ def test_a_load_of_a_part_of_what_a_store_wrote_is_forwarded_but_not_one_beyond_
     assert across > inside + 0.8 * n  # it comes again when the store is in the cache
 
 
+def test_the_first_store_to_execute_is_the_one_that_a_load_waits_for_later(tmp_path):
+    n = 200
+
+    def loop(conflicts: int) -> tracekit.TraceFile:
+        rows = []
+        for k in range(n):
+            at = BASE if 0 < k <= conflicts else BASE + 4096
+            rows.append(("ldr   x4, [x6]", "MemRead", LOAD, at))
+            rows.append(("udiv   x1, x4, x5", "IntDiv", "IsInteger", None))
+            rows.append(("str   x1, [x2]", "MemWrite", STORE, BASE))
+            rows.append(("mul   x3, x1, x1", "IntMult", "IsInteger", None))
+            rows.append(("str   x3, [x2]", "MemWrite", STORE, BASE))
+            rows += [("add   x7, x7, #1", "IntAlu", "IsInteger", None)] * 3
+        return extract(tmp_path, text(*rows))
+
+    none, first, both = (cycles(loop(k)) for k in (0, 1, 2))
+    assert none + 2 * n < first  # the load waits for the first store of the iteration before
+    assert first + 2 * n < both  # it has passed the second one, too
+
+
+def test_a_line_is_there_for_an_early_access_behind_a_late_one(tmp_path):
+    n = 100
+
+    def program(late_first: bool) -> tracekit.TraceFile:
+        rows = []
+        for k in range(n):
+            a = BASE + 3 * 8192 * k
+            late = ("ldr   x2, [x9]", "MemRead", LOAD, a + 8192)
+            early = ("ldr   x3, [x5]", "MemRead", LOAD, a + 8200)
+            rows.append(("ldr   x9, [x5]", "MemRead", LOAD, a))
+            rows += [late, early] if late_first else [early, late]
+            rows.append(("ldr   x5, [x3]", "MemRead", LOAD, a + 16384))
+        return extract(tmp_path, text(*rows))
+
+    assert cycles(program(True)) < 1.1 * cycles(program(False))
+
+
 def test_what_serializes_waits_for_the_stores(tmp_path):
     def program(store: str, op: str, flags: str) -> tracekit.TraceFile:
         rows = []

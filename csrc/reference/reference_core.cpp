@@ -17,10 +17,10 @@ namespace {
 // Rename maps hold this many registers that are never free (architectural ones, with ARM's banked
 // ones).
 constexpr int held_int = 50, held_vec = 48;
-constexpr Cycle redirect_delay = 3;    // from a misprediction's execution to the fetch behind it
-constexpr Cycle decode_redirect = 3;   // of a direct branch that the BTB does not know
-constexpr Cycle decode_tells = 3;      // before that: fetch hears of it
-constexpr Cycle send_delay = 3;  // of a store to the cache, once it retires (gem5's IEW::tick)
+constexpr Cycle redirect_delay = 3;   // from a misprediction's execution to the fetch behind it
+constexpr Cycle decode_redirect = 3;  // of a direct branch that the BTB does not know
+constexpr Cycle decode_tells = 3;     // before that: fetch hears of it
+constexpr Cycle send_delay = 3;       // of a store to the cache, once it retires (gem5's IEW::tick)
 constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
 constexpr Cycle freed_delay = 4;  // until rename knows that an entry is free and fills it
 constexpr double wrong_path_rate =
@@ -201,7 +201,8 @@ Cycle ReferenceCore::issue(const CoreRow& row, Cycle& dispatched) {
 
   // A load that executes before an older store to the same 16 bytes is squashed when the first such
   // store executes, and comes again (gem5's LSQUnit::checkViolations, IEW::squashDueToMemOrder).
-  const std::uint64_t oldest = row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
+  const std::uint64_t oldest =
+      row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
   while (const auto* s = stores_.passed(row.addr, inst.bytes(), issued, oldest)) {
     const Cycle executed = s->issued + store_executes_;
     sets_.violation(s->pc, inst.pc);
@@ -213,8 +214,8 @@ Cycle ReferenceCore::issue(const CoreRow& row, Cycle& dispatched) {
       fetched_ = 1;
     }
     redispatch(dispatched, fetch_ + front_);
-    issued = calendar_.book(std::max(ready(row, dispatched), s->issued), use.unit,
-                            latency(inst.op), use.pipelined);
+    issued = calendar_.book(std::max(ready(row, dispatched), s->issued), use.unit, latency(inst.op),
+                            use.pipelined);
   }
   const StoreBuffer::Store* store = stores_.last(row.addr, inst.bytes());
   if (store && store->sent >= issued + store_executes_) forward_ = store;
