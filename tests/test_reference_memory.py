@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from test_reference import MACHINE, cycles, extract, line
 
@@ -93,6 +94,62 @@ def test_an_open_row_is_faster_than_another_of_the_same_bank(tmp_path):
     precharge, activate = named["memory_precharge"], named["memory_activate"]
     more = (cycles(chain(far)) - cycles(chain(64))) / 300
     assert 0.8 * (precharge + activate) < more < 1.2 * (precharge + activate)
+
+
+def chain(tmp_path, steps: list[int], load: str = "ldr   x1, [x1]") -> tracekit.TraceFile:
+    """Loads that read the address of the next one, or, with another `load`, that do not."""
+    at, rows = BASE, []
+    for step in steps:
+        rows.append((load, "MemRead", LOAD, at))
+        at += step
+    return extract(tmp_path, text(*rows))
+
+
+def test_a_row_that_nobody_waits_for_is_closed(tmp_path):
+    # Pairs of lines that are read together: the second comes when the first one's commands are
+    # chosen, and its row is closed behind those.
+    n = 200
+    same, others = [64, 1 << 16] * n, [1 << 11, 1 << 16] * n
+
+    def slower(mem: str) -> float:
+        pairs = [
+            cycles(chain(tmp_path, steps, "ldr   x1, [x2]"), mem=mem, l1d_mshrs=2)
+            for steps in (same, others)
+        ]
+        return (pairs[0] - pairs[1]) / n
+
+    assert (
+        slower("DDR5_6400_4x8") > 20
+    )  # 46 ns between two rows of a bank, at 2 GHz; half is hidden
+    assert slower("DDR3_1600_8x8") < 5
+
+
+def test_refreshes_take_a_part_of_the_time(tmp_path):
+    trace = chain(tmp_path, [1 << 20] * 400)
+    row = reference.core_row(MACHINE)
+    named = {name: v for (name, *_), v in zip(reference.PARAMETERS, row, strict=True)}
+    times = np.concatenate([w.cycles for w in reference.walk(trace, [MACHINE])])[:, 0]
+    usual = np.median(times)
+    waited = times[times > usual + 20] - usual
+    refreshes = times.sum() / named["memory_refresh_every"]
+    assert 0.5 * refreshes < len(waited) < refreshes + 2
+    assert waited.max() < 1.2 * named["memory_refresh"]
+    assert waited.max() > 0.5 * named["memory_refresh"]
+
+
+@pytest.mark.parametrize("which", ["tagged", "stride"])
+def test_a_hit_on_a_prefetched_line_prefetches_on(tmp_path, which):
+    trace = chain(tmp_path, [64] * 600)
+    pages = 600 / 64  # no prefetch goes beyond one
+    slow, fast = cycles(trace), cycles(trace, l1d_pf=which)
+    assert fast < 0.75 * slow
+    assert fast > pages * slow / 600
+
+
+def test_access_maps_find_strides_in_both_directions(tmp_path):
+    for step in (64, 256, -64):
+        trace = chain(tmp_path, [step] * 600)
+        assert cycles(trace, l2_pf="ampm") < 0.8 * cycles(trace)
 
 
 def test_a_full_set_of_miss_registers_holds_hits_too(tmp_path):

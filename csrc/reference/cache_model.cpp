@@ -1,6 +1,7 @@
 #include "reference/cache_model.hpp"
 
 #include <bit>
+#include <cmath>
 
 namespace tracekit {
 namespace {
@@ -49,11 +50,12 @@ bool Cache::has(std::uint64_t line) const {
   return std::any_of(s, s + ways_, [line](const Way& w) { return w.line == line; });
 }
 
-std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken) {
+std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken,
+                         bool prefetched) {
   Way* s = set(line);
   const Way gone = s[ways_ - 1];
   std::rotate(s, s + ways_ - 1, s + ways_);
-  s[0] = {line, ready, static_cast<std::int32_t>(taken), dirty};
+  s[0] = {line, ready, static_cast<std::int32_t>(taken), dirty, prefetched};
   return gone.dirty ? gone.line : no_line;
 }
 
@@ -95,25 +97,40 @@ Memory::Memory(const CoreParameters& p)
       bank_(banks_),
       written_(banks_, no_line) {}
 
+// All banks are closed and refreshed again and again, and nothing is taken meanwhile (gem5's
+// DRAMInterface::Rank::processRefreshEvent).
+Memory::Refreshed Memory::refreshed(double t) const {
+  const double turn = std::floor((t + p_.memory_precharge_) / p_.memory_refresh_every_);
+  if (turn < 1) return {t, 0};
+  return {std::max(t, turn * p_.memory_refresh_every_ + p_.memory_refresh_), turn};
+}
+
 Cycle Memory::read(Cycle at, std::uint64_t line) {
   const std::uint64_t row = line / row_lines_;
   Bank& b = bank_[row % banks_];
-  const auto t = static_cast<double>(at);
+  const auto [t, turn] = refreshed(static_cast<double>(at));
   reads_ = true;
   double column;
   if (at + out_of_order <
       b.asked) {  // before the last one was there: the bank's state then is not known
     column = t + p_.memory_activate_;
   } else {
-    const bool open =
-        b.row == row && b.accesses < accesses_of_row && !(p_.memory_closes() && t > b.column);
+    // What is to be done is decided as soon as the bus may be free in time (gem5's
+    // MemCtrl::doBurstAccess, nextReqTime), and there too whether the row is closed behind it: when
+    // no other one waits for it (close_adaptive in DRAMInterface::doBurstAccess).
+    const double decided = std::max(t, next_decision_);
+    const bool again = b.turn != turn;
+    const bool open = b.row == row && !again && b.accesses < accesses_of_row &&
+                      !(p_.memory_closes() && t > b.decided);
     if (open) {
-      column = std::max(t, b.column);
+      column = std::max(decided, b.column);
     } else {
-      // A row that nobody waits for was closed before; another one is closed now.
-      const bool closed = p_.memory_closes() || b.accesses >= accesses_of_row || b.row == no_line;
-      const double precharged = closed ? std::max(t, b.idle + p_.memory_precharge_)
-                                       : std::max(t, b.idle) + p_.memory_precharge_;
+      double precharged = decided;
+      if (!again) {  // another row is closed now, if it was not closed before
+        const bool closed = p_.memory_closes() || b.accesses >= accesses_of_row || b.row == no_line;
+        precharged = closed ? std::max(decided, b.idle + p_.memory_precharge_)
+                            : std::max(decided, b.idle) + p_.memory_precharge_;
+      }
       const auto activate = static_cast<double>(
           activations_.place(static_cast<Cycle>(precharged), p_.memory_activation_));
       column = activate + p_.memory_activate_;
@@ -121,7 +138,10 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
       b.accesses = 0;
       b.idle = activate + p_.memory_ras_;
     }
+    next_decision_ = column + p_.memory_burst_ - p_.memory_precharge_ - p_.memory_activate_;
     ++b.accesses;
+    b.turn = turn;
+    b.decided = decided;
     b.asked = at;
     b.column = column + p_.memory_burst_;
     b.idle = std::max(b.idle, column + p_.memory_burst_);
@@ -146,20 +166,86 @@ Cycle Memory::write(Cycle at, std::uint64_t line) {
   return bus_.place(at, cost);
 }
 
-bool CacheHierarchy::Stride::see(std::uint64_t at_pc, std::uint64_t at) {
+AccessMaps::Map& AccessMaps::map(std::uint64_t zone) {
+  Map* s = &map_[zone % sets * ways];
+  std::size_t i = 0;
+  while (i + 1 < ways && s[i].zone != zone) ++i;
+  if (s[i].zone != zone) s[i] = {zone, 0, 0};
+  std::rotate(s, s + i, s + i + 1);
+  return *s;
+}
+
+void AccessMaps::end_epoch() {
+  const double accuracy = good_ / total_, coverage = good_ / misses_,
+               hits = hits_ / (hits_ + misses_);  // none of any: neither high nor low
+  if (coverage > 0.25 && (accuracy > 0.5 || hits < 0.75))
+    ++useful_;
+  else if ((coverage < 0.125 && (accuracy < 0.25 || hits > 0.875)) ||
+           (accuracy < 0.25 && hits > 0.875))
+    --useful_;
+  const double bandwidth =
+      (misses_ - good_ + total_) * static_cast<double>(latency_) / static_cast<double>(epoch);
+  degree_ = std::min(static_cast<unsigned>(bandwidth), useful_);  // 0: no limit
+  good_ = total_ = misses_ = hits_ = 0;
+  next_epoch_ += epoch;
+}
+
+void AccessMaps::prefetch(std::uint64_t line) {
+  Map& m = map(line >> 5);
+  const std::uint32_t bit = 1u << (line & 31);
+  if (!((m.accessed | m.prefetched) & bit)) ++total_;
+  m.accessed &= ~bit;
+  m.prefetched |= bit;
+}
+
+std::span<const int> AccessMaps::see(std::uint64_t line, Cycle at) {
+  while (at >= next_epoch_) end_epoch();
+  const std::uint64_t zone = line >> 5;
+  {
+    Map& m = map(zone);
+    const std::uint32_t bit = 1u << (line & 31);
+    if (m.accessed & bit) {
+      ++hits_;
+    } else {
+      ++misses_;
+      if (m.prefetched & bit) ++good_;
+    }
+    m.accessed |= bit;
+    m.prefetched &= ~bit;
+  }
+  // Bit 32 is the first line of the zone.
+  const unsigned __int128 before = map(zone - 1).accessed, behind = map(zone + 1).accessed;
+  const unsigned __int128 accessed =
+      before | static_cast<unsigned __int128>(map(zone).accessed) << 32 | behind << 64;
+  const int here = static_cast<int>(line & 31) + 32;
+  const auto was = [&](int i) { return (accessed >> i & 1) != 0; };
+  std::size_t n = 0;
+  for (int stride = 1; stride < 16; ++stride) {
+    for (const int s : {stride, -stride}) {
+      if (!was(here + s) || !(was(here + 2 * s) || was(here + 2 * s + 1))) continue;
+      prefetch(line - static_cast<std::uint64_t>(static_cast<std::int64_t>(s)));
+      found_[n++] = -s;
+      if (n == degree_) return {found_.data(), n};
+    }
+  }
+  return {found_.data(), n};
+}
+
+// gem5's Stride::calculatePrefetch: three bits of confidence, four at first, trusted from four on.
+std::int64_t CacheHierarchy::Stride::see(std::uint64_t at_pc, std::uint64_t at) {
   if (pc != at_pc) {
-    *this = {at_pc, at, 0, 0};
-    return false;
+    *this = {at_pc, at, 0, 4};
+    return 0;
   }
   const auto moved = static_cast<std::int64_t>(at - last);
   last = at;
-  if (moved == step) {
+  if (moved == step && moved != 0) {
     confidence = std::min(7, confidence + 1);
   } else {
     confidence = std::max(0, confidence - 1);
     if (confidence < 4) step = moved;
   }
-  return confidence >= 3 && step != 0;
+  return confidence < 4 ? 0 : moved;
 }
 
 CacheHierarchy::CacheHierarchy(const CoreParameters& p)
@@ -172,7 +258,8 @@ CacheHierarchy::CacheHierarchy(const CoreParameters& p)
       first_store_(p.l1d_mshrs()),
       second_load_(p.l2_mshrs()),
       second_store_(p.l2_mshrs()),
-      memory_(p) {}
+      memory_(p),
+      maps_(static_cast<Cycle>(1.5 * p.memory_controller_)) {}
 
 void CacheHierarchy::write_back(Cycle at, std::uint64_t line) {
   written_ = std::max(written_, memory_.write(to_memory_.place(at, line_to_memory), line));
@@ -183,8 +270,8 @@ void CacheHierarchy::put_third(std::uint64_t line, Cycle ready, bool dirty) {
   if (gone != no_line) write_back(now_, gone);
 }
 
-void CacheHierarchy::put_second(std::uint64_t line, Cycle ready, bool dirty) {
-  const std::uint64_t gone = l2_.put(line, ready, dirty);
+void CacheHierarchy::put_second(std::uint64_t line, Cycle ready, bool dirty, bool prefetched) {
+  const std::uint64_t gone = l2_.put(line, ready, dirty, 0, prefetched);
   if (gone == no_line) return;
   if (!p_.l3_kb()) {
     write_back(now_, gone);
@@ -197,8 +284,9 @@ void CacheHierarchy::put_second(std::uint64_t line, Cycle ready, bool dirty) {
     put_third(gone, ready, true);
 }
 
-void CacheHierarchy::put_first(std::uint64_t line, Cycle asked, Cycle ready, bool dirty) {
-  const std::uint64_t gone = l1d_.put(line, ready, dirty, ready - asked);
+void CacheHierarchy::put_first(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
+                               bool prefetched) {
+  const std::uint64_t gone = l1d_.put(line, ready, dirty, ready - asked, prefetched);
   if (gone == no_line) return;
   to_second_.place(now_, line_between);
   if (Cache::Way* w = l2_.find(gone))
@@ -223,20 +311,25 @@ Cycle CacheHierarchy::below_second(std::uint64_t line, Cycle at) {
   return ready;
 }
 
+// What a prefetcher wants after a miss is sent before the miss itself, which the cache holds back
+// until it has looked its tags up (gem5's BaseCache::getNextQueueEntry).
 Cycle CacheHierarchy::second_level(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
-  Cycle ready;
-  bool late = true;
-  at = std::max(at, (storing_ ? second_store_ : second_load_).free_at() + retry);
-  if (const Cache::Way* w = l2_.find(line)) {
-    ready = std::max(at + p_.l2_lat(), w->ready);
-    late = ready > at + p_.l2_lat();
-  } else {
-    MissRegisters& registers = storing_ ? second_store_ : second_load_;
-    ready = below_second(line, at + p_.l2_lat());
+  MissRegisters& registers = storing_ ? second_store_ : second_load_;
+  at = std::max(at, registers.free_at() + retry);
+  Cache::Way* w = l2_.find(line);
+  Cycle ready = at + p_.l2_lat();
+  bool told = !w;
+  if (w) {
+    told = w->ready > ready || w->prefetched;
+    ready = std::max(ready, w->ready);
+    w->prefetched = false;
+  }
+  if (demand && told && p_.l2_prefetch()) prefetch_second(line, at, pc);
+  if (!w) {
+    ready = below_second(line, ready);
     registers.take(ready);
     put_second(line, ready, false);
   }
-  if (demand && late && p_.l2_prefetch()) prefetch_second(line, std::max(ready, at), pc);
   return ready;
 }
 
@@ -248,44 +341,47 @@ Cycle CacheHierarchy::over_the_bus(std::uint64_t line, Cycle at, std::uint64_t p
 
 void CacheHierarchy::prefetch_second(std::uint64_t line, Cycle at, std::uint64_t pc) {
   const auto go = [&](std::uint64_t wanted) {
+    ++at;
     if (page(wanted) != page(line) || l2_.has(wanted)) return;
-    put_second(wanted, below_second(wanted, at + (p_.l3_kb() ? 0 : p_.l2_lat())), false);
+    MissRegisters& registers = storing_ ? second_store_ : second_load_;
+    if (!registers.spare(at)) return;
+    const Cycle ready = below_second(wanted, at);
+    registers.take(ready);
+    put_second(wanted, ready, false, true);
   };
   switch (p_.l2_prefetch()) {
     case prefetch::stride: {
-      Stride& s = stride2_[pc >> 2 & 63];
-      if (s.see(pc, line))
-        for (std::uint64_t k = 1; k <= 4; ++k) go(line + static_cast<std::uint64_t>(s.step) * k);
+      if (!pc) break;  // not of fetches
+      if (const std::int64_t step = stride2_[pc >> 2 & 63].see(pc, line))
+        for (std::uint64_t k = 1; k <= 4; ++k) go(line + static_cast<std::uint64_t>(step) * k);
       break;
     }
     case prefetch::tagged:
       for (std::uint64_t k = 1; k <= 2; ++k) go(line + k);
       break;
     case prefetch::access_map:
-      for (std::uint64_t d = 1; d <= 4; ++d) {
-        if (l2_.has(line - d) && l2_.has(line - 2 * d)) go(line + d);
-        if (l2_.has(line + d) && l2_.has(line + 2 * d)) go(line - d);
-      }
+      for (const int d : maps_.see(line, at))
+        go(line + static_cast<std::uint64_t>(static_cast<std::int64_t>(d)));
       break;
     default:
-      break;  // best_offset learns over more rounds than a short trace has
+      break;  // best_offset compares bytes with lines (BOP::tag shifts by 64), and finds nothing
   }
 }
 
 void CacheHierarchy::prefetch_first(std::uint64_t address, Cycle at, std::uint64_t pc) {
   const std::uint64_t line = address >> line_bits;
   const auto go = [&](std::uint64_t wanted) {
+    ++at;
     if (page(wanted) != page(line) || l1d_.has(wanted)) return;
     MissRegisters& registers = storing_ ? first_store_ : first_load_;
-    if (registers.free_at() > at + p_.l1d_lat()) return;  // a prefetch does not wait for a register
-    const Cycle ready = over_the_bus(wanted, at + p_.l1d_lat(), 0, false);
+    if (!registers.spare(at)) return;
+    const Cycle ready = over_the_bus(wanted, at, pc, true);
     registers.take(ready);
-    put_first(wanted, at, ready, false);
+    put_first(wanted, at, ready, false, true);
   };
   if (p_.l1d_prefetch() == prefetch::stride) {
-    Stride& s = stride1_[pc >> 2 & 63];
-    if (!s.see(pc, address)) return;
-    std::int64_t step = s.step;
+    std::int64_t step = stride1_[pc >> 2 & 63].see(pc, address);
+    if (!step) return;
     if (step > 0 && step < 64) step = 64;
     if (step < 0 && step > -64) step = -64;
     for (std::uint64_t k = 1; k <= 4; ++k)
@@ -299,6 +395,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   const std::uint64_t line = address >> line_bits;
   MissRegisters& registers = store ? first_store_ : first_load_;
   if (registers.free_at() > at) at = registers.free_at() + (store ? retry : retry_load);
+  taken_ = at;
   if (Cache::Way* w = l1d_.find(line)) {
     // Rows come in the program's order, their accesses do not: an access before the one that asked
     // for the line would have asked for it itself.
@@ -306,16 +403,19 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
     pending_ = w->ready > at + p_.l1d_lat();
     w->dirty |= store;
     const Cycle ready = std::max(at + p_.l1d_lat(), w->ready);
-    if (pending_ && p_.l1d_prefetch()) prefetch_first(address, at, pc);
+    if (p_.l1d_prefetch() && (pending_ || w->prefetched)) {
+      w->prefetched = false;
+      prefetch_first(address, at, pc);
+    }
     return ready;
   }
   pending_ = false;
   now_ = at;
   storing_ = store;
+  if (p_.l1d_prefetch()) prefetch_first(address, at, pc);
   const Cycle ready = over_the_bus(line, at + p_.l1d_lat(), pc, true);
   registers.take(ready);
   put_first(line, at, ready, store);
-  if (p_.l1d_prefetch()) prefetch_first(address, at, pc);
   return ready;
 }
 
@@ -329,6 +429,7 @@ Cycle CacheHierarchy::store(std::uint64_t address, Cycle at, std::uint64_t pc) {
 
 Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t pc) {
   const std::uint64_t line = address >> line_bits;
+  taken_ = at;
   if (Cache::Way* w = l1d_.find(line)) {
     const bool late = w->ready > at + p_.l1d_lat();
     w->dirty = true;
@@ -339,6 +440,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   now_ = at;
   storing_ = true;
   if (first_store_.free_at() > at) at = first_store_.free_at() + retry;
+  taken_ = at;
   Cycle ready = at + p_.l1d_lat() + to_second + from_second + p_.l2_lat() + zero_extra;
   if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;
   to_second_.place(at, head);

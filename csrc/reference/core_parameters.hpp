@@ -42,6 +42,8 @@ namespace tracekit {
   PARAMETER(memory_row_lines, 1, 4096) PARAMETER(memory_banks, 1, 1024)                           \
   /* a row that nobody waits for is closed */                                                     \
   PARAMETER(memory_closes, 0, 1)                                                                  \
+  /* how often it refreshes all rows, and for how long */                                         \
+  PARAMETER(memory_refresh_every, 1, 1e6) PARAMETER(memory_refresh, 0, 1e5)                       \
   PARAMETER(in_order, 0, 1) PARAMETER(tso, 0, 1)
 // clang-format on
 

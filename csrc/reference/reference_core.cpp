@@ -265,8 +265,8 @@ void ReferenceCore::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
   }
   drained_ = std::max(drained_, written);
   store_drained_[store_count_++ & (short_ring - 1)] = drained_;
-  stores_.put(row.addr, inst.size, issued, inst.is(CoreInst::atomic) ? drained_ : at, inst.pc,
-              row_);
+  stores_.put(row.addr, inst.size, issued,
+              inst.is(CoreInst::atomic) ? drained_ : caches_.taken_at(), inst.pc, row_);
   if (set_ != StoreSets::no_set) sets_.last_store(set_) = {issued, done};
   if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
     for (const std::uint16_t r : inst.dst)

@@ -43,16 +43,22 @@ class _Memory(NamedTuple):
     row_kb: int
     banks: int
     closes: bool
+    refresh_every: float
+    refresh: float
 
 
 _MEMORY: dict[str, _Memory] = {
-    "DDR3_1600_8x8": _Memory(13.75, 13.75, 13.75, 35, 5, 5, 7.5, 23.75, 8, 16, False),
-    "DDR3_2133_8x8": _Memory(13.09, 13.09, 13.09, 33, 3.75, 3.75, 6.25, 23.1, 8, 16, False),
-    "DDR4_2400_8x8": _Memory(14.16, 14.16, 14.16, 32, 3.33, 5, 5.25, 20.8, 8, 32, False),
-    "DDR5_6400_4x8": _Memory(14.375, 14.375, 14.375, 32, 2.5, 5, 2.5, 32.3, 1, 32, True),
-    "LPDDR3_1600_1x32": _Memory(15, 18, 18, 42, 10, 10, 12.5, 25, 4, 8, False),
-    "LPDDR5_6400_1x16_BG_BL32": _Memory(21.25, 18, 18, 42, 7.5, 10, 5, 28.75, 2, 16, True),
-    "HBM_2000_4H_1x64": _Memory(18, 12, 14, 28, 4, 6, 4, 40, 1, 16, True),
+    "DDR3_1600_8x8": _Memory(13.75, 13.75, 13.75, 35, 5, 5, 7.5, 23.75, 8, 16, False, 7800, 260),
+    "DDR3_2133_8x8": _Memory(
+        13.09, 13.09, 13.09, 33, 3.75, 3.75, 6.25, 23.1, 8, 16, False, 7800, 260
+    ),
+    "DDR4_2400_8x8": _Memory(14.16, 14.16, 14.16, 32, 3.33, 5, 5.25, 20.8, 8, 32, False, 7800, 350),
+    "DDR5_6400_4x8": _Memory(14.375, 14.375, 14.375, 32, 2.5, 5, 2.5, 32.3, 1, 32, True, 3900, 295),
+    "LPDDR3_1600_1x32": _Memory(15, 18, 18, 42, 10, 10, 12.5, 25, 4, 8, False, 3900, 130),
+    "LPDDR5_6400_1x16_BG_BL32": _Memory(
+        21.25, 18, 18, 42, 7.5, 10, 5, 28.75, 2, 16, True, 3900, 210
+    ),
+    "HBM_2000_4H_1x64": _Memory(18, 12, 14, 28, 4, 6, 4, 40, 1, 16, True, 3900, 220),
 }
 #: By the names of gem5's classes (src/cpu/pred/BranchPredictor.py) and short ones; numbers are
 #: those of csrc/reference/core_parameters.hpp.
