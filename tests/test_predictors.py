@@ -106,18 +106,20 @@ def program(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
 
 
 # SHA-256 of the predictions for program(40000), by how many branches are in flight, of gem5 v24.0's
-# own TAGE, LTAGE, TAGE_SC_L_8KB and TAGE_SC_L_64KB (src/cpu/pred), driven as its BPredUnit drives
-# them, wrong path included, and with std::minstd_rand for its random numbers.
+# own predictors (src/cpu/pred), driven as its BPredUnit drives them, TAGE's family with wrong paths,
+# and with std::minstd_rand for its random numbers.
 GEM5 = {
     "tage": {0: "333be66b899d2848", 40: "f73490eb9ff56952"},
     "ltage": {0: "768b99201f4d74e0", 40: "12b7e99fd4b5ff1c"},
     "tage_sc_l_8kb": {0: "0350a9279da99459", 40: "1d11f6a23bf05169"},
     "tage_sc_l_64kb": {0: "b9a55a4dd6feb122", 40: "d60e37493d83e2ce"},
+    "perceptron_8kb": {0: "2e71e2f2e5d41b48", 40: "1bcee0aaeecf5049"},
+    "perceptron_64kb": {0: "9bf70781b133d269", 40: "9b4bd89f9c0a3a7f"},
 }
 
 
 @pytest.mark.parametrize("name", GEM5)
-def test_tage_predicts_what_gem5_does(name):
+def test_what_gem5_predicts(name):
     pc, following, kind, taken = program(40000).T
     for delay, digest in GEM5[name].items():
         committed = np.maximum(np.arange(40000) - delay, 0).astype(np.uint32)
