@@ -106,8 +106,8 @@ def program(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
 
 
 # SHA-256 of the predictions for program(40000), by how many branches are in flight, of gem5 v24.0's
-# own predictors (src/cpu/pred), driven as its BPredUnit drives them, TAGE's family with wrong paths,
-# and with std::minstd_rand for its random numbers.
+# own predictors (src/cpu/pred), driven as its BPredUnit drives them (TAGE's family with wrong
+# paths) and with std::minstd_rand for its random numbers.
 GEM5 = {
     "tage": {0: "333be66b899d2848", 40: "f73490eb9ff56952"},
     "ltage": {0: "768b99201f4d74e0", 40: "12b7e99fd4b5ff1c"},
