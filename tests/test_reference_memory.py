@@ -161,6 +161,34 @@ def test_a_full_set_of_miss_registers_holds_hits_too(tmp_path):
     assert cycles(trace, l1d_mshrs=1) > 3 * cycles(trace, l1d_mshrs=16)
 
 
+def test_a_line_with_all_its_targets_holds_the_next_one_up(tmp_path):
+    def stores(to_the_line: int) -> tracekit.TraceFile:
+        rows = []
+        for k in range(200):
+            a = BASE + (1 << 20) + 64 * k
+            rows += [("str   x1, [x2]", "MemWrite", STORE, a + n) for n in range(to_the_line)]
+            rows += [("str   x1, [x3]", "MemWrite", STORE, BASE)] * (16 - to_the_line)
+        return extract(tmp_path, text(*rows))
+
+    some, all_ = cycles(stores(15), sq=64), cycles(stores(16), sq=64)
+    assert all_ > 1.5 * some
+
+
+def test_writes_to_memory_go_together(tmp_path):
+    n = 1600
+    rows = []
+    for k in range(n):
+        rows.append(("ldr   x1, [x1]", "MemRead", LOAD, BASE + (1 << 28) + 4096 * k))
+        rows.append(("str   x2, [x1]", "MemWrite", STORE, BASE + 4096 * (n - k)))
+    trace = extract(tmp_path, text(*rows))
+    small = {**MACHINE, "l1d_kb": 4, "l2_kb": 16, "mem": "LPDDR3_1600_1x32"}
+    times = np.concatenate([w.cycles for w in reference.walk(trace, [small])])[::2, 0]
+    late = np.flatnonzero(times > np.median(times) + 100)
+    # Some 16 at a time, and refreshes.
+    refreshes = times.sum() / (2 * 3900)
+    assert 0.5 * n / 16 < len(late) < 2 * n / 16 + refreshes
+
+
 def move(before: str, after: str, target: str) -> str:
     """`fmov f1, f0` with code on either side, at growing addresses."""
     out = []

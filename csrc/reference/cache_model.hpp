@@ -21,7 +21,8 @@ class Cache {
     Cycle ready{};         // when the line's data is there
     std::int32_t taken{};  // from its request until then
     bool dirty{};
-    bool prefetched{};  // and not asked for since
+    bool prefetched{};       // and not asked for since
+    std::uint8_t targets{};  // accesses that wait, or waited, for it
   };
   Cache() = default;
   Cache(int kb, int ways);
@@ -105,6 +106,8 @@ class Memory {
   std::vector<Bank> bank_;
   std::vector<std::uint64_t> written_;  // by bank: the row of the last write
   Channel bus_, activations_;
+  double waiting_{};  // what the writes in the queue cost
+  int writes_{};
   double next_decision_{};  // no read's commands are chosen before
   bool reads_{};            // since the last write
 };
@@ -143,8 +146,7 @@ class CacheHierarchy {
   Cycle load(std::uint64_t address, Cycle at, std::uint64_t pc);   // when the data is there
   Cycle store(std::uint64_t address, Cycle at, std::uint64_t pc);  // when the line can be written
   Cycle zero_line(std::uint64_t address, Cycle at, std::uint64_t pc);  // DC ZVA: no data is read
-  Cycle taken_at() const { return taken_; }      // when the first cache took the last load or store
-  bool was_pending() const { return pending_; }  // the last load or store met its line on the way
+  Cycle taken_at() const { return taken_; }  // when the first cache took the last load or store
 
  private:
   struct Stride {
@@ -176,7 +178,9 @@ class CacheHierarchy {
   std::vector<Stride> stride1_{64}, stride2_{64};
   AccessMaps maps_;
   Cycle now_{}, written_{}, taken_{};
-  bool storing_{}, pending_{};
+  // While a line has all the targets that it may have, the first cache takes nothing.
+  Cycle blocked_{}, blocked_until_{};
+  bool storing_{};
 };
 
 }  // namespace tracekit

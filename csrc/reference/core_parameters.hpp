@@ -44,6 +44,8 @@ namespace tracekit {
   PARAMETER(memory_closes, 0, 1)                                                                  \
   /* how often it refreshes all rows, and for how long */                                         \
   PARAMETER(memory_refresh_every, 1, 1e6) PARAMETER(memory_refresh, 0, 1e5)                       \
+  /* writes that wait before some of them go */                                                   \
+  PARAMETER(memory_writes, 16, 1000)                                                              \
   PARAMETER(in_order, 0, 1) PARAMETER(tso, 0, 1)
 // clang-format on
 

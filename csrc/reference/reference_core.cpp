@@ -25,8 +25,6 @@ constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
 constexpr Cycle freed_delay = 4;  // until rename knows that an entry is free and fills it
 constexpr double wrong_path_rate =
     0.7;  // squashed rows a cycle and slot between dispatch and resolution
-constexpr int pending_stores =
-    12;  // stores to one line on its way, before the next line has to wait
 
 constexpr auto op_count = op_class_names.size();
 
@@ -249,19 +247,11 @@ void ReferenceCore::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
     stores_now_ = 0;
   }
   ++stores_now_;
-  Cycle written;
-  if (inst.is(CoreInst::zero_line)) {
-    written = caches_.zero_line(row.addr, at, inst.pc);
-  } else {
-    written = caches_.store(row.addr, at, inst.pc);
-    if (store_line_ != row.addr >> 6) {
-      store_line_ = row.addr >> 6;
-      line_stores_ = 0;
-    }
-    if (caches_.was_pending() && ++line_stores_ >= pending_stores) {
-      store_port_ = std::max(store_port_, written);
-      stores_now_ = 0;
-    }
+  const Cycle written = inst.is(CoreInst::zero_line) ? caches_.zero_line(row.addr, at, inst.pc)
+                                                     : caches_.store(row.addr, at, inst.pc);
+  if (caches_.taken_at() > at) {  // younger stores wait behind it
+    store_port_ = caches_.taken_at();
+    stores_now_ = 1;
   }
   drained_ = std::max(drained_, written);
   store_drained_[store_count_++ & (short_ring - 1)] = drained_;

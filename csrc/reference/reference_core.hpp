@@ -187,8 +187,7 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   Cycle retire_{};
   int retired_now_{};
   Cycle store_port_{}, drained_{};
-  int stores_now_{}, line_stores_{};
-  std::uint64_t store_line_{no_line};
+  int stores_now_{};
   int set_{StoreSets::no_set};
   const StoreBuffer::Store* forward_{};
 };
