@@ -161,6 +161,15 @@ def test_a_full_set_of_miss_registers_holds_hits_too(tmp_path):
     assert cycles(trace, l1d_mshrs=1) > 3 * cycles(trace, l1d_mshrs=16)
 
 
+@pytest.mark.parametrize(("mem", "lines"), [("DDR3_1600_8x8", 16), ("LPDDR3_1600_1x32", 8)])
+def test_a_row_is_closed_after_sixteen_bursts(tmp_path, mem, lines):
+    # Each line is asked for when the one before has come; a line is one burst or two.
+    trace = chain(tmp_path, [64] * 1024)
+    times = np.concatenate([w.cycles for w in reference.walk(trace, [{**MACHINE, "mem": mem}])])
+    late = np.flatnonzero(times[:, 0] > np.median(times) + 20)
+    assert np.median(np.diff(late)) == lines
+
+
 def test_a_line_with_all_its_targets_holds_the_next_one_up(tmp_path):
     def stores(to_the_line: int) -> tracekit.TraceFile:
         rows = []

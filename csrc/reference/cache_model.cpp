@@ -12,7 +12,6 @@ constexpr Cycle to_second = 2, from_second = 2, to_third = 4, to_memory = 10, ze
                 zero_third = 10;
 // Writes that wait in the memory controller before a core notices, and that go together.
 constexpr double queued_writes = 16, writes_of_batch = 16;
-constexpr int accesses_of_row = 16;  // then a bank closes it
 // Reads of one row come back to back but for a part; a write to another row than the last one waits
 // for part of its precharge.
 constexpr double crowded = 1.2, row_change = 0.5;
@@ -123,14 +122,15 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
     // no other one waits for it (close_adaptive in DRAMInterface::doBurstAccess).
     const double decided = std::max(t, next_decision_);
     const bool again = b.turn != turn;
-    const bool open = b.row == row && !again && b.accesses < accesses_of_row &&
+    const bool open = b.row == row && !again && b.accesses < p_.memory_row_accesses() &&
                       !(p_.memory_closes() && t > b.decided);
     if (open) {
       column = std::max(decided, b.column);
     } else {
       double precharged = decided;
       if (!again) {  // another row is closed now, if it was not closed before
-        const bool closed = p_.memory_closes() || b.accesses >= accesses_of_row || b.row == no_line;
+        const bool closed =
+            p_.memory_closes() || b.accesses >= p_.memory_row_accesses() || b.row == no_line;
         precharged = closed ? std::max(decided, b.idle + p_.memory_precharge_)
                             : std::max(decided, b.idle) + p_.memory_precharge_;
       }

@@ -40,8 +40,8 @@ namespace tracekit {
   /* from reads to writes and back */                                                             \
   PARAMETER(memory_turnaround, 0, 2000)                                                           \
   PARAMETER(memory_row_lines, 1, 4096) PARAMETER(memory_banks, 1, 1024)                           \
-  /* a row that nobody waits for is closed */                                                     \
-  PARAMETER(memory_closes, 0, 1)                                                                  \
+  /* a row that nobody waits for is closed; and after how many lines any row is */                \
+  PARAMETER(memory_closes, 0, 1) PARAMETER(memory_row_accesses, 1, 1000)                          \
   /* how often it refreshes all rows, and for how long */                                         \
   PARAMETER(memory_refresh_every, 1, 1e6) PARAMETER(memory_refresh, 0, 1e5)                       \
   /* writes that wait before some of them go */                                                   \

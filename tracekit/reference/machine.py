@@ -30,7 +30,8 @@ class _Memory(NamedTuple):
 
     ``burst`` and ``column`` are of 64 bytes (tBURST, tCCD_L), ``activation`` is the least time
     between two (tXAW over its limit), ``turnaround`` tWTR + tCL + tRTW,
-    ``writes`` half of the write queue (write_low_thresh_perc of write_buffer_size).
+    ``writes`` half of the write queue (write_low_thresh_perc of write_buffer_size), ``bursts``
+    how many make up 64 bytes.
     """
 
     cas: float
@@ -47,6 +48,7 @@ class _Memory(NamedTuple):
     refresh_every: float
     refresh: float
     writes: int
+    bursts: int = 1
 
 
 _MEMORY: dict[str, _Memory] = {
@@ -62,11 +64,11 @@ _MEMORY: dict[str, _Memory] = {
     "DDR5_6400_4x8": _Memory(
         14.375, 14.375, 14.375, 32, 2.5, 5, 2.5, 32.3, 1, 32, True, 3900, 295, 32
     ),
-    "LPDDR3_1600_1x32": _Memory(15, 18, 18, 42, 10, 10, 12.5, 25, 4, 8, False, 3900, 130, 32),
+    "LPDDR3_1600_1x32": _Memory(15, 18, 18, 42, 10, 10, 12.5, 25, 4, 8, False, 3900, 130, 32, 2),
     "LPDDR5_6400_1x16_BG_BL32": _Memory(
         21.25, 18, 18, 42, 7.5, 10, 5, 28.75, 2, 16, True, 3900, 210, 32
     ),
-    "HBM_2000_4H_1x64": _Memory(18, 12, 14, 28, 4, 6, 4, 40, 1, 16, True, 3900, 220, 32),
+    "HBM_2000_4H_1x64": _Memory(18, 12, 14, 28, 4, 6, 4, 40, 1, 16, True, 3900, 220, 32, 2),
 }
 #: By the names of gem5's classes (src/cpu/pred/BranchPredictor.py) and short ones; numbers are
 #: those of csrc/reference/core_parameters.hpp.
@@ -142,6 +144,7 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
         "memory_writes": float(memory.writes),
         "memory_row_lines": memory.row_kb * 16.0,
         "memory_banks": float(memory.banks),
+        "memory_row_accesses": 16.0 // memory.bursts,
         "memory_closes": float(memory.closes),
         "in_order": float(machine.get("cpu") == "minor"),
         "tso": float(arch == "x86"),
