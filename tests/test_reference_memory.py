@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from test_reference import MACHINE, cycles, extract, line
@@ -49,6 +51,37 @@ def test_the_first_store_to_execute_is_the_one_that_a_load_waits_for_later(tmp_p
     none, first, both = (cycles(loop(k)) for k in (0, 1, 2))
     assert none + 2 * n < first  # the load waits for the first store of the iteration before
     assert first + 2 * n < both  # it has passed the second one, too
+
+
+def test_a_squashed_store_frees_the_loads_of_its_set(tmp_path):
+    def nested(trips: list[int]) -> tracekit.TraceFile:
+        body = [
+            ("ldr   x4, [x6]", "MemRead", LOAD),
+            ("udiv   x1, x4, x5", "IntDiv", "IsInteger"),
+            ("str   x1, [x2]", "MemWrite", STORE),
+            ("add   x7, x7, #1", "IntAlu", "IsInteger"),
+            ("b.ne   0x400000", "IntAlu", "IsControl|IsDirectControl|IsCondControl"),
+        ]
+        after = [("b   0x400000", "IntAlu", "IsControl|IsDirectControl|IsUncondControl")]
+        out = []
+        for trip in trips:
+            for i, (what, op, flags) in enumerate(body * trip + after):
+                pc = 0x400000 + 4 * (i % 5 if i < 5 * trip else 5)
+                # The second load meets the first store: from then on it waits for the last one.
+                addr = BASE + (4096 if op == "MemRead" and len(out) != 5 else 0)
+                place = f" A={addr:#x}" if op.startswith("Mem") else ""
+                out.append(
+                    f"{500 * len(out):7d}: system.cpu: {pc:#x}    :   {what:<24} : {op} : {place}"
+                    f"  flags=({flags})\n"
+                )
+        return extract(tmp_path, "".join(out))
+
+    draw = random.Random(3)
+    short = [draw.randrange(2, 6) for _ in range(100)]
+    # One unit divides at once for each, so that only the loads' waiting is in the way.
+    wide = {"int_mul": 8, "iq": 200, "rob": 400, "lq": 100, "sq": 100}
+    one, many = cycles(nested([sum(short)]), **wide), cycles(nested(short), **wide)
+    assert many < 0.9 * one  # as many iterations, some of them mispredicted
 
 
 def test_a_line_is_there_for_an_early_access_behind_a_late_one(tmp_path):

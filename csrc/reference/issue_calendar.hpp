@@ -42,6 +42,11 @@ class IssueCalendar {
     }
   }
   int waiting() const { return waiting_; }
+  int waiting(Cycle then) const {
+    int n = waiting_;
+    for (Cycle c = at_; c < std::min(then, at_ + horizon); ++c) n -= issued_[slot(c)];
+    return n;
+  }
 
   // The first cycle from `ready` on that has room; a unit that is not pipelined is held for
   // `latency`.

@@ -181,8 +181,12 @@ Cycle ReferenceCore::ready(const CoreRow& row, Cycle dispatched) {
     at = std::max({at, retire_ + in_order_delay, drained_ + in_order_delay});
   if (!inst.is(CoreInst::load | CoreInst::store)) return at;
   at = std::max(at, memory_barrier_);
-  if (set_ != StoreSets::no_set && sets_.last_store(set_).issue > dispatched)
-    at = std::max(at, sets_.last_store(set_).done);
+  if (set_ == StoreSets::no_set) return at;
+  // It waits for the set's last store, unless a store that was squashed since had taken its place:
+  // then for none (gem5's StoreSet::squash).
+  const StoreSets::Last& store = sets_.last_store(set_);
+  const bool forgotten = store.row < squashed_from_ && store.next() <= squashed_to_;
+  if (store.issue > dispatched && !forgotten) at = std::max(at, store.done);
   return at;
 }
 
@@ -257,7 +261,7 @@ void ReferenceCore::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
   store_drained_[store_count_++ & (short_ring - 1)] = drained_;
   stores_.put(row.addr, inst.size, issued,
               inst.is(CoreInst::atomic) ? drained_ : caches_.taken_at(), inst.pc, row_);
-  if (set_ != StoreSets::no_set) sets_.last_store(set_) = {issued, done};
+  if (set_ != StoreSets::no_set) sets_.put(set_, issued, done, row_);
   if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
     for (const std::uint16_t r : inst.dst)
       if (r != CoreInst::no_register) register_[r] = drained_;
@@ -293,6 +297,20 @@ void ReferenceCore::retire(const CoreRow& row, Cycle dispatched, Cycle issued, C
   if (inst.is(CoreInst::serialize_after)) serial_ = std::max(retire_, drained_) + serialize_delay;
 }
 
+// How many rows of a wrong path behind the last row, which is in the issue queue, find room by
+// `at`.
+int ReferenceCore::room(Cycle at) const {
+  const auto free = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
+    const auto most = static_cast<std::uint64_t>(size);
+    return n < most || when[(n - most) & (when.size() - 1)] + freed_delay <= at;
+  };
+  const bool some = free(retired_, row_ + 1, p_.rob()) && free(load_retired_, loads_, p_.lq()) &&
+                    free(store_drained_, store_count_, p_.sq()) &&
+                    free(int_retired_, ints_, std::max(8, p_.phys_int() - held_int)) &&
+                    free(vec_retired_, vecs_, std::max(8, p_.phys_vec() - held_vec));
+  return some ? p_.iq() - calendar_.waiting(at) : 0;
+}
+
 // What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
 // cycle; until it has, nothing is renamed, and nothing retires, older rows neither (gem5's
 // Commit::commit, ROB::doSquash).
@@ -306,6 +324,9 @@ void ReferenceCore::squash(Cycle dispatched, Cycle at) {
   const auto cycles = static_cast<Cycle>(
       std::min<double>(static_cast<double>(p_.rob() - older), behind) / p_.width());
   rename_blocked_ = std::max(rename_blocked_, at + 2 + cycles);
+  squashed_from_ = row_;
+  squashed_to_ = row_ + static_cast<std::uint64_t>(
+                            std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, room(at + 1)));
   const Cycle retires = at + 1 + cycles + older / p_.width();
   if (retires > retire_) {
     retire_ = retires;

@@ -156,6 +156,7 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   void drain_store(const CoreRow& row, Cycle issued, Cycle done);
   void control(const CoreRow& row, BranchUnit::Guess guess, Cycle dispatched, Cycle done);
   void run_on(std::uint64_t pc, Cycle told);
+  int room(Cycle at) const;
   void squash(Cycle dispatched, Cycle at);
   void redispatch(Cycle& dispatched, Cycle at);
   int latency(OpClass op) const { return latency_[static_cast<std::size_t>(op)]; }
@@ -189,6 +190,7 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   Cycle store_port_{}, drained_{};
   int stores_now_{};
   int set_{StoreSets::no_set};
+  std::uint64_t squashed_from_{}, squashed_to_{};  // rows, by the last misprediction or violation
   const StoreBuffer::Store* forward_{};
 };
 

@@ -15,8 +15,13 @@ namespace tracekit {
 class StoreSets {
  public:
   static constexpr int no_set = -1;
+  static constexpr std::uint64_t never = 1 << 20;
   struct Last {
     Cycle issue{-1}, done{-1};
+    std::uint64_t row{};
+    std::uint64_t gap{never}, gap_before{never};  // rows from the store before
+    // By which row another store of the set is likely.
+    std::uint64_t next() const { return row + std::max(gap, gap_before); }
   };
   // The set of a memory instruction; sets are forgotten every 250,000 of them.
   int of(std::uint64_t pc) {
@@ -28,7 +33,11 @@ class StoreSets {
     return now(pc);
   }
   int now(std::uint64_t pc) const { return set_[slot(pc)]; }
-  Last& last_store(int set) { return last_[static_cast<std::size_t>(set)]; }
+  const Last& last_store(int set) const { return last_[static_cast<std::size_t>(set)]; }
+  void put(int set, Cycle issue, Cycle done, std::uint64_t row) {
+    Last& l = last_[static_cast<std::size_t>(set)];
+    l = {issue, done, row, l.issue < 0 ? never : row - l.row, l.gap};
+  }
   void violation(std::uint64_t store_pc, std::uint64_t load_pc) {
     std::int16_t &load = set_[slot(load_pc)], &store = set_[slot(store_pc)];
     if (load < 0 && store < 0)
