@@ -17,10 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from tracekit.dataset import load_manifest
-from tracekit.perfvec.classes import CLASSES, LEAST_SHARE, class_labels
+from tracekit.perfvec.classes import CLASSES, RESIDUAL_ROWS, class_labels, log_shares
 from tracekit.reference import ClassedRows
 
-ROWS = 3 << 15
 #: Rows that a class must have in a program to count; programs that a class must be in.
 LEAST_ROWS, LEAST_PROGRAMS = 100, 2
 #: A bias of few programs is taken in part, and none is taken to be surer than this.
@@ -38,14 +37,14 @@ def main() -> int:
     gaps, counts = [], []
     for program in manifest.programs:
         with program.open() as d:
-            labels = class_labels(d.trace, ROWS)
-            kept = ClassedRows(d.trace, labels, CLASSES, ROWS)
+            labels = class_labels(d.trace, RESIDUAL_ROWS)
+            kept = ClassedRows(d.trace, labels, CLASSES, RESIDUAL_ROWS)
             x = kept.totals(cores)[1]
             cycles = d.cycles()
             columns = [cycles[:, d.column_of(m)].astype(float) for m in args.machines]
         y = np.stack([kept.sums(c)[1] for c in columns], axis=1)
         total = np.array([c[: labels.shape[1]].sum() for c in columns])
-        gaps.append(np.log(x / total + LEAST_SHARE) - np.log(y / total + LEAST_SHARE))
+        gaps.append(log_shares(x, total) - log_shares(y, total))
         counts.append(np.bincount(labels.ravel(), minlength=CLASSES))
     bias, spread = [0.0] * CLASSES, [UNKNOWN] * CLASSES
     for k in range(CLASSES):
@@ -55,7 +54,7 @@ def main() -> int:
             middle = float(np.median(gap))
             bias[k] = round(TAKEN * middle, 3)
             spread[k] = round(max(SUREST, 1.48 * float(np.median(np.abs(gap - middle)))), 3)
-    found = {"rows": ROWS, "machines": args.machines, "bias": bias, "spread": spread}
+    found = {"rows": RESIDUAL_ROWS, "machines": args.machines, "bias": bias, "spread": spread}
     args.output.write_text(json.dumps(found) + "\n", encoding="utf-8")
     return 0
 

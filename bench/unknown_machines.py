@@ -29,6 +29,7 @@ from tracekit.perfvec.choice import choose_programs, core_sums, suggested_progra
 from tracekit.perfvec.drawn import drawn_cores
 from tracekit.perfvec.fit import fit_row, mixture_row, segment_breaks, with_columns
 from tracekit.perfvec.folds import folds
+from tracekit.perfvec.near import class_times, row_near
 from tracekit.perfvec.search import similar_cores
 from tracekit.reference import totals
 from tracekit.train.collect import collect
@@ -104,8 +105,7 @@ def main() -> int:
             "mixture of known and drawn cores": (before, mixture_row(_only(train, before), j)),
         }
         if not args.no_search:
-            row = mixture_row(_only(train, columns), j)
-            rows["with those that the search found"] = (columns, row)
+            rows["with those that the search found"] = (columns, np.array(result["row"]))
         found = {
             name: np.array([x[i][:, c].sum(axis=0) @ row for i in tested])
             for name, (c, row) in rows.items()
@@ -144,11 +144,17 @@ def _search(args, programs, known, drawn, machine, picked, tested) -> dict:
     begin = time.process_time()
     cores = similar_cores(traces, start, seed=args.seed, threads=args.threads)
     spent = time.process_time() - begin
+    every = [*start, *cores]
+    told = [
+        class_times(t, y, every, totals(t, every, None, args.threads)[0], args.threads)
+        for t, y in traces
+    ]
     sums = {}
     for i in {*picked, *tested}:
         with programs[i].open() as d:
             sums[i] = totals(d.trace, cores, segment_breaks(len(d)), args.threads).tolist()
-    return {"cores": cores, "cpu_s": spent, "sums": sums}
+    row = row_near(told, len(cores)).tolist()
+    return {"cores": cores, "cpu_s": spent, "sums": sums, "row": row}
 
 
 def _with(program, x):

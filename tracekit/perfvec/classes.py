@@ -19,7 +19,15 @@ from tracekit import _core, schema
 from tracekit.reference import walk
 from tracekit.store.reader import TraceFile
 
-__all__ = ["CLASSES", "LEAST_SHARE", "class_labels", "class_residuals"]
+__all__ = [
+    "CLASSES",
+    "DIVISIONS",
+    "RESIDUAL_ROWS",
+    "class_labels",
+    "class_residuals",
+    "log_shares",
+    "told_classes",
+]
 
 F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
@@ -41,8 +49,13 @@ _FIRST: Final = np.cumsum(
 )
 #: Classes of all divisions, numbered through.
 CLASSES: Final = int(_FIRST[-1])
+DIVISIONS: Final = len(_FIRST) - 1
+#: Rows of each program that class_residuals are of (bench/class_residuals.py).
+RESIDUAL_ROWS: Final = 3 << 15
 #: Shares of the time are compared by the logarithms of what they are with this.
-LEAST_SHARE: Final = 1e-3
+_LEAST_SHARE: Final = 1e-3
+#: The rows that a class must have to tell anything, and the variance of a single one's logarithm.
+_LEAST_ROWS, _ROW_VARIANCE = 20, 4.0
 
 
 def _operation(name: str) -> int:
@@ -75,6 +88,19 @@ def class_residuals() -> tuple[F64, F64]:
     text = (files("tracekit.perfvec") / "class_residuals.json").read_text(encoding="utf-8")
     known = json.loads(text)
     return np.array(known["bias"], np.float64), np.array(known["spread"], np.float64)
+
+
+def log_shares(times: F64, total: F64 | float) -> F64:
+    """Times of classes as parts of ``total``, as what is compared of them."""
+    return np.asarray(np.log(times / total + _LEAST_SHARE))
+
+
+def told_classes(counts: I64) -> tuple[npt.NDArray[np.bool_], F64, F64]:
+    """Of classes with ``counts`` rows: which ones tell something; of those, by how much log_shares
+    in the machine's own core are more than the machine's, and how far from that they are."""
+    told = counts >= _LEAST_ROWS
+    bias, spread = class_residuals()
+    return told, bias[told], np.sqrt(spread[told] ** 2 + _ROW_VARIANCE / counts[told])
 
 
 def _operations(trace: TraceFile, ids: I64, kinds: I64) -> I64:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.perfvec.classes import CLASSES, LEAST_SHARE, class_labels, class_residuals
+from tracekit.perfvec.classes import CLASSES, class_labels, log_shares, told_classes
 from tracekit.perfvec.drawn import GRID, possible
 from tracekit.reference import ClassedRows
 from tracekit.store.reader import TraceFile
@@ -58,9 +58,8 @@ _WINDOW, _LONGER = 32, 32
 _WINDOWS, _LONGER_WINDOWS = 20.0, 40.0
 #: How far the whole time is off in a good core.
 _TOTAL = 0.08
-#: Student's loss: how soon a class that no core explains counts no further.  The rows that a class
-#: must have; few rows are off by more.
-_FREEDOM, _LEAST_ROWS, _ROW_VARIANCE = 4.0, 20, 4.0
+#: Student's loss: how soon a class that no core explains counts no further.
+_FREEDOM = 4.0
 
 
 def width_of(cycles: F64) -> int | None:
@@ -119,11 +118,11 @@ def _window_loss(gap: F64, total: float) -> F64:
 def _class_loss(x: F64, y: F64, counts: npt.NDArray[np.int64], total: float) -> F64:
     """How far the times of classes of rows ``x`` [classes, cores] are from ``y`` [classes, 1]: a
     sum for each core.  ``counts`` [classes, 1]: rows of each; ``total``: the time of all."""
-    told = counts[:, 0] >= _LEAST_ROWS
-    bias, spread = (a[told, None] for a in class_residuals())
-    gap = np.log(x[told] / total + LEAST_SHARE) - np.log(y[told] / total + LEAST_SHARE) - bias
-    variance = spread**2 + _ROW_VARIANCE / counts[told]
-    return np.asarray(_FREEDOM / 2 * np.log1p(gap**2 / variance / _FREEDOM).sum(axis=0))
+    told, bias, spread = told_classes(counts[:, 0])
+    gap = log_shares(x[told], total) - log_shares(y[told], total) - bias[:, None]
+    return np.asarray(
+        _FREEDOM / 2 * np.log1p((gap / spread[:, None]) ** 2 / _FREEDOM).sum(axis=0)
+    )
 
 
 def similar_cores(

@@ -26,6 +26,7 @@ from tracekit.perfvec.fit import (
     segment_breaks,
 )
 from tracekit.perfvec.model import PerfVec
+from tracekit.perfvec.near import ClassTimes, class_times, row_near
 from tracekit.perfvec.search import FOUND, Report, similar_cores
 from tracekit.reference import core_row, totals
 from tracekit.store.reader import TraceFile
@@ -52,6 +53,15 @@ def _sums(traces: Traces, cores: Sequence[Mapping[str, Any]], threads: int | Non
         y = np.add.reduceat(cycles, breaks[:-1]).astype(np.float64)[:, None]
         out.append(Sums(trace.path, trace.path, rows, totals(trace, cores, breaks, threads), y))
     return out
+
+
+def _class_times(
+    traces: Traces, cores: Sequence[Mapping[str, Any]], sums: Sequence[Sums], threads: int | None
+) -> list[ClassTimes]:
+    return [
+        class_times(trace, cycles, cores, s.x.sum(axis=0), threads)
+        for (trace, cycles), s in zip(traces, sums, strict=True)
+    ]
 
 
 def tune(
@@ -83,7 +93,10 @@ def tune(
         if searched:
             cores += similar_cores(traces, cores, searched, seed, threads, report)
         sums = _sums(traces, cores, threads)
-        weights = mixture_row(sums, 0)
+        if searched:
+            weights = row_near(_class_times(traces, cores, sums, threads), searched)
+        else:
+            weights = mixture_row(sums, 0)
     errors = [float(p.x.sum(axis=0) @ weights / p.y.sum() - 1) for p in sums]
     # The row: the model's own cores first, then those that only this machine has.
     columns = [str(c["name"]) for c in model.cores]
