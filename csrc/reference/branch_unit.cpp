@@ -5,15 +5,16 @@
 
 namespace tracekit {
 
-BranchUnit::BranchUnit(unsigned predictor, std::size_t btb_entries)
-    : predictor_(make_predictor(predictor)), btb_(btb_entries, no_line) {}
+BranchUnit::BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t return_entries)
+    : predictor_(make_predictor(predictor)), btb_(btb_entries, no_line), returns_(return_entries) {}
 
-BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool target_right, Cycle now) {
+BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_right, Cycle now) {
   while (!commits_.empty() && commits_.oldest() < now) {  // heard of in the next cycle
     commits_.pop();
     predictor_->commit();
   }
   const bool taken = predictor_->fetch(branch);
+  const bool target_right = returns_.right(branch) && indirect_right;
   if (branch.kind != BranchKind::conditional && branch.kind != BranchKind::jump &&
       branch.kind != BranchKind::call)
     return target_right && taken == branch.taken ? Guess::right : Guess::wrong;
@@ -29,7 +30,8 @@ BranchDifficulty::BranchDifficulty() {
   for (unsigned k = 0; k < predictor::first_kinds; ++k) predictor_.push_back(make_predictor(k));
 }
 
-std::uint8_t BranchDifficulty::wrong(const BranchEvent& branch, bool target_right) {
+std::uint8_t BranchDifficulty::wrong(const BranchEvent& branch, bool indirect_right) {
+  const bool target_right = returns_.right(branch) && indirect_right;
   unsigned out = 0;
   for (unsigned k = 0; k < predictor_.size(); ++k) {
     out |= unsigned{predictor_[k]->fetch(branch) != branch.taken || !target_right} << k;

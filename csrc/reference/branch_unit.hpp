@@ -11,6 +11,7 @@
 #include "reference/cycle.hpp"
 #include "reference/predictors/direction_predictor.hpp"
 #include "reference/predictors/in_flight.hpp"
+#include "reference/predictors/targets.hpp"
 
 namespace tracekit {
 
@@ -20,15 +21,16 @@ class BranchUnit {
   // which decode finds out.
   enum class Guess : std::uint8_t { right, late, wrong };
 
-  BranchUnit(unsigned predictor, std::size_t btb_entries);
-  // `target_right`: of a branch without a fixed target.
-  Guess fetch(const BranchEvent& branch, bool target_right, Cycle now);
+  BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t return_entries);
+  // `indirect_right`: what IndirectTargets, the same for all cores, says of it.
+  Guess fetch(const BranchEvent& branch, bool indirect_right, Cycle now);
   // The branch fetched last commits at `at`.
   void commits(Cycle at) { commits_.push() = at; }
 
  private:
   std::unique_ptr<DirectionPredictor> predictor_;
   std::vector<std::uint64_t> btb_;
+  bp::ReturnStack returns_;
   bp::InFlight<Cycle> commits_;
 };
 
@@ -38,10 +40,11 @@ class BranchDifficulty {
  public:
   BranchDifficulty();
   // Bit k of it is predictor k.
-  std::uint8_t wrong(const BranchEvent& branch, bool target_right);
+  std::uint8_t wrong(const BranchEvent& branch, bool indirect_right);
 
  private:
   std::vector<std::unique_ptr<DirectionPredictor>> predictor_;
+  bp::ReturnStack returns_{16};
 };
 
 }  // namespace tracekit

@@ -39,7 +39,8 @@ InOrderCore::InOrderCore(const CoreParameters& p, std::size_t registers)
     : p_(p),
       caches_(p),
       register_(registers),
-      branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb())),
+      branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
+                static_cast<std::size_t>(p.ras())),
       fetch_{p.width()},
       decode_{p.width()},
       issue_{p.width()},
@@ -131,7 +132,7 @@ Core::Times InOrderCore::step(const CoreRow& row) {
   const Lane where = lane(inst.op);
   const auto k = static_cast<std::size_t>(where);
   const Cycle before = retire_.at, arrived = arrive(row);
-  const auto guess = row.is_branch() ? branches_.fetch(row.event(), row.target_right, fetch_.at)
+  const auto guess = row.is_branch() ? branches_.fetch(row.event(), row.indirect_right, fetch_.at)
                                      : BranchUnit::Guess::right;
   const Cycle issued = issue(row, where, arrived);
   Cycle done = issued + pipes[k].latency;

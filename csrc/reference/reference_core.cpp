@@ -90,7 +90,8 @@ ReferenceCore::ReferenceCore(const CoreParameters& p, std::size_t registers)
       calendar_(p),
       latency_(op_count),
       register_(registers, 0),
-      branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb())),
+      branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
+                static_cast<std::size_t>(p.ras())),
       retired_(ring, 0),
       dispatched_(ring, 0),
       load_retired_(short_ring, 0),
@@ -371,7 +372,7 @@ void ReferenceCore::control(const CoreRow& row, BranchUnit::Guess guess, Cycle d
 Core::Times ReferenceCore::step(const CoreRow& row) {
   const Cycle before = retire_;
   const Cycle fetched = fetch(row);
-  const auto guess = row.is_branch() ? branches_.fetch(row.event(), row.target_right, fetched)
+  const auto guess = row.is_branch() ? branches_.fetch(row.event(), row.indirect_right, fetched)
                                      : BranchUnit::Guess::right;
   Cycle dispatched = dispatch(row, fetched);
   const Cycle issued = issue(row, dispatched);
@@ -408,16 +409,16 @@ void ReferenceCores::prepare(const Block& block, std::uint8_t* difficulty) {
       const CoreInst& inst = insts_[k];
       const auto kind = static_cast<BranchKind>(inst.branch);
       const bool taken = kind != BranchKind::none && (block.bits[i] & row_bit::taken);
-      bool target_right = true;
+      bool indirect_right = true;
       if (kind != BranchKind::none) {
         const BranchEvent branch{inst.pc, behind, kind, taken};
-        target_right = targets_.right(branch);
-        if (difficulty) difficulty[i] |= difficulty_.wrong(branch, target_right);
+        indirect_right = targets_.right(branch);
+        if (difficulty) difficulty[i] |= difficulty_.wrong(branch, indirect_right);
       }
       // The calls of the system trap too, but what follows them is told by their flags.
       const bool fault =
           (block.bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
-      rows_.push_back({&inst, block.addr[i] + inst.offset, behind, taken, target_right, fault,
+      rows_.push_back({&inst, block.addr[i] + inst.offset, behind, taken, indirect_right, fault,
                        k == from, k + 1 == to});
     }
   }

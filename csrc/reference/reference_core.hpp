@@ -77,7 +77,7 @@ inline constexpr Cycle most_margin = 4096;
 struct CoreRow {
   const CoreInst* inst;
   std::uint64_t addr, next;  // next: the pc of the instruction behind
-  bool taken, target_right, fault;
+  bool taken, indirect_right, fault;
   bool first, last;  // of the instruction's parts
 
   bool is_branch() const { return static_cast<BranchKind>(inst->branch) != BranchKind::none; }
@@ -233,7 +233,7 @@ class ReferenceCores {
   std::vector<CoreInst> insts_;
   std::vector<std::uint32_t> begin_;
   std::vector<std::unique_ptr<Core>> cores_;
-  bp::Targets targets_;
+  bp::IndirectTargets targets_;
   BranchDifficulty difficulty_;
   std::vector<CoreRow> rows_;
 };

@@ -82,7 +82,7 @@ def row_near(traces: Sequence[ClassTimes], found: int) -> F64:
         np.vstack([a - middle[:, None], np.sqrt(_HELD) * np.eye(n), np.full((1, n), _WHOLE)]),
         np.concatenate([b - middle, np.sqrt(_HELD) * prior, [_WHOLE]]),
     )
-    return parts * pace
+    return np.asarray(parts * pace)
 
 
 def _told(t: ClassTimes, pace: F64) -> tuple[F64, F64]:

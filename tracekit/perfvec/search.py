@@ -120,9 +120,7 @@ def _class_loss(x: F64, y: F64, counts: npt.NDArray[np.int64], total: float) -> 
     sum for each core.  ``counts`` [classes, 1]: rows of each; ``total``: the time of all."""
     told, bias, spread = told_classes(counts[:, 0])
     gap = log_shares(x[told], total) - log_shares(y[told], total) - bias[:, None]
-    return np.asarray(
-        _FREEDOM / 2 * np.log1p((gap / spread[:, None]) ** 2 / _FREEDOM).sum(axis=0)
-    )
+    return np.asarray(_FREEDOM / 2 * np.log1p((gap / spread[:, None]) ** 2 / _FREEDOM).sum(axis=0))
 
 
 def similar_cores(

@@ -86,6 +86,7 @@ _PREDICTOR = {
     **dict.fromkeys(("MPP_TAGE_8KB", "MultiperspectivePerceptronTAGE8KB"), 5),
     **dict.fromkeys(("MPP_TAGE_64KB", "MultiperspectivePerceptronTAGE64KB"), 6),
 }
+_RETURNS = 16.0  # gem5's, where a machine does not say
 _PREFETCH = {"none": 0, "stride": 1, "tagged": 2, "bop": 3, "ampm": 4}
 #: Names that differ from the JSON's.
 _SAME_BUT_NAMED = {
@@ -138,6 +139,7 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
     if str(get("bp")) not in _PREDICTOR:
         raise UsageError(f"{name}: bp {machine['bp']!r}; one of {', '.join(_PREDICTOR)}")
     computed = {
+        "ras": number("ras") if "ras" in machine else _RETURNS,
         "predictor": float(_PREDICTOR[str(machine["bp"])]),
         "memory_controller": _CONTROLLER * clock,
         **{f"memory_{k}": v * clock for k, v in memory._asdict().items()},

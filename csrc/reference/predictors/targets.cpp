@@ -2,7 +2,7 @@
 
 namespace tracekit::bp {
 
-bool Targets::indirect(const BranchEvent& branch) {
+bool IndirectTargets::indirect(const BranchEvent& branch) {
   std::uint64_t hash = (branch.pc >> 2) ^ history_;
   for (int p = 0; p < 3; ++p) hash ^= path_[p] >> (2 + 2 * p);
   Entry* const set = &entry_[(hash & (sets - 1)) * ways];
@@ -22,33 +22,24 @@ bool Targets::indirect(const BranchEvent& branch) {
   return right;
 }
 
-// The return address is just behind the call, by at most an X86 instruction's 15 bytes.
-bool Targets::returns_to(std::uint64_t next) {
-  if (returns_.empty()) return false;
-  const bool right = next - returns_.back() - 1 < 15;
-  returns_.pop_back();
+bool IndirectTargets::right(const BranchEvent& branch) {
+  const bool own =
+      branch.kind == BranchKind::indirect || branch.kind == BranchKind::indirect_call ||
+      branch.kind == BranchKind::indirect_conditional;
+  const bool right = !own || !branch.taken || indirect(branch);
+  history_ = (history_ << 1 | unsigned{branch.taken}) & 8191;
   return right;
 }
 
-bool Targets::right(const BranchEvent& branch) {
-  bool right = true;
-  switch (branch.kind) {
-    case BranchKind::indirect:
-    case BranchKind::indirect_call:
-    case BranchKind::indirect_conditional:
-      if (branch.taken) right = indirect(branch);
-      break;
-    case BranchKind::ret:
-      right = returns_to(branch.next);
-      break;
-    default:
-      break;
-  }
+bool ReturnStack::right(const BranchEvent& branch) {
   if (branch.kind == BranchKind::call || branch.kind == BranchKind::indirect_call) {
-    if (returns_.size() == return_stack) returns_.erase(returns_.begin());
-    returns_.push_back(branch.pc);
+    top_ = top_ + 1 == call_.size() ? 0 : top_ + 1;
+    call_[top_] = branch.pc;
   }
-  history_ = (history_ << 1 | unsigned{branch.taken}) & 8191;
+  if (branch.kind != BranchKind::ret) return true;
+  // The return address is just behind the call, by at most an X86 instruction's 15 bytes.
+  const bool right = branch.next - call_[top_] - 1 < 15;
+  top_ = (top_ == 0 ? call_.size() : top_) - 1;
   return right;
 }
 

@@ -1,6 +1,6 @@
-// Where branches without a fixed target go: gem5's SimpleIndirectPredictor and ReturnAddrStack with
-// their defaults.  Both are mended when a wrong guess is found out, before the next branch of the
-// path is fetched: what they get wrong depends on the path alone, and is the same for all cores.
+// Where branches without a fixed target go: gem5's SimpleIndirectPredictor with its defaults and
+// ReturnAddrStack.  Both are mended when a wrong guess is found out, before the next branch of the
+// path is fetched: what they get wrong depends on the path alone.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,10 @@
 
 namespace tracekit::bp {
 
-class Targets {
+class IndirectTargets {
  public:
-  bool right(const BranchEvent& branch);  // true of direct branches; learns the target
+  // Of every branch of the path; true of those that are none of its own.  Learns the target.
+  bool right(const BranchEvent& branch);
 
  private:
   struct Entry {
@@ -22,13 +23,22 @@ class Targets {
     bool filled{};
   };
   bool indirect(const BranchEvent& branch);
-  bool returns_to(std::uint64_t next);
 
-  static constexpr std::size_t sets = 256, ways = 2, return_stack = 16;
+  static constexpr std::size_t sets = 256, ways = 2;
   std::vector<Entry> entry_ = std::vector<Entry>(sets * ways);
   std::uint64_t path_[3]{};  // the last indirect targets, the newest first
   std::uint32_t history_{}, random_{1};
-  std::vector<std::uint64_t> returns_;
+};
+
+// A ring: calls beyond its size overwrite the oldest, returns beyond its calls read them again.
+class ReturnStack {
+ public:
+  explicit ReturnStack(std::size_t entries) : call_(entries) {}
+  bool right(const BranchEvent& branch);  // of every branch; true of those that are no returns
+
+ private:
+  std::vector<std::uint64_t> call_;
+  std::size_t top_{};
 };
 
 }  // namespace tracekit::bp
