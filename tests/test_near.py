@@ -38,7 +38,9 @@ def cost(told: list[near.ClassTimes], row: np.ndarray, found: int) -> float:
             y = np.log(4 * t.y[c] / t.y.sum() + 1e-3) + BIAS[c]
             gaps.append((x, y, np.sqrt(SPREAD[c] ** 2 + 4 / t.counts[c])))
         gaps.append((np.log(t.total_x * pace), np.log(t.total_y), 0.05))
-        out += sum(((x @ parts - y - (x @ middle) * (parts.sum() - 1)) / s) ** 2 for x, y, s in gaps)
+        out += sum(
+            ((x @ parts - y - (x @ middle) * (parts.sum() - 1)) / s) ** 2 for x, y, s in gaps
+        )
     return out + 300 * float(((parts - middle) ** 2).sum()) + 1e6 * (parts.sum() - 1) ** 2
 
 

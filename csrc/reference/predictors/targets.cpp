@@ -23,9 +23,9 @@ bool IndirectTargets::indirect(const BranchEvent& branch) {
 }
 
 bool IndirectTargets::right(const BranchEvent& branch) {
-  const bool own =
-      branch.kind == BranchKind::indirect || branch.kind == BranchKind::indirect_call ||
-      branch.kind == BranchKind::indirect_conditional;
+  const bool own = branch.kind == BranchKind::indirect ||
+                   branch.kind == BranchKind::indirect_call ||
+                   branch.kind == BranchKind::indirect_conditional;
   const bool right = !own || !branch.taken || indirect(branch);
   history_ = (history_ << 1 | unsigned{branch.taken}) & 8191;
   return right;
