@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.infer.emit import WHOLE
 from tracekit.infer.engine import REPRESENTATION, ROWS, STEPS, Engine
 from tracekit.infer.pack import round_bf16
 from tracekit.infer.stages import (
@@ -216,8 +217,11 @@ def read_by(runner: LinearRunner | LstmRunner, plan: LinearPlan | LstmPlan) -> S
     if plan.columns is not None and len(plan.columns.apart):
         wide = runner.source.apart
         apart = [decode(wide) if wide else rounded(x[..., plan.columns.apart], plan.apart, 1.0)]
-    h = rounded(decode(runner.own), plan.stored, UNIT)
-    return [h, rounded(x, plan.wants, plan.scale), *apart]
+    # rounded to whole numbers, an LSTM's h keeps its mean
+    h = decode(runner.own)
+    h = h if plan.stored in WHOLE else rounded(h, plan.stored, UNIT)
+    x = x if plan.wants in WHOLE and plan.scale == UNIT else rounded(x, plan.wants, plan.scale)
+    return [h, x, *apart]
 
 
 def decode(block: Block) -> Array:
@@ -225,7 +229,7 @@ def decode(block: Block) -> Array:
     values = block.array[..., : block.width]
     if block.format == "bf16":
         return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    if block.format in ("u8", "i16", "f32int8"):
+    if block.format in WHOLE:
         zero = 128.0 if block.format == "u8" else 0.0
         return (values.astype(np.float64) - zero) * block.scale
     return values.astype(np.float64)

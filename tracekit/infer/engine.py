@@ -315,6 +315,7 @@ class Engine:
         early = {-int(s): i for i, s in enumerate(starts) if s < warm}
         edges = () if self.lookahead else (0, *early)
         step = -warm
+        layers.seek(step)
         while step < stop:
             if step in early:
                 layers.reset([early[step]])

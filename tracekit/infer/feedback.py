@@ -21,10 +21,9 @@ Array = NDArray[Any]
 DAMPING = 0.01  # of the mean squared input: what the calibration rows do not show stays harmless
 
 
-def round_weights(weight: Array, scale: Array, moments: Array) -> Array:
-    """int8 [outputs, inputs] for weights over ``scale`` [outputs] that are multiplied with inputs z
-    of such ``moments``: E[z zᵀ], [inputs, inputs]."""
-    scale = scale.astype(np.float64)
+def round_weights(weight: Array, moments: Array) -> Array:
+    """int8 [outputs, inputs] for weights in steps that are multiplied with inputs z of such
+    ``moments``: E[z zᵀ], [inputs, inputs]."""
     damping = DAMPING * float(np.diag(moments).mean())
     order = np.argsort(-np.diag(moments), kind="stable")
     damped = moments[np.ix_(order, order)] + np.eye(len(order)) * (damping or 1.0)
@@ -32,7 +31,7 @@ def round_weights(weight: Array, scale: Array, moments: Array) -> Array:
     out = np.zeros(weight.shape, np.int8)
     left = weight.astype(np.float64)[:, order]
     for k, j in enumerate(order):
-        out[:, j] = np.rint(left[:, k] / scale).clip(-127, 127)
-        error = (left[:, k] - out[:, j] * scale) / factor[k, k]
+        out[:, j] = np.rint(left[:, k]).clip(-127, 127)
+        error = (left[:, k] - out[:, j]) / factor[k, k]
         left[:, k + 1 :] -= error[:, None] * factor[k, k + 1 :]
     return out

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from tracekit.infer.alternate import set_at
 from tracekit.infer.compiled import compiled
 from tracekit.infer.emit import (
     COARSE,
@@ -51,20 +52,22 @@ def lstm_kernel(
     """``run(...)`` over steps x rows x units of one LSTM layer.
 
     h is a history of steps + 1 slots, of which the first holds the state before; new states go to
-    the slots after it.  ``stored`` is its format (emit.Emitter.store_as).
+    the slots after it.  ``stored`` is its format (emit.Emitter.store_as).  Step t has the weights
+    and biases of ``alternate.set_at(at + turn · t)``, sets ``each`` and ``apiece`` bytes apart.
     """
     ratio = PRECISE if stored == "f32" else COARSE
 
     @intrinsic
     def tile(  # type: ignore[no-untyped-def]
-        typing, h, ldh, kh, x, ldx, kx, y, ldy, ky, w, bias, scale, c, ldc, out, ldo, outf, ldf
-    ):
+        typing, h, ldh, kh, x, ldx, kx, y, ldy, ky, w, bias, scale, c, ldc, out, ldo, outf, ldf,
+        rest,
+    ):  # fmt: skip
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
             products = recurrent, direct, apart
             emit_lstm_tile(builder, target, *products, stored, args, ratio, joint, copy)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 18), generate
+        return types.void(*[types.int64] * 19), generate
 
     lanes, tile_rows, size = target.lanes, target.rows, SIZE[stored]
     beside = SIZE[copy.format or "f32"]
@@ -72,10 +75,11 @@ def lstm_kernel(
     @compiled(f"lstm {target} {recurrent} {direct} {apart} {stored} {joint} {copy}")
     def run(  # type: ignore[no-untyped-def]
         steps, rows, units, h, ldh, sth, kh, x, ldx, stx, kx, y, ldy, sty, ky,
-        w, panel, bias, scale, c, ldc, outf, ldf, stf,
+        w, panel, bias, scale, c, ldc, outf, ldf, stf, rest, at, turn, each, apiece,
     ):  # fmt: skip
         for t in range(steps):
             now = h + t * sth
+            k = set_at(at + turn * t)
             # the panel of weights stays in the second-level cache while the rows pass by
             for p in range(units // lanes):
                 for r in range(0, rows, tile_rows):
@@ -83,12 +87,13 @@ def lstm_kernel(
                         now + r * ldh, ldh, kh,
                         x + t * stx + r * ldx, ldx, kx,
                         y + t * sty + r * ldy, ldy, ky,
-                        w + p * panel,
-                        bias + p * lanes * 16,
+                        w + k * each + p * panel,
+                        bias + k * apiece + p * lanes * 16,
                         scale + p * lanes * 32,
                         c + r * ldc + p * lanes * 4, ldc,
                         now + sth + r * ldh + p * lanes * size, ldh,
                         outf + t * stf + r * ldf + p * lanes * beside, ldf,
+                        rest + r * ldc + p * lanes * 4,
                     )  # fmt: skip
 
     return run

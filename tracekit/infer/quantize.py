@@ -3,7 +3,8 @@ activations for LSTM layers, and corrections of biases for int8 and bfloat16 (co
 
 Weights: symmetric, one scale for each output of each of the two matrices, which are summed apart
 so that neither spoils the other's range; a layer fed by an LSTM has one scale for both.  Rounded
-so that errors of a product cancel on the calibration rows (feedback.py).
+so that errors of a product cancel on the calibration rows (feedback.py), and several times over so
+that they cancel along the steps (alternate.py).
 Activations: h is in ±1 and needs no calibration; an input that comes from another kind of layer is
 clipped where the mean squared error over the calibration rows is least; raw features have a step
 and a center each (columns.py), unless totals of the calibration's programs then move further than
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, UsageError
+from tracekit.infer.alternate import SETS, round_in_turns, shuffled
 from tracekit.infer.columns import choose_columns
 from tracekit.infer.feedback import round_weights
 from tracekit.infer.pack import quantize_rows
@@ -175,8 +177,10 @@ def quantize_tensors(
                 steps = np.zeros(ih.shape[1])
                 steps[known] = columns.step[known]
                 states = own[: len(hh.T), : len(hh.T)]
+                _, units = quantize_rows(ih * steps)
+                turns = shuffled(round_in_turns(ih * steps / units[:, None], _nearest))
                 out[f"{layer.name}.{part}"] = Quantised(
-                    *_rounded(hh, states), *quantize_rows(ih * steps), 1.0, columns
+                    *_rounded(hh, states), turns, units, 1.0, columns
                 )
                 continue
             scale = first if reads_input(part) else UNIT
@@ -253,14 +257,18 @@ def quantize_layer(hh: Array, ih: Array, scale: float | None, moments: Array) ->
         return Quantised(*first, *_rounded(ih, moments[split:, split:]), input_scale=scale)
     # both inputs are an LSTM's h: one scale for a row of both matrices lets them be summed as one
     both, common = _rounded(np.concatenate([hh, ih], axis=1), moments)
-    one, two = (np.ascontiguousarray(m) for m in (both[:, :split], both[:, split:]))
+    one, two = (np.ascontiguousarray(m) for m in (both[..., :split], both[..., split:]))
     return Quantised(one, common, two, common)
 
 
 def _rounded(weight: Array, moments: Array) -> tuple[Array, Array]:
-    """int8 [rows, in] and float32 scale [rows]: the largest of a row is 127 steps."""
+    """int8 [SETS, rows, in] and float32 scale [rows]: the largest of a row is 127 steps."""
     _, scale = quantize_rows(weight)
-    return round_weights(weight, scale, moments), scale
+    return round_in_turns(weight / scale[:, None], lambda w: round_weights(w, moments)), scale
+
+
+def _nearest(steps: Array) -> Array:
+    return np.rint(steps).clip(-127, 127).astype(np.int8)
 
 
 def to_tensors(parts: Mapping[str, Quantised]) -> dict[str, Array]:
@@ -304,12 +312,15 @@ def load_quantised(folder: str | Path, card: Card) -> dict[str, Quantised]:
                     raise FormatError(f"{name}.{part} has a scale that is not positive", path=path)
                 return array
 
-            hh = (
-                get("weight_hh", (rows, layer.hidden), np.int8),
-                get("scale_hh", (rows,), np.float32),
-            )
+            def weights(part: str, shape: tuple[int, int], name: str = name) -> Array:
+                array = tensors.get(f"{name}.{part}")
+                one = array is not None and array.ndim == 2  # a single set for all steps
+                found = get(part, shape if one else (SETS, *shape), np.int8)
+                return found[None] if one else found
+
+            hh = weights("weight_hh", (rows, layer.hidden)), get("scale_hh", (rows,), np.float32)
             if f"{name}.weight_ih" in tensors:
-                ih = get("weight_ih", (rows, width), np.int8), get("scale_ih", (rows,), np.float32)
+                ih = weights("weight_ih", (rows, width)), get("scale_ih", (rows,), np.float32)
                 scale = float(get("input_scale", (1,), np.float32)[0])
                 # stored as float32: the recurrent scale is meant exactly
                 scale = UNIT if np.float32(UNIT) == np.float32(scale) else scale

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.infer import cpu, loops
+from tracekit.infer.alternate import round_in_turns, shuffled
 from tracekit.infer.emit import Copy, Product
 from tracekit.infer.functions import apply_activation
 from tracekit.infer.kernels import TARGETS, Kernel, linear_kernel, lstm_kernel
@@ -187,7 +188,7 @@ class LinearPlan:
             values = (values - offset(self.wants, weight, scales)).astype(np.float32)
         elif half and formats.dtype != "f32":
             self.wants, self.values = formats.rounded, (round_bf16(weight),)
-            (weight,) = convert_half(self.wants, weight)
+            weight = in_bits(self.wants, self.values[0])
         else:
             self.wants, self.values = "f32", (weight,)
         self.product = Product(kind_of(self.wants), scaled=self.scale == UNIT)
@@ -252,7 +253,8 @@ class Columns:
 
 @dataclass(frozen=True)
 class Quantised:
-    """One LSTM layer's part of int8.safetensors."""
+    """One LSTM layer's part of int8.safetensors: weights are int8 [SETS, rows, in], which steps
+    have in turns (alternate.py), scales float32 [rows]."""
 
     weight_hh: Array
     scale_hh: Array
@@ -262,18 +264,20 @@ class Quantised:
     columns: Columns | None = None  # of raw features, whose steps are in weight_ih
 
     def values(self, weight_ih: Array) -> tuple[Array, ...]:
-        """The weights of h and of x that the numbers stand for, given those of x in float32."""
+        """The weights of h and of x, and of what of x stays in bfloat16, by sets, that the numbers
+        stand for, given those of x in float32."""
         first = self.weight_hh * self.scale_hh[:, None]
         if self.weight_ih is None or self.scale_ih is None:
-            return first, round_bf16(weight_ih)
+            return first, halves(weight_ih)
         second = self.weight_ih * self.scale_ih[:, None]
         if self.columns is None or not len(self.columns.apart):
             return first, second
-        return first, second, round_bf16(weight_ih[:, self.columns.apart])
+        return first, second, halves(weight_ih[:, self.columns.apart])
 
 
 class LstmPlan:
-    """One LSTM layer in the engine's number format.
+    """One LSTM layer in the engine's number format, with sets of weights that steps have in turns
+    where these are rounded.
 
     ``folded``: the weights of x are those of a linear layer before it, too (``fold``); they and x
     are few, and stay in float32.  ``raw``: how to read raw features in bfloat16.
@@ -304,50 +308,60 @@ class LstmPlan:
         self.hidden, self.width = weight_hh.shape[1], weight_ih.shape[1]
         self.units = round_up(self.hidden, lanes)
         self.stored, self.scale = formats.stored, 1.0
-        bias = bias.astype(np.float64)
+        bias = bias.astype(np.float64)[None]
         scales = np.ones((2, 4 * self.hidden), np.float32)
-        self.apart, wide = "", None
+        self.apart, apart = "", None
         if quantised is None:
             self.wants = self.stored
             direct = recurrent = Product(kind_of(self.stored))
-            self.values: tuple[Array, ...] = (weight_hh, weight_ih)
-            if formats.dtype == "bf16":
-                self.values = (round_bf16(weight_hh), round_bf16(weight_ih))
-                if folded:
-                    self.wants, direct = "f32", Product("f32")
-                    self.values = (round_bf16(weight_hh), weight_ih)
-                    (weight_hh,) = convert_half(self.stored, weight_hh)
-                else:
-                    weight_ih, weight_hh = convert_half(self.stored, weight_ih, weight_hh)
+            values: tuple[Array, ...] = weight_hh[None], weight_ih[None]
+            if formats.dtype == "bf16" and folded:
+                self.wants, direct = "f32", Product("f32")
+                values = halves(weight_hh), weight_ih[None]
+            elif formats.dtype == "bf16":
+                values = halves(weight_hh), halves(weight_ih)
+            stored = [in_bits(self.stored, values[0]), in_bits(self.wants, values[1])]
         else:
             recurrent = Product(kind_of(self.stored), scaled=True)
-            self.values = quantised.values(weight_ih)
-            weight_hh, scales[0] = quantised.weight_hh, quantised.scale_hh * np.float32(UNIT)
-            bias = bias - offset(self.stored, weight_hh, scales[0])
+            values = quantised.values(weight_ih)
+            stored = [quantised.weight_hh]
+            scales[0] = quantised.scale_hh * np.float32(UNIT)
+            bias = bias - offset(self.stored, quantised.weight_hh, scales[0])
             if quantised.weight_ih is not None and quantised.scale_ih is not None:
                 self.wants, direct, self.scale = self.stored, recurrent, quantised.input_scale
-                if len(self.values) == 3:
+                stored += [quantised.weight_ih]
+                if len(values) == 3:
                     self.apart = formats.rounded
-                    (wide,) = convert_half(self.apart, self.values[2])
-                weight_ih = quantised.weight_ih
+                    apart = Product(kind_of(self.apart))
+                    stored += [in_bits(self.apart, values[2])]
                 scales[1] = quantised.scale_ih * np.float32(self.scale)
-                bias = bias - offset(self.stored, weight_ih, scales[1])
-            elif folded:
-                self.wants, direct = "f32", Product("f32")
-                self.values = (self.values[0], weight_ih)
+                bias = bias - offset(self.stored, quantised.weight_ih, scales[1])
             else:
-                self.wants = formats.rounded
+                self.wants = "f32" if folded else formats.rounded
                 direct = Product(kind_of(self.wants))
-                (weight_ih,) = convert_half(self.wants, weight_ih)
-        apart = None if wide is None else Product(kind_of(self.apart))
-        pairs = [(weight_hh, recurrent), (weight_ih, direct)]
-        pairs += [] if wide is None or apart is None else [(wide, apart)]
-        self.groups = tuple(group_count(w.shape[1], p.kind) for w, p in pairs)
-        parts = [pack(w, p.kind, lanes, 4, 4).view(np.uint8) for w, p in pairs]
-        both = np.concatenate(parts, axis=1)
+                values = (values[0], weight_ih[None]) if folded else values
+                stored += [in_bits(self.wants, values[1])]
+        # what the layer multiplies with on average
+        self.values: tuple[Array, ...] = tuple(v.mean(axis=0, dtype=np.float64) for v in values)
+        products = [recurrent, direct] + ([apart] if apart else [])
+        self.groups = tuple(
+            group_count(w.shape[2], p.kind) for w, p in zip(stored, products, strict=True)
+        )
+        sets = max(len(w) for w in stored)
+        both = np.stack([
+            np.concatenate([
+                pack(w[k % len(w)], p.kind, lanes, 4, 4).view(np.uint8)
+                for w, p in zip(stored, products, strict=True)
+            ], axis=1)
+            for k in range(sets)
+        ])  # fmt: skip
         self.weights = aligned(both.shape, np.uint8)
         self.weights[...] = both
-        self.bias = pack_rows(bias.astype(np.float32), lanes, 4)
+        rows = [pack_rows(bias[k % len(bias)].astype(np.float32), lanes, 4) for k in range(sets)]
+        self.bias = aligned((sets, *rows[0].shape), np.float32)
+        self.bias[...] = rows
+        # bytes from set to set of both
+        self.turns = (self.weights.strides[0], self.bias.strides[0]) if sets > 1 else (0, 0)
         packed = np.stack([pack_rows(s, lanes, 4) for s in scales], axis=1)
         self.scales = aligned(packed.shape, np.float32)
         self.scales[...] = packed
@@ -363,15 +377,20 @@ class LstmPlan:
         return LstmRunner(self, source, steps, rows)
 
 
-def convert_half(format: str, *weights: Array) -> list[Array]:
-    """Weights in bfloat16: as bits, or as float32 of the same values."""
-    return [bf16_bits(w) if format == "bf16" else round_bf16(w) for w in weights]
+def halves(weight: Array) -> Array:
+    """Sets of weights that bfloat16 can hold, float32."""
+    return shuffled(round_in_turns(weight, round_bf16))
+
+
+def in_bits(format: str, values: Array) -> Array:
+    """Values that bfloat16 can hold as its bits, where the format is that."""
+    return bf16_bits(values) if format == "bf16" else values
 
 
 def offset(format: str, weight: Array, scale: Array) -> Array:
     """What the zero point adds to each output: u8 holds 128 for 0."""
     zero = 128.0 if format == "u8" else 0.0
-    out: Array = zero * weight.astype(np.float64).sum(axis=1) * scale
+    out: Array = zero * weight.sum(axis=-1, dtype=np.float64) * scale
     return out
 
 
@@ -393,6 +412,8 @@ class LstmRunner:
         own = self.history[:-1] if backward else self.history[1:]
         self.own = Block(own, plan.hidden, plan.stored, UNIT)
         self.cells = aligned((rows, plan.units), np.float32)
+        self.rest = aligned((rows, plan.units), np.float32)  # what rounding h to int8 has left
+        self.position = 0  # in the chunk, of the next step
         self.output = self.own
         self.copy, self.beside = Copy(), (0, 0, 0)
         self.source = source
@@ -417,8 +438,8 @@ class LstmRunner:
         sign = 1
         if self.backward:
             sign, h, last, first = -1, history[steps], x[steps - 1], steps - 1
-            out += stf * (steps - 1)
-            h[...], self.cells[...] = self.zero, 0
+            out += stf * first
+            h[...], self.cells[...], self.rest[...] = self.zero, 0, 0
         else:
             h, last = history[0], x[0]
         self.kernel(
@@ -427,15 +448,18 @@ class LstmRunner:
             last.ctypes.data, x.strides[1], sign * x.strides[0], p.groups[1],
             *((0, 0, 0, 0) if y is None else
               (y[first].ctypes.data, y.strides[1], sign * y.strides[0], p.groups[2])),
-            p.weights.ctypes.data, p.weights.strides[0], p.bias.ctypes.data, p.scales.ctypes.data,
+            p.weights.ctypes.data, p.weights.strides[1], p.bias.ctypes.data, p.scales.ctypes.data,
             self.cells.ctypes.data, self.cells.strides[0], out, ldf, sign * stf,
+            self.rest.ctypes.data, self.position + first, sign, *p.turns,
         )  # fmt: skip
+        self.position += steps
         if not self.backward:
             h[...] = history[steps]
 
     def reset(self, rows: Sequence[int]) -> None:
         self.history[0, rows] = self.zero
         self.cells[rows] = 0
+        self.rest[rows] = 0
 
 
 class BiLstmPlan:
@@ -733,6 +757,17 @@ class Chain:
     def reset(self, rows: Sequence[int]) -> None:
         for runner in self.runners:
             runner.reset(rows)
+
+    def seek(self, position: int) -> None:
+        """Say where in the chunk, from its start, the next step is."""
+        for runner in self.runners:
+            if isinstance(runner, LstmRunner):
+                runner.position = position
+            elif isinstance(runner, BiLstmRunner):
+                for part in runner.parts:
+                    part.position = position
+            elif isinstance(runner, ResidualRunner):
+                runner.chain.seek(position)
 
 
 class TwoWayPlan:
