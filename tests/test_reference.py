@@ -194,3 +194,25 @@ def test_a_digest_is_of_the_code_that_walks(tmp_path, monkeypatch):
     (tmp_path / "core.so").write_bytes(b"another build")
     monkeypatch.setattr(tracekit._core, "__file__", str(tmp_path / "core.so"))
     assert reference.cores_digest.__wrapped__() != now
+
+
+def test_a_load_keeps_its_place_in_the_issue_queue_until_it_has_its_data(tmp_path):
+    n = 2000
+    loads = "".join(
+        line(k, f"ldr   x{k % 8 + 2}, [x1]", "MemRead", "IsInteger|IsLoad", 0x100000 + 8 * (k % 64))
+        for k in range(n)
+    )
+    adds = "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n))
+    few = {"iq": 4, "l1d_lat": 20, "rob": 200, "lq": 100}
+    held = extract(tmp_path, loads)
+    assert cycles(held, **few) > 20 * n / 4
+    assert cycles(held, **{**few, "iq": 100}) < 20 * n / 8
+    assert cycles(extract(tmp_path, adds), **few) < 2 * n
+
+
+def test_a_stage_that_blocks_makes_a_bubble_of_the_front_ends_depth(tmp_path):
+    n = 8000
+    adds = extract(tmp_path, "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n)))
+    # Rename waits for room in the reorder buffer again and again, or never.
+    assert cycles(adds, rob=12, front_delay=8) > 1.1 * cycles(adds, rob=12)
+    assert cycles(adds, front_delay=8) < 1.05 * cycles(adds)

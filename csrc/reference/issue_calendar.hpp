@@ -55,16 +55,19 @@ class IssueCalendar {
     const int lane = static_cast<int>(unit) - 1;
     const int held = pipelined || unit == Unit::any ? 1 : latency;
     while (ready < end && !fits(ready, lane, held)) ++ready;
-    ++waiting_;
-    if (ready >= end) {  // too far ahead to be planned
-      far_.push(ready);
-      return ready;
-    }
+    if (ready >= end) return ready;  // too far ahead to be planned
     if (lane >= 0)
       for (int k = 0; k < held; ++k) used_[slot(ready + k)] += std::uint64_t{1} << (8 * lane);
     used_[slot(ready)] += std::uint64_t{1} << 56;
-    ++issued_[slot(ready)];
     return ready;
+  }
+  // An instruction's place in the queue is free from the cycle behind `at` on.
+  void leave(Cycle at) {
+    ++waiting_;
+    if (at < at_ + horizon - 64)
+      ++issued_[slot(at)];
+    else
+      far_.push(at);
   }
 
  private:

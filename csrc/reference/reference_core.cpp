@@ -17,14 +17,15 @@ namespace {
 // Rename maps hold this many registers that are never free (architectural ones, with ARM's banked
 // ones).
 constexpr int held_int = 50, held_vec = 48;
+constexpr Cycle squash_blocks = 4;    // until rename hears that dispatch waits for the squash
 constexpr Cycle redirect_delay = 3;   // from a misprediction's execution to the fetch behind it
-constexpr Cycle decode_redirect = 3;  // of a direct branch that the BTB does not know
-constexpr Cycle decode_tells = 3;     // before that: fetch hears of it
+constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB does not know
+constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
 constexpr Cycle send_delay = 3;       // of a store to the cache, once it retires (gem5's IEW::tick)
 constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
-constexpr Cycle freed_delay = 4;  // until rename knows that an entry is free and fills it
-constexpr double wrong_path_rate =
-    0.7;  // squashed rows a cycle and slot between dispatch and resolution
+constexpr Cycle fetch_window = 512;  // rows, whose fetch tells how fast a wrong path's is
+constexpr Cycle rename_to_iew = 2;
+constexpr Cycle freed_delay = 2;  // until rename knows that an entry is free
 
 constexpr auto op_count = op_class_names.size();
 
@@ -93,14 +94,12 @@ ReferenceCore::ReferenceCore(const CoreParameters& p, std::size_t registers)
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       retired_(ring, 0),
-      dispatched_(ring, 0),
+      sent_(ring, 0),
       load_retired_(short_ring, 0),
       store_drained_(short_ring, 0),
       int_retired_(ring, 0),
       vec_retired_(ring, 0),
-      front_(p.front_delay() + std::max(1, p.front_delay() / 2) + 2),
-      front_rows_(std::min<std::size_t>(static_cast<std::size_t>(p.fetch_queue() + 2 * p.width()),
-                                        ring - 1)),
+      decode_to_rename_(std::max(1, p.front_delay() / 2)),
       store_executes_(p.issue_to_exec() - 1 + p.agu_lat()) {
   for (std::size_t i = 0; i < op_count; ++i) latency_[i] = op_latency(op_class_names[i], p);
 }
@@ -116,66 +115,103 @@ Cycle ReferenceCore::fetch(const CoreRow& row) {
   };
   if (redirect_ >= 0) {
     if (redirect_ > fetch_) enter(redirect_);
-    if (block != block_) enter(caches_.fetch(pc, fetch_));
+    enter(caches_.fetch(pc, fetch_));
     redirect_ = -1;
     taken_ = false;
   } else if (block != block_) {
     enter(std::max(fetch_ + 1, caches_.fetch(pc, fetch_)));
     taken_ = false;
+    fetch_cycles_ += p_.l1i_lat();
   } else if (taken_ || fetched_ >= p_.width()) {
     enter(fetch_ + 1);
     taken_ = false;
+    ++fetch_cycles_;
+  }
+  if (++fetch_rows_ == fetch_window) {
+    fetch_rows_ /= 2;
+    fetch_cycles_ = (fetch_cycles_ + 1) / 2;
   }
   block_ = block;
-  if (row_ >= front_rows_) {
-    const Cycle room = dispatched_[(row_ - front_rows_) & (ring - 1)] - (front_ - p_.front_delay());
+  if (row_ >= static_cast<unsigned>(p_.fetch_queue())) {
+    const Cycle room = sent_[(row_ - static_cast<unsigned>(p_.fetch_queue())) & (ring - 1)] + 1;
     if (room > fetch_) enter(room);
   }
   ++fetched_;
   return fetch_;
 }
 
+// When rename gets the row.  A stage that cannot go on keeps what is on its way to it, and the
+// stage before hears of it a cycle later; it hears that it may go on only when all of that is gone,
+// so that a bubble follows (gem5's skid buffers: block and unblock of Decode and Rename).
+Cycle ReferenceCore::arrive(Cycle fetched) {
+  const Cycle unblocks = std::max(renames_.at, rename_held_);
+  Cycle at = sends_.next(fetched, p_.width());
+  if (at > fetch_blocked_) {
+    const Cycle empty = rename_blocked_ == never ? decodes_.at : unblocks + 1;
+    at = std::max(at, empty + 1);
+    fetch_blocked_ = never;
+  }
+  at = sends_.take(at, p_.width());
+  sent_[row_ & (ring - 1)] = at;
+  at = decodes_.next(at + p_.front_delay(), p_.width());
+  if (at > rename_blocked_) {
+    at = std::max(at, unblocks + 1);
+    rename_blocked_ = never;
+  }
+  return decodes_.take(at, p_.width()) + decode_to_rename_;
+}
+
+// Rename cannot go on at `at`.
+void ReferenceCore::block(Cycle at) {
+  if (rename_blocked_ != never) return;
+  rename_blocked_ = at;
+  fetch_blocked_ = std::min(fetch_blocked_, at + 1);
+}
+
 Cycle ReferenceCore::dispatch(const CoreRow& row, Cycle fetched) {
   const CoreInst& inst = *row.inst;
-  Cycle at = std::max({fetched + front_, dispatch_, rename_blocked_, serial_});
+  const auto freed = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
+    return n < static_cast<std::uint64_t>(size)
+               ? Cycle{0}
+               : when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + freed_delay;
+  };
+  // Without room in the reorder buffer or the issue queue rename blocks, even if nothing is there
+  // to be renamed (gem5's Rename::checkStall).
+  Cycle room = std::max(renames_.at, freed(retired_, row_, p_.rob()));
+  calendar_.advance(room);
+  while (calendar_.waiting() >= p_.iq()) calendar_.advance(++room);
+  if (room > renames_.at + 1) {
+    block(renames_.at + 1);
+    rename_held_ = std::max(rename_held_, room);
+  }
+  const Cycle arrived = arrive(fetched);
+  Cycle at = std::max({arrived, room, serial_, rename_held_});
   serial_ = 0;
   // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
   if (inst.is(CoreInst::serialize_before))
-    at = std::max(at, std::max(retire_, drained_) + serialize_delay);
-  const auto freed = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
-    if (n >= static_cast<std::uint64_t>(size))
-      at = std::max(at,
-                    when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + freed_delay);
-  };
-  freed(retired_, row_, p_.rob());
-  if (inst.is(CoreInst::load)) freed(load_retired_, loads_, p_.lq());
-  if (inst.is(CoreInst::store)) freed(store_drained_, store_count_, p_.sq());
+    at = std::max(at, std::max(retire_, drained_) + serialize_delay - rename_to_iew);
+  if (inst.is(CoreInst::load)) at = std::max(at, freed(load_retired_, loads_, p_.lq()));
+  if (inst.is(CoreInst::store)) at = std::max(at, freed(store_drained_, store_count_, p_.sq()));
   if (inst.is(CoreInst::writes_int))
-    freed(int_retired_, ints_, std::max(8, p_.phys_int() - held_int));
+    at = std::max(at, freed(int_retired_, ints_, std::max(8, p_.phys_int() - held_int)));
   if (inst.is(CoreInst::writes_vec))
-    freed(vec_retired_, vecs_, std::max(8, p_.phys_vec() - held_vec));
-  calendar_.advance(at);
-  while (calendar_.waiting() >= p_.iq()) calendar_.advance(++at);
-  if (at == dispatch_ && dispatched_now_ >= p_.width()) calendar_.advance(++at);
-  if (at != dispatch_) dispatched_now_ = 0;
-  ++dispatched_now_;
-  dispatch_ = at;
-  dispatched_[row_ & (ring - 1)] = at;
-  return at;
+    at = std::max(at, freed(vec_retired_, vecs_, std::max(8, p_.phys_vec() - held_vec)));
+  at = renames_.take(at, p_.width());
+  if (at > arrived) block(arrived);
+  dispatch_ = at + rename_to_iew;
+  return dispatch_;
 }
 
 // A load that was squashed comes through the front end again.
 void ReferenceCore::redispatch(Cycle& dispatched, Cycle at) {
   if (at <= dispatched) return;
-  dispatched = dispatch_ = at;
-  dispatched_now_ = 1;
-  dispatched_[row_ & (ring - 1)] = at;
-  calendar_.advance(at);
+  renames_.take(std::max(arrive(at), rename_held_), p_.width());
+  dispatched = dispatch_ = renames_.at + rename_to_iew;
 }
 
 Cycle ReferenceCore::ready(const CoreRow& row, Cycle dispatched) {
   const CoreInst& inst = *row.inst;
-  Cycle at = dispatched + 1;
+  Cycle at = dispatched;
   for (const std::uint16_t r : inst.src)
     if (r != CoreInst::no_register) at = std::max(at, register_[r]);
   if (inst.is(CoreInst::in_order | CoreInst::barrier))  // and behind all stores
@@ -210,13 +246,13 @@ Cycle ReferenceCore::issue(const CoreRow& row, Cycle& dispatched) {
     const Cycle executed = s->issued + store_executes_;
     sets_.violation(s->pc, inst.pc);
     set_ = sets_.now(inst.pc);
-    squash(dispatched, executed);
+    squash(fetch_, dispatched, executed);
     const Cycle again = executed + redirect_delay + p_.l1i_lat();
     if (again > fetch_) {
       fetch_ = again;
       fetched_ = 1;
     }
-    redispatch(dispatched, fetch_ + front_);
+    redispatch(dispatched, fetch_);
     issued = calendar_.book(std::max(ready(row, dispatched), s->issued), use.unit, latency(inst.op),
                             use.pipelined);
   }
@@ -295,7 +331,8 @@ void ReferenceCore::retire(const CoreRow& row, Cycle dispatched, Cycle issued, C
   if (inst.is(CoreInst::writes_vec)) vec_retired_[vecs_++ & (ring - 1)] = retire_;
   if (inst.is(CoreInst::store) && !row.fault) drain_store(row, issued, done);
   if (inst.is(CoreInst::barrier)) memory_barrier_ = std::max(memory_barrier_, retire_ + 1);
-  if (inst.is(CoreInst::serialize_after)) serial_ = std::max(retire_, drained_) + serialize_delay;
+  if (inst.is(CoreInst::serialize_after))
+    serial_ = std::max(retire_, drained_) + serialize_delay - rename_to_iew;
 }
 
 // How many rows of a wrong path behind the last row, which is in the issue queue, find room by
@@ -303,7 +340,7 @@ void ReferenceCore::retire(const CoreRow& row, Cycle dispatched, Cycle issued, C
 int ReferenceCore::room(Cycle at) const {
   const auto free = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
     const auto most = static_cast<std::uint64_t>(size);
-    return n < most || when[(n - most) & (when.size() - 1)] + freed_delay <= at;
+    return n < most || when[(n - most) & (when.size() - 1)] + freed_delay + rename_to_iew <= at;
   };
   const bool some = free(retired_, row_ + 1, p_.rob()) && free(load_retired_, loads_, p_.lq()) &&
                     free(store_drained_, store_count_, p_.sq()) &&
@@ -315,16 +352,24 @@ int ReferenceCore::room(Cycle at) const {
 // What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
 // cycle; until it has, nothing is renamed, and nothing retires, older rows neither (gem5's
 // Commit::commit, ROB::doSquash).
-void ReferenceCore::squash(Cycle dispatched, Cycle at) {
+void ReferenceCore::squash(Cycle fetched, Cycle dispatched, Cycle at) {
   Cycle older = 0;
   while (older < p_.rob() && static_cast<std::uint64_t>(older) < row_ &&
          retired_[(row_ - 1 - static_cast<std::uint64_t>(older)) & (ring - 1)] >= at)
     ++older;
-  const double behind =
-      static_cast<double>(std::max<Cycle>(0, at - dispatched)) * p_.width() * wrong_path_rate;
-  const auto cycles = static_cast<Cycle>(
-      std::min<double>(static_cast<double>(p_.rob() - older), behind) / p_.width());
-  rename_blocked_ = std::max(rename_blocked_, at + 2 + cycles);
+  // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
+  const Cycle renamed = at - 1 - (dispatched - rename_to_iew);
+  const Cycle supplied = at - 1 - p_.front_delay() - decode_to_rename_ - fetched;
+  const Cycle behind = std::min(std::max<Cycle>(0, renamed) * p_.width(),
+                                std::max<Cycle>(0, supplied) * fetch_rows_ / fetch_cycles_);
+  const Cycle cycles =
+      std::max<Cycle>(0, std::min({p_.rob() - older, behind, Cycle{room(at)}}) - 1) / p_.width();
+  rename_blocked_ = fetch_blocked_ = never;
+  rename_held_ = 0;
+  if (cycles > 0) {
+    block(at + squash_blocks);
+    rename_held_ = at + squash_blocks + cycles;
+  }
   squashed_from_ = row_;
   squashed_to_ = row_ + static_cast<std::uint64_t>(
                             std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, room(at + 1)));
@@ -351,13 +396,13 @@ void ReferenceCore::control(const CoreRow& row, BranchUnit::Guess guess, Cycle d
                             Cycle done) {
   const CoreInst& inst = *row.inst;
   if (guess == BranchUnit::Guess::late) {
-    redirect_ = fetch_ + p_.front_delay() + decode_redirect;
+    redirect_ = decodes_.at + decode_redirect;
     run_on(inst.pc, redirect_ - decode_tells);
   } else if (guess == BranchUnit::Guess::wrong) {
     if (row.taken && static_cast<BranchKind>(inst.branch) == BranchKind::conditional)
       run_on(inst.pc, done);
     redirect_ = done + redirect_delay;
-    squash(dispatched, done);
+    squash(fetch_, dispatched, done);
   }
   taken_ |= row.taken;
   if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
@@ -377,6 +422,8 @@ Core::Times ReferenceCore::step(const CoreRow& row) {
   Cycle dispatched = dispatch(row, fetched);
   const Cycle issued = issue(row, dispatched);
   const Cycle done = complete(row, issued, dispatched);
+  if (!row.inst->is(CoreInst::no_op))
+    calendar_.leave(row.inst->is(CoreInst::load | CoreInst::store) ? done : issued);
   retire(row, dispatched, issued, done);
   control(row, guess, dispatched, done);
   if (row.is_branch()) branches_.commits(retire_);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -148,6 +149,8 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   friend CoreOf;
   Times step(const CoreRow& row);
   Cycle fetch(const CoreRow& row);
+  Cycle arrive(Cycle fetched);
+  void block(Cycle at);
   Cycle dispatch(const CoreRow& row, Cycle fetched);
   Cycle ready(const CoreRow& row, Cycle dispatched);
   Cycle issue(const CoreRow& row, Cycle& dispatched);
@@ -157,7 +160,7 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   void control(const CoreRow& row, BranchUnit::Guess guess, Cycle dispatched, Cycle done);
   void run_on(std::uint64_t pc, Cycle told);
   int room(Cycle at) const;
-  void squash(Cycle dispatched, Cycle at);
+  void squash(Cycle fetched, Cycle dispatched, Cycle at);
   void redispatch(Cycle& dispatched, Cycle at);
   int latency(OpClass op) const { return latency_[static_cast<std::size_t>(op)]; }
 
@@ -172,19 +175,34 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
 
   // Rings of the last 1024 (256) rows of each kind.
   static constexpr std::size_t ring = 1024, short_ring = 256;
-  std::vector<Cycle> retired_, dispatched_, load_retired_, store_drained_, int_retired_,
-      vec_retired_;
+  std::vector<Cycle> retired_, sent_, load_retired_, store_drained_, int_retired_, vec_retired_;
   std::uint64_t row_{}, loads_{}, store_count_{}, ints_{}, vecs_{};
 
-  int front_;               // cycles from fetch to dispatch
-  std::size_t front_rows_;  // that the front end holds
-  Cycle store_executes_;    // from its issue, as a load does
+  int decode_to_rename_;  // cycles
+  Cycle store_executes_;  // from its issue, as a load does
   Cycle fetch_{}, redirect_{-1};
-  int fetched_{};  // rows in this cycle
+  int fetched_{};                         // rows in this cycle
+  Cycle fetch_rows_{}, fetch_cycles_{1};  // of late, but for its stalls
   std::uint64_t block_{no_line};
   bool taken_{};  // the last row was a taken branch
-  Cycle dispatch_{}, rename_blocked_{}, serial_{}, memory_barrier_{};
-  int dispatched_now_{};
+  // A stage's last cycle with rows, and how many.
+  struct Stage {
+    Cycle at{};
+    int rows{};
+    Cycle next(Cycle from, int width) const {
+      return from > at ? from : at + (rows >= width ? 1 : 0);
+    }
+    Cycle take(Cycle from, int width) {
+      from = next(from, width);
+      rows = from > at ? 1 : rows + 1;
+      return at = from;
+    }
+  };
+  static constexpr Cycle never = std::numeric_limits<Cycle>::max();
+  Stage sends_, decodes_, renames_;                     // sends: from the fetch queue
+  Cycle rename_blocked_{never}, fetch_blocked_{never};  // the last cycle with rows for it
+  Cycle rename_held_{};                                 // it does not rename before
+  Cycle dispatch_{}, serial_{}, memory_barrier_{};
   Cycle retire_{};
   int retired_now_{};
   Cycle store_port_{}, drained_{};
