@@ -850,8 +850,8 @@ def plan_head(
     if head.compositional:
         weight = tensors[f"{head.layers[0].name}.weight"]
         bias = None if added is None else (weight @ added).astype(np.float32)
-        whole = kinds[-1:] == ["lstm"]  # totals do not pass through it
-        return [LinearPlan(formats, weight, bias, half=True, whole=whole)]
+        whole = kinds[-1:] == ["lstm"]  # in ±1; totals do not pass through it
+        return [LinearPlan(formats, weight, bias, half=whole, whole=whole)]
     if head.type == "two_way":
         return [TwoWayPlan(formats, head, tensors)]
     if head.type == "distribution":  # of logarithms: what is long would move by a percent
