@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tracekit.perfvec.classes import CLASSES, class_labels, log_shares, told_classes
 from tracekit.perfvec.drawn import GRID, possible
+from tracekit.perfvec.ensemble import Ensemble
 from tracekit.reference import ClassedRows
 from tracekit.store.reader import TraceFile
 
@@ -45,6 +46,8 @@ _SETTLING, _ADMITTED, _SURVIVORS, _LAST_GENERATIONS = 12 << 15, 40, 24, 3
 _OFFERS, _OFFERED, _TOLERATED = 3, 0.15, 1.0
 #: Of a child's parameters, the part that comes from its second parent, and that is moved a step.
 _CROSSED, _MOVED, _MOVED_TOGETHER = 0.25, 0.05, 0.3
+#: Of the children, the part that the ensemble proposes.
+_PROPOSED = 0.5
 #: What is also moved by a step at once.
 _TOGETHER: tuple[tuple[str, ...], ...] = (
     ("rob", "phys_int", "phys_vec"),
@@ -93,34 +96,40 @@ class Judge:
                 counts = np.bincount(labels[:, :rows].ravel(), minlength=CLASSES)
                 self._traces.append((kept, windows[:, None], classes[:, None], counts[:, None]))
 
-    def __call__(self, cores: Sequence[Mapping[str, Any]]) -> F64:
+    def __call__(self, cores: Sequence[Mapping[str, Any]]) -> tuple[F64, F64]:
         """The misfit of each core, a mean over the traces: of each class the loss of the logarithm
         of its share of the time over the machine's, relative to what cores with a machine's own
-        parameters are off by; and by how much windows differ, as a part of the time."""
+        parameters are off by; and by how much windows differ, as a part of the time.  And those
+        deviations of classes and of the whole, [cores, numbers]."""
         out = np.zeros(len(cores))
+        deviations = []
         for a in range(0, len(cores), _BATCH):
-            some = cores[a : a + _BATCH]
+            some, numbers = cores[a : a + _BATCH], []
             for kept, windows, classes, counts in self._traces:
                 found, by_class = kept.totals(some, self._threads)
                 total = float(windows.sum())
-                out[a : a + _BATCH] += _window_loss(found - windows, total)
-                out[a : a + _BATCH] += _class_loss(by_class, classes, counts, total)
-        return out / max(1, len(self._traces))
+                gaps = _class_gaps(by_class, classes, counts, total)
+                whole = (found.sum(axis=0) / total - 1) / _TOTAL
+                out[a : a + _BATCH] += _window_loss(found - windows, total) + whole**2 / 2
+                out[a : a + _BATCH] += _FREEDOM / 2 * np.log1p(gaps**2 / _FREEDOM).sum(axis=0)
+                numbers += [gaps, whole[None]]
+            deviations.append(np.concatenate(numbers).T)
+        return out / max(1, len(self._traces)), np.concatenate(deviations)
 
 
 def _window_loss(gap: F64, total: float) -> F64:
     longer = np.add.reduceat(gap, np.arange(0, len(gap), _LONGER))
     short, long = (np.abs(g).sum(axis=0) / total for g in (gap, longer))
-    whole = (gap.sum(axis=0) / total / _TOTAL) ** 2 / 2
-    return np.asarray(_WINDOWS * short + _LONGER_WINDOWS * long + whole)
+    return np.asarray(_WINDOWS * short + _LONGER_WINDOWS * long)
 
 
-def _class_loss(x: F64, y: F64, counts: npt.NDArray[np.int64], total: float) -> F64:
-    """How far the times of classes of rows ``x`` [classes, cores] are from ``y`` [classes, 1]: a
-    sum for each core.  ``counts`` [classes, 1]: rows of each; ``total``: the time of all."""
+def _class_gaps(x: F64, y: F64, counts: npt.NDArray[np.int64], total: float) -> F64:
+    """How far the times of classes of rows ``x`` [classes, cores] are from ``y`` [classes, 1], in
+    units of how far they are in good cores: [told classes, cores].  ``counts`` [classes, 1]: rows
+    of each; ``total``: the time of all."""
     told, bias, spread = told_classes(counts[:, 0])
     gap = log_shares(x[told], total) - log_shares(y[told], total) - bias[:, None]
-    return np.asarray(_FREEDOM / 2 * np.log1p((gap / spread[:, None]) ** 2 / _FREEDOM).sum(axis=0))
+    return np.asarray(gap / spread[:, None])
 
 
 def similar_cores(
@@ -151,32 +160,39 @@ def similar_cores(
         done += 1
         report(f"search, step {done} of {steps}: misfit {best:.1f}")
 
-    def bred(errors: F64, judge: Judge, count: int) -> tuple[list[Core], F64]:
-        children = [_child(cores, values, random) for _ in range(2 * count)]
+    def judged(those: list[Core]) -> F64:
+        misfits, gaps = judge(those)
+        ensemble.add(those, misfits, gaps)
+        return misfits
+
+    def bred(errors: F64, count: int) -> tuple[list[Core], F64]:
+        moved = ensemble.proposals(count, len(cores), random)
+        children = [_one_vector_file(c) for c in moved if random.random() < _PROPOSED]
+        children += [_child(cores, values, random) for _ in range(2 * count)]
         children = [c for c in children if possible(c)][:count]
-        out = _best([*cores, *children], np.append(errors, judge(children)), len(cores))
+        out = _best([*cores, *children], np.append(errors, judged(children)), len(cores))
         tell(float(out[1][0]))
         return out
 
     for rows, before, after in _BREEDING:
-        judge = Judge(marked, rows, threads)
-        cores, errors = _best(cores, judge(cores), _POPULATION)
+        judge, ensemble = Judge(marked, rows, threads), Ensemble(values)
+        cores, errors = _best(cores, judged(cores), _POPULATION)
         for _ in range(before):
-            cores, errors = bred(errors, judge, _POPULATION)
+            cores, errors = bred(errors, _POPULATION)
         if after:
-            swept, found = _swept(cores[0], float(errors[0]), judge, values, random)
+            swept, found = _swept(cores[0], float(errors[0]), judged, values, random)
             cores, errors = _best([*cores, *swept], np.append(errors, found), _POPULATION)
             tell(float(errors[0]))
         for _ in range(after):
-            cores, errors = bred(errors, judge, _POPULATION)
+            cores, errors = bred(errors, _POPULATION)
 
-    judge = Judge(marked, _SETTLING, threads)
-    cores, errors = _best(cores[:_ADMITTED], judge(cores[:_ADMITTED]), _SURVIVORS)
+    judge, ensemble = Judge(marked, _SETTLING, threads), Ensemble(values)
+    cores, errors = _best(cores[:_ADMITTED], judged(cores[:_ADMITTED]), _SURVIVORS)
     for _ in range(_LAST_GENERATIONS):
-        cores, errors = bred(errors, judge, _SURVIVORS)
+        cores, errors = bred(errors, _SURVIVORS)
     for _ in range(_OFFERS):
         offers = [_offered(c, drawn, values, random) for c in cores]
-        found = judge(offers)
+        found = judged(offers)
         taken = found <= np.maximum(errors, errors.min() + _TOLERATED)
         cores = [o if t else c for c, o, t in zip(cores, offers, taken.tolist(), strict=True)]
         errors = np.where(taken, found, errors)
@@ -188,7 +204,7 @@ def similar_cores(
 def _swept(
     core: Core,
     error: float,
-    judge: Judge,
+    judged: Callable[[list[Core]], F64],
     values: Mapping[str, tuple[Any, ...]],
     random: np.random.Generator,
 ) -> tuple[list[Core], F64]:
@@ -203,7 +219,7 @@ def _swept(
             if i != at and (not ordered or abs(i - at) <= _STEPS) and possible(other):
                 changes.append((key, value))
                 changed.append(other)
-    errors = judge(changed)
+    errors = judged(changed)
     better: dict[str, Any] = {}
     for i in np.argsort(errors, kind="stable").tolist():
         if errors[i] < error:
@@ -215,7 +231,7 @@ def _swept(
         other = _one_vector_file(core | (first if k < _COMBINED // 2 else some))
         if possible(other):
             combined.append(other)
-    return [*changed, *combined], np.append(errors, judge(combined))
+    return [*changed, *combined], np.append(errors, judged(combined))
 
 
 def _of_width(core: Core, width: int) -> Core:
