@@ -44,7 +44,11 @@ def test_the_misfit_is_that_of_windows_and_classes(tmp_path_factory, seed, rows,
                 gap -= bias[k]
                 loss += 2 * np.log1p(gap**2 / (spread[k] ** 2 + 4 / row.sum()) / 4)
         want.append(loss)
-    assert judge([HIDDEN, MACHINE])[1] == pytest.approx(np.mean(want))
+    misfits, deviations = judge([HIDDEN, MACHINE])
+    assert misfits[1] == pytest.approx(np.mean(want))
+    assert deviations.shape[0] == 2 and deviations.shape[1] >= len(traces)
+    told = 2 * np.log1p(deviations[0] ** 2 / 4).sum() / len(traces)  # nothing is left but biases
+    assert misfits[0] == pytest.approx(told)
     assert len(bias) == len(spread) == CLASSES and (spread > 0).all()
 
 
@@ -76,5 +80,5 @@ def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path, monkeyp
     assert found == search.similar_cores(traces, start, 6, 7, 1)
     assert found != search.similar_cores(traces, start, 6, 8)
     judge = search.Judge([(*traces[0], class_labels(trace, 3000))], 3000)
-    errors = judge(found)
-    assert errors[0] < judge(start).min() and (errors <= judge(start).min()).all()
+    errors, least = judge(found)[0], judge(start)[0].min()
+    assert errors[0] < least and (errors <= least).all()

@@ -47,7 +47,7 @@ class Ensemble:
         p, g = places - places.mean(axis=0), gaps - gaps.mean(axis=0)
         n = len(best)
         # Gain C_pg (C_gg + 1)^-1, by way of the smaller matrix of cores.
-        gain = np.linalg.solve(g @ g.T + (n - 1) * np.eye(n), p).T @ g
+        gain = np.linalg.solve(g @ g.T + max(1, n - 1) * np.eye(n), p).T @ g
         out = []
         for _ in range(count):
             k = int(random.integers(min(among, n)))
