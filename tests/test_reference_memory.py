@@ -231,6 +231,18 @@ def test_writes_to_memory_go_together(tmp_path):
     assert 0.5 * n / 16 < len(late) < 2 * n / 16 + refreshes
 
 
+def test_lines_to_be_zeroed_go_before_prefetches_that_the_second_level_cannot_take(tmp_path):
+    rows = []
+    for k in range(600):  # one instruction, 64 bytes on each time
+        rows.append(("dc   zva, x3", "MemWrite", STORE, BASE + (1 << 20) + 64 * k))
+        rows += [("add   x7, x7, #1", "IntAlu", "IsInteger", None)] * 7
+    trace = extract(tmp_path, text(*rows))
+    wide = {"sq": 32, "l1d_mshrs": 24, "mem": "LPDDR3_1600_1x32"}
+    one, many = (cycles(trace, **wide, l2_mshrs=n) for n in (1, 16))
+    assert one > 3 * many  # each has to go through, though no data is read
+    assert cycles(trace, **wide, l2_mshrs=1, l1d_pf="stride") < 1.1 * one
+
+
 def move(before: str, after: str, target: str) -> str:
     """`fmov f1, f0` with code on either side, at growing addresses."""
     out = []

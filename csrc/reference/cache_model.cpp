@@ -385,6 +385,10 @@ void CacheHierarchy::prefetch_first(std::uint64_t address, Cycle at, std::uint64
     if (page(wanted) != page(line) || l1d_.has(wanted)) return;
     MissRegisters& registers = storing_ ? first_store_ : first_load_;
     if (!registers.spare(at)) return;
+    // The second level takes nothing now; when it does, the next lines to be zeroed wait here and
+    // go first, and their prefetches are not wanted any more (gem5's BaseCache::getNextQueueEntry,
+    // prefetch::Queued::notify).
+    if (zeroing_ && second_store_.free_at() > at) return;
     const Cycle ready = over_the_bus(wanted, at, pc, true);
     registers.take(ready);
     put_first(wanted, at, ready, false, true);
@@ -450,14 +454,21 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
     const bool late = w->ready > at + p_.l1d_lat();
     w->dirty = true;
     const Cycle ready = std::max(at + p_.l1d_lat(), w->ready);
-    if (late && p_.l1d_prefetch()) prefetch_first(address, at, pc);
+    if (late && p_.l1d_prefetch()) {
+      storing_ = zeroing_ = true;
+      prefetch_first(address, at, pc);
+      zeroing_ = false;
+    }
     return ready;
   }
   now_ = at;
   storing_ = true;
   if (first_store_.free_at() > at) at = first_store_.free_at() + retry;
   taken_ = at;
-  Cycle ready = at + p_.l1d_lat() + to_second + from_second + p_.l2_lat() + zero_extra;
+  // What is sent is an invalidation.  The second level only hands it on, but its register is taken
+  // until the answer is there (gem5's Cache::createMissPacket, MSHR::isForward).
+  const Cycle sent = std::max(at + p_.l1d_lat() + to_second, second_store_.free_at() + retry);
+  Cycle ready = sent + from_second + p_.l2_lat() + zero_extra;
   if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;
   to_second_.place(at, head);
   to_memory_.place(at, head);
@@ -465,7 +476,10 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   put_first(line, at, ready, true);
   ready = std::max(ready, written_ - static_cast<Cycle>(queued_writes * p_.memory_burst_));
   first_store_.take(ready);
+  second_store_.take(ready - from_second);
+  zeroing_ = true;
   if (p_.l1d_prefetch()) prefetch_first(address, at, pc);
+  zeroing_ = false;
   return ready;
 }
 

@@ -180,7 +180,7 @@ class CacheHierarchy {
   Cycle now_{}, written_{}, taken_{};
   // While a line has all the targets that it may have, the first cache takes nothing.
   Cycle blocked_{}, blocked_until_{};
-  bool storing_{};
+  bool storing_{}, zeroing_{};
 };
 
 }  // namespace tracekit
