@@ -25,10 +25,10 @@ def deviations(core, r) -> np.ndarray:
 def test_proposals_are_nearer_than_what_they_come_from(seed, n):
     r = np.random.default_rng(seed)
     cores = [
-        {"a": int(r.choice(VALUES["a"])), "b": int(r.integers(20)), "kind": str(r.choice(["x", "z"])),
-         "other": 5}
+        {"a": int(r.choice(VALUES["a"])), "b": int(r.integers(20)), "kind": "xz"[r.integers(2)]}
         for _ in range(n)
-    ]  # fmt: skip
+    ]
+    cores = [{**c, "other": 5} for c in cores]
     cores[0]["kind"] = cores[1]["kind"] = "y"
     gaps = np.stack([deviations(c, r) for c in cores])
     ensemble = Ensemble(VALUES)
