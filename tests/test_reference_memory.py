@@ -185,6 +185,18 @@ def test_access_maps_find_strides_in_both_directions(tmp_path):
         assert cycles(trace, l2_pf="ampm") < 0.8 * cycles(trace)
 
 
+def test_a_cache_that_missed_takes_half_of_its_latency_again(tmp_path):
+    n = 1024  # twice the first cache
+    once, twice = chain(tmp_path, [64] * n), chain(tmp_path, ([64] * (n - 1) + [64 - 64 * n]) * 2)
+
+    def more(trace: tracekit.TraceFile) -> float:  # for each cycle of the second cache's latency
+        return (cycles(trace, l2_lat=32) - cycles(trace, l2_lat=12)) / 20 / n
+
+    missed, hit = more(once), more(twice) - more(once)
+    assert missed == pytest.approx(1.5, abs=0.1)
+    assert hit == pytest.approx(1.0, abs=0.05)
+
+
 def test_a_full_set_of_miss_registers_holds_hits_too(tmp_path):
     rows = []
     for k in range(200):

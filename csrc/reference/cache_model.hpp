@@ -159,6 +159,7 @@ class CacheHierarchy {
   Cycle second_level(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle over_the_bus(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle below_second(std::uint64_t line, Cycle at);
+  Cycle passes_on(int latency) const;
   void put_first(std::uint64_t line, Cycle asked, Cycle ready, bool dirty, bool prefetched = false);
   void put_second(std::uint64_t line, Cycle ready, bool dirty, bool prefetched = false);
   void put_third(std::uint64_t line, Cycle ready, bool dirty);

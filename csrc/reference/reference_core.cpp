@@ -381,15 +381,16 @@ void ReferenceCore::squash(Cycle fetched, Cycle dispatched, Cycle at) {
   }
 }
 
-// Until it is told otherwise the front end goes straight on, and brings the line there if it comes
-// so far.
+// Until it is told otherwise, or the reorder buffer is full, the front end goes straight on, and
+// brings the lines that it comes to.
 void ReferenceCore::run_on(std::uint64_t pc, Cycle told) {
-  const std::uint64_t next = (pc / 64 + 1) * 64;
   const auto block = static_cast<std::uint64_t>(p_.fetch_buffer());
-  const auto blocks = static_cast<Cycle>((next - pc / block * block) / block);
   const Cycle each = std::max(p_.l1i_lat() + 1, p_.fetch_buffer() / 4 / p_.width());
-  const Cycle at = fetch_ + std::max<Cycle>(1, blocks) * each;
-  if (at < told) caches_.fetch(next, at);
+  const auto left = static_cast<int>((block - 1 - pc % block) / 4);
+  const std::uint64_t full = pc + static_cast<std::uint64_t>(p_.rob()) * 4;
+  Cycle at = fetch_ + (fetched_ + left) / p_.width();
+  for (std::uint64_t next = (pc / block + 1) * block; next < full && at < told; next += block)
+    at = std::max(at + each, next % 64 ? at : caches_.fetch(next, at));
 }
 
 void ReferenceCore::control(const CoreRow& row, BranchUnit::Guess guess, Cycle dispatched,
@@ -399,8 +400,8 @@ void ReferenceCore::control(const CoreRow& row, BranchUnit::Guess guess, Cycle d
     redirect_ = decodes_.at + decode_redirect;
     run_on(inst.pc, redirect_ - decode_tells);
   } else if (guess == BranchUnit::Guess::wrong) {
-    if (row.taken && static_cast<BranchKind>(inst.branch) == BranchKind::conditional)
-      run_on(inst.pc, done);
+    // An indirect jump of unknown target is passed, too (gem5's BPredUnit::predict).
+    if (row.taken) run_on(inst.pc, done);
     redirect_ = done + redirect_delay;
     squash(fetch_, dispatched, done);
   }
