@@ -19,7 +19,7 @@ __all__ = ["FEATURE_SET", "PerfVec", "default_model_path", "load_model"]
 
 #: Name of the columns' schema in the card; the number changes when a reference core counts
 #: differently.
-FEATURE_SET = "reference-cores-2"
+FEATURE_SET = "reference-cores-3"
 F64 = npt.NDArray[np.float64]
 
 
