@@ -25,7 +25,7 @@ import numpy as np
 
 from tracekit.dataset import load_manifest
 from tracekit.perfvec.baselines import BASELINES, aggregates, predict_baseline
-from tracekit.perfvec.choice import choose_programs, core_sums, suggested_programs
+from tracekit.perfvec.choice import core_telling, telling, telling_programs
 from tracekit.perfvec.drawn import drawn_cores
 from tracekit.perfvec.fit import fit_row, mixture_row, segment_breaks, with_columns
 from tracekit.perfvec.folds import folds
@@ -63,27 +63,28 @@ def main() -> int:
             np.save(place, aggregates(q.data, args.threads, None))
         tables[q.name] = np.load(place, allow_pickle=False)
     told, apart = [], [c for c in known if c["name"] not in args.machines]
-    for q in programs if args.suggest else ():
+    for q in programs if args.suggest or args.choose else ():
         with q.open() as d:
-            told.append(core_sums(d.trace, apart, args.drawn, threads=args.threads))
+            if args.suggest:
+                told.append(core_telling(d.trace, apart, args.drawn, threads=args.threads))
+            else:
+                cycles = d.cycles()[:, [d.column_of(m) for m in args.choose]].astype(float)
+                cores = [*apart, *drawn_cores(apart, args.drawn)]
+                told.append(telling(d.trace, cores, cycles, args.threads))
     parts = folds([q.family for q in programs], 5, args.seed)
-    telling: dict[int, list[int]] = {}
+    chosen: dict[int, list[int]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
     for m in args.machines:
         j = names.index(m)
         part = parts[j % 5]
         rest = [i for i in range(len(programs)) if i not in part]
-        if (args.choose or args.suggest) and j % 5 not in telling:
-            own, others = list(range(len(known))), [names.index(c) for c in args.choose]
-            those = [told[i] if args.suggest else sums[i] for i in rest]
-            chosen = (
-                suggested_programs(those, args.programs)
-                if args.suggest
-                else choose_programs(those, own, others, args.programs)
-            )
-            telling[j % 5] = sorted(rest[i] for i in chosen)
+        if told and j % 5 not in chosen:
+            own = [[c["name"] for c in apart].index(c) for c in args.choose] or None
+            every = range(len(args.choose)) if args.choose else None
+            those = telling_programs([told[i] for i in rest], args.programs, own, every)
+            chosen[j % 5] = sorted(rest[i] for i in those)
         random = np.random.default_rng(args.seed * 1000 + j)
-        picked = telling.get(j % 5) or random.choice(rest, args.programs, replace=False).tolist()
+        picked = chosen.get(j % 5) or random.choice(rest, args.programs, replace=False).tolist()
         tested = [i for i in range(0, len(programs), args.every) if i not in picked]
         part_of = [f"every{args.every}"] if args.every > 1 else []
         label = "-".join([m, str(args.seed), *(programs[i].name for i in picked), *part_of])

@@ -19,7 +19,7 @@ from tracekit.dataset.join import join
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.perfvec import load_model, search
 from tracekit.perfvec.ablation import CORES
-from tracekit.perfvec.choice import choose_programs
+from tracekit.perfvec.choice import Telling, choose_programs, telling, telling_programs
 from tracekit.perfvec.drawn import drawn_cores
 from tracekit.perfvec.dse import Space, explore, pareto
 from tracekit.perfvec.expression import Expression
@@ -283,7 +283,7 @@ def test_the_program_that_tells_cores_apart_is_chosen():
 
 
 def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeypatch):
-    from tracekit.perfvec.choice import core_sums, suggested_programs
+    from tracekit.perfvec.choice import core_telling, telling_programs
 
     monkeypatch.setattr("tracekit.perfvec.drawn.DRAWN", 3)
     paths = [str(data / f"p{i}.zst") for i in range(4)]
@@ -297,10 +297,27 @@ def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeyp
     programs = []
     for path in paths:
         with tracekit.open(path) as trace:
-            programs.append(core_sums(trace, [A, B], 3))
+            programs.append(core_telling(trace, [A, B], 3))
             assert (programs[-1].x[:, :2] == programs[-1].y).all()
-    assert suggested_programs(programs, 2) == suggested_programs(programs, 2)
-    assert suggested_programs(programs, 3)[:2] == suggested_programs(programs, 2)
+            cycles = np.concatenate([w.cycles for w in walk(trace, [A])]).astype(float)
+            machine = telling(trace, [A, B], cycles)  # its bias is what good cores are off by
+            assert machine.time_y == pytest.approx(machine.time_x[:1])
+    assert telling_programs(programs, 2) == telling_programs(programs, 2)
+    assert telling_programs(programs, 3)[:2] == telling_programs(programs, 2)
+
+
+def test_programs_that_show_how_cores_differ_tell_most():
+    """Time is a + b on some programs, a alone on others: both are needed, and enough."""
+    r = np.random.default_rng(0)
+    a, b = r.uniform(0, 3, (2, 24))
+    programs = []
+    for k in range(8):
+        numbers = 30 * np.stack([a, a] if k % 2 else [b, b]) if k in (4, 5) else np.zeros((2, 24))
+        time = np.exp(a + b * (k % 2))
+        programs.append(Telling(numbers, numbers, time, time))
+    assert set(telling_programs(programs, 2)) == {4, 5}
+    assert set(telling_programs(programs, 2, [-1] * 24, range(24))) == {4, 5}
+    assert len(telling_programs(programs, 99)) == 7
 
 
 def test_drawn_cores_are_possible_and_the_same_again():

@@ -69,20 +69,21 @@ def _suggest(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.errors import UsageError
     from tracekit.perfvec import load_model
-    from tracekit.perfvec.choice import core_sums, suggested_programs
+    from tracekit.perfvec.choice import core_telling, telling_programs
     from tracekit.perfvec.drawn import DRAWN
 
     if not 1 <= args.suggest < len(args.traces):
         raise UsageError(f"--suggest {args.suggest} of {len(args.traces)}: 1 to all but one")
     model = load_model(args.model)
-    programs = []
+    paths, programs = [], []
     for i, entry in enumerate(args.traces):
         path = entry.partition("=")[0]
         _progress(f"program {i + 1} of {len(args.traces)}: {path}")
+        paths.append(path)
         with tracekit.open(path) as trace:
-            programs.append(core_sums(trace, model.cores, DRAWN, args.seed, args.threads))
+            programs.append(core_telling(trace, model.cores, DRAWN, args.seed, args.threads))
     _progress("choosing")
-    chosen = [programs[i].name for i in suggested_programs(programs, args.suggest)]
+    chosen = [paths[i] for i in telling_programs(programs, args.suggest)]
     _progress("")
     print(json.dumps({"suggested": chosen}, indent=1) if args.json else "\n".join(chosen))
     return 0

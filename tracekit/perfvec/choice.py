@@ -4,22 +4,33 @@ about reference cores that are taken for machines."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.perfvec.classes import (
+    CLASSES,
+    DIVISIONS,
+    RESIDUAL_ROWS,
+    class_labels,
+    log_shares,
+    told_classes,
+)
 from tracekit.perfvec.drawn import drawn_cores
-from tracekit.perfvec.fit import Sums, mixture_row, segment_breaks, with_columns
-from tracekit.reference import totals
+from tracekit.perfvec.fit import Sums, mixture_row, with_columns
+from tracekit.reference import ClassedRows
 from tracekit.store.reader import TraceFile
 
-__all__ = ["choose_programs", "core_sums", "suggested_programs"]
+__all__ = ["Telling", "choose_programs", "core_telling", "telling", "telling_programs"]
 
 F64 = npt.NDArray[np.float64]
 
-#: Rows of each program that are walked for a suggestion, and cores that are taken for machines.
-_ROWS, _MACHINES = 150_000, 12
+#: Cores that are taken for machines.
+_MACHINES = 12
+#: How far a good core is off in the whole time, and how firmly cores are held to equal parts.
+_TOTAL, _HELD = 0.05, 300.0
 
 
 def choose_programs(
@@ -52,24 +63,97 @@ def choose_programs(
     return chosen
 
 
-def core_sums(
+@dataclass(frozen=True)
+class Telling:
+    """What a program's first rows tell, in units of how far a good core is off: of cores, ``x``
+    [numbers, cores], and of machines, ``y`` [numbers, machines]; their times of those rows."""
+
+    x: F64
+    y: F64
+    time_x: F64
+    time_y: F64
+
+
+def telling(
+    trace: TraceFile, cores: Sequence[Mapping[str, Any]], cycles: F64, threads: int | None = None
+) -> Telling:
+    """``cycles``: float64 [rows, machines], between retirements."""
+    kept, counts = _classed(trace)
+    x = kept.totals(cores, threads)[1]
+    y = np.stack([kept.sums(c)[1] for c in cycles.T], axis=1)
+    return _telling(x, y, told_classes(counts))
+
+
+def core_telling(
     trace: TraceFile,
     cores: Sequence[Mapping[str, Any]],
     drawn: int,
     seed: int = 0,
     threads: int | None = None,
-) -> Sums:
-    """A program for ``suggested_programs``: what the model's cores and ``drawn`` others take for
-    its first rows, and the model's as if they were machines."""
-    rows = min(len(trace), _ROWS)
-    all_cores = [*cores, *drawn_cores(cores, drawn, seed)]
-    x = totals(trace, all_cores, segment_breaks(rows), threads)
-    return Sums(trace.path, trace.path, rows, x, x[:, : len(cores)])
+) -> Telling:
+    """The model's cores and ``drawn`` others; the model's as if they were machines, too."""
+    kept, counts = _classed(trace)
+    x = kept.totals([*cores, *drawn_cores(cores, drawn, seed)], threads)[1]
+    told, _, spread = told_classes(counts)
+    return _telling(x, x[:, : len(cores)], (told, np.zeros_like(spread), spread))
 
 
-def suggested_programs(programs: Sequence[Sums], count: int) -> list[int]:
-    """``count`` programs (``core_sums``), by number, the most telling first, by reference cores
-    alone: some are taken for machines that are known by their times on those programs only, and
-    sought as mixtures of the others."""
-    own = list(range(programs[0].y.shape[1]))
-    return choose_programs(programs, own, own[:: max(1, len(own) // _MACHINES)], count)
+def telling_programs(
+    programs: Sequence[Telling],
+    count: int,
+    own: Sequence[int] | None = None,
+    machines: Sequence[int] | None = None,
+) -> list[int]:
+    """``count`` programs, by number, the most telling first: with each, the times of all others on
+    ``machines`` are foretold best by the cores' times, weighed so that they tell the same of the
+    programs chosen (ridge regression of logarithms).
+
+    ``own``: the core of each machine (-1: none), which is left out; machine k's is core k unless
+    given.  ``machines``: some of all.
+    """
+    every = list(range(programs[0].y.shape[1]))
+    own = every if own is None else own
+    machines = every[:: max(1, len(every) // _MACHINES)] if machines is None else machines
+    inner = []
+    for p in programs:
+        middle = p.x.mean(axis=1, keepdims=True)
+        x, y = p.x - middle, p.y - middle
+        inner.append((x.T @ x, x.T @ y))
+    time_x, time_y = (np.log([getattr(p, k) for p in programs]) for k in ("time_x", "time_y"))
+    cores = np.arange(time_x.shape[1])
+
+    def error(chosen: list[int]) -> float:
+        rest = [k for k in range(len(programs)) if k not in chosen]
+        xx, xy = (sum(inner[i][k] for i in chosen) for k in (0, 1))
+        errors = []
+        for j in machines:
+            c = cores[cores != own[j]]
+            parts = np.linalg.solve(xx[np.ix_(c, c)] + _HELD * np.eye(len(c)), xy[c, j])
+            parts += (1 - parts.sum()) / len(c)
+            gap = time_x[np.ix_(rest, c)] @ parts - time_y[rest, j]
+            errors.append(np.abs(np.expm1(gap)).mean())
+        return float(np.mean(errors))
+
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(programs) - 1):
+        left = [i for i in range(len(programs)) if i not in chosen]
+        chosen.append(min(left, key=lambda i: error([*chosen, i])))
+    return chosen
+
+
+def _classed(trace: TraceFile) -> tuple[ClassedRows, npt.NDArray[np.int64]]:
+    labels = class_labels(trace, RESIDUAL_ROWS)
+    kept = ClassedRows(trace, labels, CLASSES, RESIDUAL_ROWS)
+    return kept, np.bincount(labels.ravel(), minlength=CLASSES)
+
+
+def _telling(x: F64, y: F64, told: tuple[npt.NDArray[np.bool_], F64, F64]) -> Telling:
+    which, bias, spread = told
+    time_x, time_y = (t.sum(axis=0) / DIVISIONS for t in (x, y))
+    shares = [log_shares(t, whole)[which] for t, whole in ((x, time_x), (y, time_y))]
+    shares[1] += bias[:, None]
+    own, machines = (
+        np.vstack([s / spread[:, None], np.log(whole) / _TOTAL])
+        for s, whole in zip(shares, (time_x, time_y), strict=True)
+    )
+    return Telling(own, machines, time_x, time_y)
