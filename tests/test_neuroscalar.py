@@ -605,6 +605,11 @@ def test_paper_from_end_to_end(data, small, capsys):
     with tracekit.open(str(data / "0.macro.zst")) as trace:
         found = CycleModel(data / "n", dtype="f32", threads=1).predict(trace)["cycles"][:, 0]
     assert formats[0]["mae"] == pytest.approx(np.abs(found - cycles).mean())
+    # fewer rows than the file has: targets and predictions are those of the same, the first
+    argv = ["quantize", str(data / "n"), str(data / "0.macro.data.zst"), "--rows", "300", "--json"]
+    assert main(argv) == 0
+    first = json.loads(capsys.readouterr().out)["formats"][0]["mae"]
+    assert first == pytest.approx(np.abs(found - cycles)[:300].mean(), rel=1e-3)
     assert main(["predict", str(data / "0.macro.zst"), "--model", str(data / "n"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machines"][0]["cycles"] >= 0
     assert main(["predict", str(data / "0.micro.zst"), "--model", str(data / "n")]) == 2

@@ -88,7 +88,7 @@ def _read(model: str, paths: list[str], rows: int) -> tuple[list[Any], list[Any]
     blocks, targets = [], []
     for path in paths:
         with tracekit.open(path) as trace:
-            begin = max(0, (len(trace) - rows) // 2)
+            begin = 0 if cycles is not None else max(0, (len(trace) - rows) // 2)
             part = (begin, min(begin + rows, len(trace)))
             if cycles is None:
                 blocks.append(trace.features(card.feature_set, part))
