@@ -251,7 +251,7 @@ def test_evaluation_takes_parts_away(data, tmp_path, capsys):
     assert set(CORES) < set(result)
     # The cycles are 1.1 and 0.9 times those of the cores: without their widths they cannot be had.
     assert result["all of the cores"] < 0.03
-    assert result["one width and one set of units for all"] > 2 * result["all of the cores"]
+    assert result["one width and one set of units for all"] > 1.4 * result["all of the cores"]
     assert result["nothing fitted: a machine is its own core"] == pytest.approx(0.1, abs=0.02)
     assert main([*args, "--folds", "3", "--drawn", "3", "--tuning", "2"]) == 0
     shown = capsys.readouterr().out
