@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tracekit.dataset import load_manifest
-from tracekit.perfvec.classes import CLASSES, RESIDUAL_ROWS, class_labels, log_shares
-from tracekit.reference import ClassedRows
+from tracekit.perfvec.classes import CLASSES, RESIDUAL_ROWS, first_rows, log_shares
 
 #: Rows that a class must have in a program to count; programs that a class must be in.
 LEAST_ROWS, LEAST_PROGRAMS = 100, 2
@@ -37,15 +36,14 @@ def main() -> int:
     gaps, counts = [], []
     for program in manifest.programs:
         with program.open() as d:
-            labels = class_labels(d.trace, RESIDUAL_ROWS)
-            kept = ClassedRows(d.trace, labels, CLASSES, RESIDUAL_ROWS)
+            kept, rows = first_rows(d.trace)
             x = kept.totals(cores)[1]
             cycles = d.cycles()
             columns = [cycles[:, d.column_of(m)].astype(float) for m in args.machines]
         y = np.stack([kept.sums(c)[1] for c in columns], axis=1)
-        total = np.array([c[: labels.shape[1]].sum() for c in columns])
+        total = np.array([c[: len(kept)].sum() for c in columns])
         gaps.append(log_shares(x, total) - log_shares(y, total))
-        counts.append(np.bincount(labels.ravel(), minlength=CLASSES))
+        counts.append(rows)
     bias, spread = [0.0] * CLASSES, [UNKNOWN] * CLASSES
     for k in range(CLASSES):
         told = [g[k] for g, n in zip(gaps, counts, strict=True) if n[k] >= LEAST_ROWS]

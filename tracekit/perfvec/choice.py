@@ -10,17 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.perfvec.classes import (
-    CLASSES,
-    DIVISIONS,
-    RESIDUAL_ROWS,
-    class_labels,
-    log_shares,
-    told_classes,
-)
+from tracekit.perfvec.classes import DIVISIONS, first_rows, log_shares, told_classes
 from tracekit.perfvec.drawn import drawn_cores
 from tracekit.perfvec.fit import Sums, mixture_row, with_columns
-from tracekit.reference import ClassedRows
 from tracekit.store.reader import TraceFile
 
 __all__ = ["Telling", "choose_programs", "core_telling", "telling", "telling_programs"]
@@ -78,7 +70,7 @@ def telling(
     trace: TraceFile, cores: Sequence[Mapping[str, Any]], cycles: F64, threads: int | None = None
 ) -> Telling:
     """``cycles``: float64 [rows, machines], between retirements."""
-    kept, counts = _classed(trace)
+    kept, counts = first_rows(trace)
     x = kept.totals(cores, threads)[1]
     y = np.stack([kept.sums(c)[1] for c in cycles.T], axis=1)
     return _telling(x, y, told_classes(counts))
@@ -92,7 +84,7 @@ def core_telling(
     threads: int | None = None,
 ) -> Telling:
     """The model's cores and ``drawn`` others; the model's as if they were machines, too."""
-    kept, counts = _classed(trace)
+    kept, counts = first_rows(trace)
     x = kept.totals([*cores, *drawn_cores(cores, drawn, seed)], threads)[1]
     told, _, spread = told_classes(counts)
     return _telling(x, x[:, : len(cores)], (told, np.zeros_like(spread), spread))
@@ -139,12 +131,6 @@ def telling_programs(
         left = [i for i in range(len(programs)) if i not in chosen]
         chosen.append(min(left, key=lambda i: error([*chosen, i])))
     return chosen
-
-
-def _classed(trace: TraceFile) -> tuple[ClassedRows, npt.NDArray[np.int64]]:
-    labels = class_labels(trace, RESIDUAL_ROWS)
-    kept = ClassedRows(trace, labels, CLASSES, RESIDUAL_ROWS)
-    return kept, np.bincount(labels.ravel(), minlength=CLASSES)
 
 
 def _telling(x: F64, y: F64, told: tuple[npt.NDArray[np.bool_], F64, F64]) -> Telling:

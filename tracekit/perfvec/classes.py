@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core, schema
-from tracekit.reference import walk
+from tracekit.reference import ClassedRows, walk
 from tracekit.store.reader import TraceFile
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "RESIDUAL_ROWS",
     "class_labels",
     "class_residuals",
+    "first_rows",
     "log_shares",
     "told_classes",
 ]
@@ -79,6 +80,13 @@ def class_labels(trace: TraceFile, rows: int) -> U16:
         _behind_branches(kinds, taken, np.concatenate([np.zeros(0, np.uint8), *wrong])),
     )
     return np.stack([d + f for d, f in zip(divisions, _FIRST, strict=False)]).astype(np.uint16)
+
+
+def first_rows(trace: TraceFile) -> tuple[ClassedRows, I64]:
+    """The rows that class_residuals are of, in their classes, and how many each class has."""
+    labels = class_labels(trace, RESIDUAL_ROWS)
+    kept = ClassedRows(trace, labels, CLASSES, RESIDUAL_ROWS)
+    return kept, np.bincount(labels.ravel(), minlength=CLASSES)
 
 
 @lru_cache(maxsize=1)

@@ -15,16 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.perfvec.classes import (
-    CLASSES,
-    DIVISIONS,
-    RESIDUAL_ROWS,
-    class_labels,
-    log_shares,
-    told_classes,
-)
+from tracekit.perfvec.classes import DIVISIONS, first_rows, log_shares, told_classes
 from tracekit.perfvec.nnls import nnls
-from tracekit.reference import ClassedRows
 from tracekit.store.reader import TraceFile
 
 __all__ = ["ClassTimes", "class_times", "row_near"]
@@ -60,9 +52,7 @@ def class_times(
     threads: int | None = None,
 ) -> ClassTimes:
     """``cycles``: the machine's between retirements; ``total_x``: the cores' on the whole trace."""
-    labels = class_labels(trace, RESIDUAL_ROWS)
-    kept = ClassedRows(trace, labels, CLASSES, RESIDUAL_ROWS)
-    counts = np.bincount(labels.ravel(), minlength=CLASSES)
+    kept, counts = first_rows(trace)
     x, y = kept.totals(cores, threads)[1], kept.sums(cycles)[1]
     return ClassTimes(x, y, counts, total_x, float(cycles.sum()))
 
