@@ -466,6 +466,14 @@ def test_default_from_end_to_end(data, small, capsys):
     assert model["acc_round"] > zero["acc_round"] + 0.3  # b is never 0 there
     assert {"constant", "op-class table", "table by instruction"} < set(answers)
     assert found["ab"]["pairs"][0]["match"] > 0.7
+    alone = found["ab_of_cores"]
+    assert set(alone) == set(found["ab"])
+    by_scores = sum(
+        e["ab"]["cycles"]["b"] * (1 + e["machines"]["b"]["reference core"]["total"])
+        for e in found["programs"].values()
+    )
+    assert alone["predicted"]["b"] == pytest.approx(by_scores)
+    assert alone["predicted"]["b"] != pytest.approx(found["ab"]["predicted"]["b"])
 
     # no LSTM, no int8; corrections for bf16, and the mean's totals
     micro = [str(data / f"{k}.micro.data.zst") for k in (0, 1)]

@@ -163,6 +163,17 @@ def _print_truth(result: dict[str, Any]) -> None:
             for g in c["program_kendall_by_gap"]
         )
     )
+    if "ab_of_cores" in result:
+        c = result["ab_of_cores"]
+        q = c["pooled"]
+        print(
+            f"reference cores alone: match {q['match']:.1%}, strict {q['strict']:.1%}, Kendall "
+            f"{c['kendall']:.3f}, all pairs right {c['full']:.1%}, best design {c['best']:.1%}; "
+            f"designs by total time {c['program_kendall_mean']:.3f}, by gap "
+            + ", ".join(
+                f"{g['above']:.1%}: {g['kendall']:.3f}" for g in c["program_kendall_by_gap"]
+            )
+        )
     for name, e in result["programs"].items():
         p = e["ab"]
         print(

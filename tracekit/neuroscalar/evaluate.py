@@ -61,7 +61,7 @@ def evaluate(
     report: Report = lambda _: None,
 ) -> dict[str, Any]:
     """Scores of each model's machines and of the baselines, by program and over all; with more than
-    one machine in all, ``ab`` compares them.
+    one machine in all, ``ab`` compares them, ``ab_of_cores`` by their reference cores alone.
 
     ``sample``: of whole programs only every so manieth block of 5000 rows.
     """
@@ -82,6 +82,7 @@ def evaluate(
     scores: dict[str, dict[str, list[Scores]]] = {m: {} for m in machines}
     pooled: dict[str, dict[str, list[Array]]] = {m: {} for m in machines}
     counts: list[ab.Counts] = []
+    of_cores: list[ab.Counts] = []
     for number, p in enumerate(wanted):
         case = _case(models, manifest, p, cache, split, sample)
         entry: dict[str, Any] = {"family": p.family, "rows": len(case.truth), "machines": {}}
@@ -102,6 +103,8 @@ def evaluate(
             c = ab.count(machines, case.cycles, case.mean, case.truth)
             counts.append(c)
             entry["ab"] = ab.report(c, without)
+            if case.core is not None:
+                of_cores.append(ab.count(machines, case.core, case.core, case.truth))
         per_program[p.name] = entry
         report({"event": "program", "name": p.name, "done": number + 1, "of": len(wanted)})
     out: dict[str, Any] = {
@@ -119,17 +122,25 @@ def evaluate(
         "programs": per_program,
     }
     if counts:
-        out["ab"] = ab.report(ab.merge(counts), without)
-        taus = [e["ab"]["program_kendall"] for e in per_program.values()]
-        out["ab"]["program_kendall_mean"] = float(np.nanmean(taus))
-        out["ab"]["program_kendall_by_gap"] = ab.by_gap(counts)
-        out["ab"]["time_kendall"] = {
-            m: kendall(
-                np.array([c.true[j] / max(c.rows, 1) for c in counts]),
-                np.array([c.found[j] / max(c.rows, 1) for c in counts]),
-            )
-            for j, m in enumerate(machines)
-        }
+        out["ab"] = _comparison(counts, without)
+    if of_cores:
+        out["ab_of_cores"] = _comparison(of_cores, without)
+    return out
+
+
+def _comparison(counts: Sequence[ab.Counts], without: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Over the rows of all programs, and over programs: machines by total time on each, programs by
+    time on each machine."""
+    out = ab.report(ab.merge(counts), without)
+    out["program_kendall_mean"] = float(np.nanmean([kendall(c.true, c.found) for c in counts]))
+    out["program_kendall_by_gap"] = ab.by_gap(counts)
+    out["time_kendall"] = {
+        m: kendall(
+            np.array([c.true[j] / max(c.rows, 1) for c in counts]),
+            np.array([c.found[j] / max(c.rows, 1) for c in counts]),
+        )
+        for j, m in enumerate(counts[0].machines)
+    }
     return out
 
 
