@@ -5,7 +5,7 @@
 
 #include "bind/register.hpp"
 #include "reference/predictors/make.hpp"
-#include "reference/reference_core.hpp"
+#include "reference/reference_cores.hpp"
 
 namespace py = pybind11;
 

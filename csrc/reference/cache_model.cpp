@@ -1,21 +1,13 @@
 #include "reference/cache_model.hpp"
 
-#include <bit>
-#include <cmath>
+#include <algorithm>
 
 namespace tracekit {
 namespace {
 
-constexpr std::uint64_t line_bits = 6;
 // Cycles that the parts between the levels take (gem5's crossbars with their default latencies).
 constexpr Cycle to_second = 2, from_second = 2, to_third = 4, to_memory = 10, zero_extra = 18,
                 zero_third = 10;
-// Writes that wait in the memory controller before a core notices, and that go together.
-constexpr double queued_writes = 16, writes_of_batch = 16;
-// Reads of one row come back to back but for a part; a write to another row than the last one waits
-// for part of its precharge.
-constexpr double crowded = 1.2, row_change = 0.5;
-constexpr Cycle out_of_order = 100;  // requests that come so much before the last one are apart
 // After a miss register is free again: until a load is issued again, and a store or a cache's
 // request sent again.
 constexpr Cycle retry_load = 3, retry = 1;
@@ -29,234 +21,6 @@ constexpr double line_between = 3, line_to_memory = 5, head = 1;
 std::uint64_t page(std::uint64_t line) { return line >> 6; }
 
 }  // namespace
-
-Cache::Cache(int kb, int ways) : ways_(static_cast<std::size_t>(ways)) {
-  const std::size_t lines = static_cast<std::size_t>(kb) * 1024 >> line_bits;
-  const std::size_t sets = std::bit_floor(std::max<std::size_t>(1, lines / ways_));
-  mask_ = sets - 1;
-  way_.resize(sets * ways_);
-}
-
-Cache::Way* Cache::find(std::uint64_t line) {
-  Way* s = set(line);
-  for (std::size_t i = 0; i < ways_; ++i) {
-    if (s[i].line != line) continue;
-    std::rotate(s, s + i, s + i + 1);
-    return s;
-  }
-  return nullptr;
-}
-
-bool Cache::has(std::uint64_t line) const {
-  const Way* s = &way_[(line & mask_) * ways_];
-  return std::any_of(s, s + ways_, [line](const Way& w) { return w.line == line; });
-}
-
-std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken,
-                         bool prefetched) {
-  Way* s = set(line);
-  const Way gone = s[ways_ - 1];
-  std::rotate(s, s + ways_ - 1, s + ways_);
-  s[0] = {line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1};
-  return gone.dirty ? gone.line : no_line;
-}
-
-Channel::Interval* Channel::interval(Cycle number) {
-  Interval& i = ring_[static_cast<std::size_t>(number) & (kept - 1)];
-  if (i.number > number) return nullptr;
-  if (i.number != number) i = {number, 0};
-  return &i;
-}
-
-Cycle Channel::place(Cycle at, double cost) {
-  constexpr float full = 64;
-  Cycle number = at >> 6;
-  const Cycle last = number + static_cast<Cycle>(kept) - 16;
-  Interval* i = interval(number);
-  if (!i) return at;
-  while (i->load >= full && number < last) {
-    Interval* next = interval(++number);
-    if (!next) return at;
-    i = next;
-  }
-  const Cycle start = number == at >> 6 ? at : (number << 6) + static_cast<Cycle>(i->load);
-  i->load += static_cast<float>(cost);
-  while (i->load > full && number < last) {  // the rest is taken from the next
-    const float over = i->load - full;
-    Interval* next = interval(++number);
-    if (!next) break;
-    i->load = full;
-    i = next;
-    i->load += over;
-  }
-  return start;
-}
-
-Memory::Memory(const CoreParameters& p)
-    : p_(p),
-      row_lines_(static_cast<std::size_t>(p.memory_row_lines())),
-      banks_(static_cast<std::size_t>(p.memory_banks())),
-      bank_(banks_),
-      written_(banks_, no_line) {}
-
-// All banks are closed and refreshed again and again, and nothing is taken meanwhile (gem5's
-// DRAMInterface::Rank::processRefreshEvent).
-Memory::Refreshed Memory::refreshed(double t) const {
-  const double turn = std::floor((t + p_.memory_precharge_) / p_.memory_refresh_every_);
-  if (turn < 1) return {t, 0};
-  return {std::max(t, turn * p_.memory_refresh_every_ + p_.memory_refresh_), turn};
-}
-
-Cycle Memory::read(Cycle at, std::uint64_t line) {
-  const std::uint64_t row = line / row_lines_;
-  Bank& b = bank_[row % banks_];
-  const auto [t, turn] = refreshed(static_cast<double>(at));
-  reads_ = true;
-  double column;
-  if (at + out_of_order <
-      b.asked) {  // before the last one was there: the bank's state then is not known
-    column = t + p_.memory_activate_;
-  } else {
-    // What is to be done is decided as soon as the bus may be free in time (gem5's
-    // MemCtrl::doBurstAccess, nextReqTime), and there too whether the row is closed behind it: when
-    // no other one waits for it (close_adaptive in DRAMInterface::doBurstAccess).
-    const double decided = std::max(t, next_decision_);
-    const bool again = b.turn != turn;
-    const bool open = b.row == row && !again && b.accesses < p_.memory_row_accesses() &&
-                      !(p_.memory_closes() && t > b.decided);
-    if (open) {
-      column = std::max(decided, b.column);
-    } else {
-      double precharged = decided;
-      if (!again) {  // another row is closed now, if it was not closed before
-        const bool closed =
-            p_.memory_closes() || b.accesses >= p_.memory_row_accesses() || b.row == no_line;
-        precharged = closed ? std::max(decided, b.idle + p_.memory_precharge_)
-                            : std::max(decided, b.idle) + p_.memory_precharge_;
-      }
-      const auto activate = static_cast<double>(
-          activations_.place(static_cast<Cycle>(precharged), p_.memory_activation_));
-      column = activate + p_.memory_activate_;
-      b.row = row;
-      b.accesses = 0;
-      b.idle = activate + p_.memory_ras_;
-    }
-    next_decision_ = column + p_.memory_burst_ - p_.memory_precharge_ - p_.memory_activate_;
-    ++b.accesses;
-    b.turn = turn;
-    b.decided = decided;
-    b.asked = at;
-    b.column = column + p_.memory_burst_;
-    b.idle = std::max(b.idle, column + p_.memory_burst_);
-  }
-  return static_cast<Cycle>(
-      static_cast<double>(bus_.place(static_cast<Cycle>(column), crowded * p_.memory_column_)) +
-      p_.memory_cas_ + p_.memory_burst_ + p_.memory_controller_);
-}
-
-Cycle Memory::write(Cycle at, std::uint64_t line) {
-  const std::uint64_t row = line / row_lines_;
-  const std::size_t bank = row % banks_;
-  double cost = p_.memory_burst_;
-  if (reads_) cost += p_.memory_turnaround_ / writes_of_batch;
-  reads_ = false;
-  if (written_[bank] != row) {
-    written_[bank] = row;
-    cost = std::max(cost, p_.memory_activation_) + p_.memory_precharge_ * row_change;
-    if (!p_.memory_closes() && bank_[bank].row != row)
-      bank_[bank].row = row, bank_[bank].accesses = 0;
-  }
-  waiting_ += cost;
-  // They wait until half of the queue is taken; then some go together, and no read between them
-  // (gem5's MemCtrl::processNextReqEvent).
-  if (++writes_ <= p_.memory_writes()) return at;
-  const double together = waiting_ * writes_of_batch / writes_;
-  waiting_ -= together;
-  writes_ -= static_cast<int>(writes_of_batch);
-  return bus_.place(at, together);
-}
-
-AccessMaps::Map& AccessMaps::map(std::uint64_t zone) {
-  Map* s = &map_[zone % sets * ways];
-  std::size_t i = 0;
-  while (i + 1 < ways && s[i].zone != zone) ++i;
-  if (s[i].zone != zone) s[i] = {zone, 0, 0};
-  std::rotate(s, s + i, s + i + 1);
-  return *s;
-}
-
-void AccessMaps::end_epoch() {
-  const double accuracy = good_ / total_, coverage = good_ / misses_,
-               hits = hits_ / (hits_ + misses_);  // none of any: neither high nor low
-  if (coverage > 0.25 && (accuracy > 0.5 || hits < 0.75))
-    ++useful_;
-  else if ((coverage < 0.125 && (accuracy < 0.25 || hits > 0.875)) ||
-           (accuracy < 0.25 && hits > 0.875))
-    --useful_;
-  const double bandwidth =
-      (misses_ - good_ + total_) * static_cast<double>(latency_) / static_cast<double>(epoch);
-  degree_ = std::min(static_cast<unsigned>(bandwidth), useful_);  // 0: no limit
-  good_ = total_ = misses_ = hits_ = 0;
-  next_epoch_ += epoch;
-}
-
-void AccessMaps::prefetch(std::uint64_t line) {
-  Map& m = map(line >> 5);
-  const std::uint32_t bit = 1u << (line & 31);
-  if (!((m.accessed | m.prefetched) & bit)) ++total_;
-  m.accessed &= ~bit;
-  m.prefetched |= bit;
-}
-
-std::span<const int> AccessMaps::see(std::uint64_t line, Cycle at) {
-  while (at >= next_epoch_) end_epoch();
-  const std::uint64_t zone = line >> 5;
-  {
-    Map& m = map(zone);
-    const std::uint32_t bit = 1u << (line & 31);
-    if (m.accessed & bit) {
-      ++hits_;
-    } else {
-      ++misses_;
-      if (m.prefetched & bit) ++good_;
-    }
-    m.accessed |= bit;
-    m.prefetched &= ~bit;
-  }
-  // Bit 32 is the first line of the zone.
-  const unsigned __int128 before = map(zone - 1).accessed, behind = map(zone + 1).accessed;
-  const unsigned __int128 accessed =
-      before | static_cast<unsigned __int128>(map(zone).accessed) << 32 | behind << 64;
-  const int here = static_cast<int>(line & 31) + 32;
-  const auto was = [&](int i) { return (accessed >> i & 1) != 0; };
-  std::size_t n = 0;
-  for (int stride = 1; stride < 16; ++stride) {
-    for (const int s : {stride, -stride}) {
-      if (!was(here + s) || !(was(here + 2 * s) || was(here + 2 * s + 1))) continue;
-      prefetch(line - static_cast<std::uint64_t>(static_cast<std::int64_t>(s)));
-      found_[n++] = -s;
-      if (n == degree_) return {found_.data(), n};
-    }
-  }
-  return {found_.data(), n};
-}
-
-// gem5's Stride::calculatePrefetch: three bits of confidence, four at first, trusted from four on.
-std::int64_t CacheHierarchy::Stride::see(std::uint64_t at_pc, std::uint64_t at) {
-  if (pc != at_pc) {
-    *this = {at_pc, at, 0, 4};
-    return 0;
-  }
-  const auto moved = static_cast<std::int64_t>(at - last);
-  last = at;
-  if (moved == step && moved != 0) {
-    confidence = std::min(7, confidence + 1);
-  } else {
-    confidence = std::max(0, confidence - 1);
-    if (confidence < 4) step = moved;
-  }
-  return confidence < 4 ? 0 : moved;
-}
 
 CacheHierarchy::CacheHierarchy(const CoreParameters& p)
     : p_(p),
@@ -482,7 +246,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   to_memory_.place(at, head);
   written_ = 0;
   put_first(line, at, ready, true);
-  ready = std::max(ready, written_ - static_cast<Cycle>(queued_writes * p_.memory_burst_));
+  ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_burst_));
   first_store_.take(ready);
   second_store_.take(ready - from_second);
   zeroing_ = true;

@@ -24,7 +24,6 @@
 #include "reference/core_parameters.hpp"
 #include "reference/cycle.hpp"
 #include "reference/issue_calendar.hpp"
-#include "reference/predictors/targets.hpp"
 #include "reference/store_sets.hpp"
 
 namespace tracekit {
@@ -210,50 +209,6 @@ class ReferenceCore : public CoreOf<ReferenceCore> {
   int set_{StoreSets::no_set};
   std::uint64_t squashed_from_{}, squashed_to_{};  // rows, by the last misprediction or violation
   const StoreBuffer::Store* forward_{};
-};
-
-// Many cores beside each other over one trace, block by block.
-class ReferenceCores {
- public:
-  // The parts of static instruction i, in their order, are insts[begin[i]] to insts[begin[i + 1]];
-  // at least one.
-  ReferenceCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
-                 std::size_t registers, std::span<const CoreParameters> cores);
-
-  std::size_t cores() const { return cores_.size(); }
-  std::size_t statics() const { return begin_.size() - 1; }
-
-  // The rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
-  // behind the block, or the last row's own if there is none.
-  struct Block {
-    std::span<const std::uint32_t> sid;
-    std::span<const std::uint64_t> addr;
-    std::span<const std::uint8_t> bits;
-    std::uint32_t next;
-  };
-  // out: rows x cores, or, `timed`, rows x cores x core_timing::count.  difficulty, unless null:
-  // for each row BranchDifficulty::wrong; from the first block on, or never.
-  void run(const Block& block, float* out, unsigned threads, bool timed, std::uint8_t* difficulty);
-  // Sums of the cycles of the rows from each of `edges` (increasing, within the block) to the next:
-  // ranges x cores.
-  void sums(const Block& block, std::span<const std::uint32_t> edges, double* out,
-            unsigned threads);
-  // Sums of the cycles of the rows of each class: classes x cores.  labels: for one division of the
-  // rows into classes after another the class of each row, all below `classes`.
-  void class_sums(const Block& block, std::span<const std::uint16_t> labels, std::size_t classes,
-                  double* out, unsigned threads);
-
- private:
-  void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
-  template <class Work>  // work() is a thread's own function of a core's number
-  void each_core(unsigned threads, const Work& work);
-
-  std::vector<CoreInst> insts_;
-  std::vector<std::uint32_t> begin_;
-  std::vector<std::unique_ptr<Core>> cores_;
-  bp::IndirectTargets targets_;
-  BranchDifficulty difficulty_;
-  std::vector<CoreRow> rows_;
 };
 
 }  // namespace tracekit
