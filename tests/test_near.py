@@ -41,7 +41,7 @@ def cost(told: list[near.ClassTimes], row: np.ndarray, found: int) -> float:
         out += sum(
             ((x @ parts - y - (x @ middle) * (parts.sum() - 1)) / s) ** 2 for x, y, s in gaps
         )
-    return out + 300 * float(((parts - middle) ** 2).sum()) + 1e6 * (parts.sum() - 1) ** 2
+    return out + 100 * float(((parts - middle) ** 2).sum()) + 1e6 * (parts.sum() - 1) ** 2
 
 
 @SLOW

@@ -65,7 +65,13 @@ def test_bursts_tell_the_width():
 
 
 def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path, monkeypatch):
-    small = {"_BREEDING": ((1000, 2, 0), (2000, 2, 1)), "_SETTLING": 3000, "_POPULATION": 24}
+    small = {
+        "_BREEDING": ((1000, 2, 0), (2000, 2, 1)),
+        "_SETTLING": 3000,
+        "_OFFERING": 3000,
+        "_OFFERS": 3,
+        "_POPULATION": 24,
+    }
     small |= {"_STEPS": 1, "_COMBINED": 4}
     for name, value in small.items():
         monkeypatch.setattr(search, name, value)

@@ -26,7 +26,7 @@ F64 = npt.NDArray[np.float64]
 #: How far a whole trace's time is off in a good core.
 _TOTAL = 0.05
 #: What a unit of departure from the found cores costs, in squared deviations.
-_HELD = 300.0
+_HELD = 100.0
 #: How firmly the scaled cores' parts add up to one.
 _WHOLE = 1e3
 

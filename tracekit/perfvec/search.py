@@ -39,11 +39,11 @@ _BREEDING: tuple[tuple[int, int, int], ...] = ((1 << 15, 8, 0), (3 << 15, 4, 3))
 _POPULATION = 64
 #: Steps up and down that are tried, and cores with several of the changes that were for the better.
 _STEPS, _COMBINED = 2, 20
-#: What the survivors are judged on, how many may come there, their number, generations there, how
-#: often each is then offered parameters, the part of them that it is offered, and by how much it
-#: may then be further off than the best one.
+#: What the survivors are judged on, how many may come there, their number, and generations there.
 _SETTLING, _ADMITTED, _SURVIVORS, _LAST_GENERATIONS = 12 << 15, 40, 24, 3
-_OFFERS, _OFFERED, _TOLERATED = 3, 0.15, 1.0
+#: What they are judged on when they are offered parameters, how often, the part of them that each
+#: is offered, and by how much it may then be further off than the best one.
+_OFFERING, _OFFERS, _OFFERED, _TOLERATED = 3 << 15, 12, 0.06, 1.0
 #: Of a child's parameters, the part that comes from its second parent, and that is moved a step.
 _CROSSED, _MOVED, _MOVED_TOGETHER = 0.25, 0.05, 0.3
 #: Of the children, the part that the ensemble proposes.
@@ -190,6 +190,8 @@ def similar_cores(
     cores, errors = _best(cores[:_ADMITTED], judged(cores[:_ADMITTED]), _SURVIVORS)
     for _ in range(_LAST_GENERATIONS):
         cores, errors = bred(errors, _SURVIVORS)
+    judge, ensemble = Judge(marked, _OFFERING, threads), Ensemble(values)
+    errors = judged(cores)
     for _ in range(_OFFERS):
         offers = [_offered(c, drawn, values, random) for c in cores]
         found = judged(offers)
