@@ -26,7 +26,10 @@ ReferenceCores::ReferenceCores(std::vector<CoreInst> insts, std::vector<std::uin
 void ReferenceCores::prepare(const Block& block, std::uint8_t* difficulty) {
   const std::size_t n = block.sid.size();
   rows_.clear();
-  if (difficulty) std::fill_n(difficulty, n, std::uint8_t{0});
+  if (difficulty) {
+    std::fill_n(difficulty, n, std::uint8_t{0});
+    if (!difficulty_) difficulty_.emplace();
+  }
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t from = begin_[block.sid[i]], to = begin_[block.sid[i] + 1];
     const std::uint64_t behind = insts_[begin_[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
@@ -38,7 +41,7 @@ void ReferenceCores::prepare(const Block& block, std::uint8_t* difficulty) {
       if (kind != BranchKind::none) {
         const BranchEvent branch{inst.pc, behind, kind, taken};
         indirect_right = targets_.right(branch);
-        if (difficulty) difficulty[i] |= difficulty_.wrong(branch, indirect_right);
+        if (difficulty) difficulty[i] |= difficulty_->wrong(branch, indirect_right);
       }
       // The calls of the system trap too, but what follows them is told by their flags.
       const bool fault =

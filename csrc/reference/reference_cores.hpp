@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,7 +54,7 @@ class ReferenceCores {
   std::vector<std::uint32_t> begin_;
   std::vector<std::unique_ptr<Core>> cores_;
   bp::IndirectTargets targets_;
-  BranchDifficulty difficulty_;
+  std::optional<BranchDifficulty> difficulty_;  // once asked for
   std::vector<CoreRow> rows_;
 };
 

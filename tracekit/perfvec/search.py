@@ -190,11 +190,11 @@ def similar_cores(
     cores, errors = _best(cores[:_ADMITTED], judged(cores[:_ADMITTED]), _SURVIVORS)
     for _ in range(_LAST_GENERATIONS):
         cores, errors = bred(errors, _SURVIVORS)
-    judge, ensemble = Judge(marked, _OFFERING, threads), Ensemble(values)
-    errors = judged(cores)
+    judge = Judge(marked, _OFFERING, threads)
+    errors, _ = judge(cores)
     for _ in range(_OFFERS):
         offers = [_offered(c, drawn, values, random) for c in cores]
-        found = judged(offers)
+        found, _ = judge(offers)
         taken = found <= np.maximum(errors, errors.min() + _TOLERATED)
         cores = [o if t else c for c, o, t in zip(cores, offers, taken.tolist(), strict=True)]
         errors = np.where(taken, found, errors)

@@ -43,7 +43,8 @@ _FAULT = np.uint8(schema.BITS["fault"][0])
 class Walk:
     """The rows [begin, begin + len(cycles)): ``cycles`` float32 rows x cores.  Of a timed walk
     ``cycles`` has a third axis: TIMING.  ``wrong``, where difficulty was asked for: the branches
-    that predictor k of DIFFICULTY would get wrong if it learnt at once, as bit k."""
+    that predictor k of csrc/reference/core_parameters.hpp would get wrong if it learnt at once, as
+    bit k."""
 
     begin: int
     cycles: npt.NDArray[np.float32]
