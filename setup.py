@@ -1,12 +1,18 @@
 """Build of the two kinds of extension: tracekit._core (pybind11, all of csrc/) and the Cython
-modules.
+modules; the gem5 plug-in's sources go along as data.
 
 Sources are found by folder, so that a new file needs no edit here.  A file that is compiled for a
 wider instruction set says so in its name (``*_avx2.cpp``, ``*_avx512.cpp``); it is chosen at run
 time (csrc/core/cpu.hpp), so what is built never depends on the machine that builds it.
 """
 
+import os
 import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import numpy
@@ -14,6 +20,8 @@ from Cython.Build import cythonize
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+from setuptools.modified import newer_group
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 WIDER = {
@@ -30,24 +38,99 @@ WIDER = {
         ),
     ],
 }
-FLAGS = ["-O3", "-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra", "-fno-math-errno"]
+#: No fused multiply-adds in rules with floats: every machine gives the same cycles and features.
+FLAGS = [
+    *("-O3", "-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra"),
+    *("-fno-math-errno", "-g0", "-ffp-contract=off"),
+]
+#: Bindings convert arguments: -O1 saves a quarter of their compile time.  These loop over rows.
+HOT_BINDINGS = {"register_features", "register_qemu", "register_sim", "rows"}
+#: Folders of csrc/ that are not compiled into the extension.
+APART = {"bench", "fuzz", "test"}
+#: The gem5 plug-in, and what it includes of csrc/ (tests/test_packaging.py checks that).
+PLUGIN = ("gem5_patches", "csrc/core", "csrc/formats/common", "csrc/formats/tkt")
+HEADERS = sorted(str(p) for s in ("hpp", "def", "inc") for p in Path("csrc").rglob(f"*.{s}"))
+
+PROBE = "#include <Python.h>\n#include <bit>\n#include <concepts>\n#include <span>\nint main() {}\n"
+NO_COMPILER = (
+    "tracekit is built with a C++20 compiler (g++ 11, clang 14 or later) and Python's headers. "
+    "Debian and Ubuntu: apt-get install g++ python3-dev; Fedora: dnf install gcc-c++ "
+    "python3-devel; macOS: xcode-select --install.  Here: {}"
+)
+
+
+def check_compiler(command: list[str]) -> None:
+    """Ends the build in one line where C++20 with Python's headers does not compile."""
+    command = [*command, "-std=c++20", f"-I{sysconfig.get_path('include')}", "-fsyntax-only"]
+    try:
+        done = subprocess.run(
+            [*command, "-x", "c++", "-"], input=PROBE, capture_output=True, text=True, check=False
+        )
+    except OSError as e:
+        raise SystemExit(NO_COMPILER.format(f"{command[0]}: {e.strerror}")) from None
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error" in line] or ["it fails"]
+        raise SystemExit(NO_COMPILER.format(f"{command[0]}: {errors[0].strip()}"))
+
+
+QEMU_FLAGS = [
+    *("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
+    *("-shared", "-pthread", "-Wl,-soname,libtracekit_qemu.so"),
+]
 
 
 class BuildExt(build_ext):
     """build_ext that adds a file's own instruction-set flags."""
 
     def build_extensions(self) -> None:
-        compile_one = self.compiler._compile
+        compiler = self.compiler
+        commands = ("compiler_so_cxx", "compiler_so")  # setuptools since 75, and before
+        command = next((c for n in commands if (c := getattr(compiler, n, None))), None)
+        if command is not None:
+            check_compiler(list(command))
+        compile_one = compiler._compile
 
         def _compile(obj, src, ext, cc_args, extra_postargs, pp_opts):
             extra = list(extra_postargs)
+            if Path(src).parent.name == "bind" and Path(src).stem not in HOT_BINDINGS:
+                extra.append("-O1")  # the last one counts
             for suffix, flags in WIDER.items():
                 if X86 and Path(src).stem.endswith(suffix):
                     extra += flags
             return compile_one(obj, src, ext, cc_args, extra, pp_opts)
 
-        self.compiler._compile = _compile
+        compiler._compile = _compile
         super().build_extensions()
+        self.build_qemu_plugin()
+
+    def build_qemu_plugin(self) -> None:
+        """The plug-in for QEMU: C, a plain shared library beside what starts QEMU.  Without it
+        that engine alone is missing, so a failure is told and not raised."""
+        folder = Path(self.get_ext_fullpath("tracekit._core")).parent / "record" / "qemu"
+        out = folder / "libtracekit_qemu.so"
+        sources = sorted(str(p) for p in Path("csrc/record/qemu").glob("*.c"))
+        depends = [*sources, *map(str, Path("csrc/record/qemu").glob("*.h"))]
+        if not sys.platform.startswith("linux") or not newer_group(depends, str(out)):
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        try:
+            subprocess.run([*compiler, *QEMU_FLAGS, "-o", str(out), *sources], check=True)
+        except (OSError, subprocess.CalledProcessError) as e:
+            print(f"warning: no plug-in for QEMU ({e}): record --engine qemu will not work")
+
+
+class BuildPy(build_py):
+    """build_py that puts the plug-in's sources into the package (tracekit/plugin.py)."""
+
+    def run(self) -> None:
+        super().run()
+        for folder in [] if self.editable_mode else PLUGIN:
+            for path in sorted(p for p in Path(folder).iterdir() if p.is_file()):
+                if path.suffix not in (".cpp", ".pyc"):
+                    target = Path(self.build_lib, "tracekit", "gem5_plugin", path)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, target)
 
 
 # setuptools builds the files of one extension in turn; all cores, unless TRACEKIT_JOBS says fewer.
@@ -55,13 +138,9 @@ ParallelCompile("TRACEKIT_JOBS").install()
 
 core = Pybind11Extension(
     "tracekit._core",
-    sorted(
-        str(p)
-        for p in Path("csrc").rglob("*.cpp")
-        if "fuzz" not in p.parts and "test" not in p.parts
-    ),
-    include_dirs=["csrc"],
-    depends=sorted(str(p) for p in Path("csrc").rglob("*.[hd]*")),
+    sorted(str(p) for p in Path("csrc").rglob("*.cpp") if not APART & set(p.parts)),
+    include_dirs=["csrc", "tracekit/include"],
+    depends=HEADERS,
     extra_compile_args=FLAGS,
 )
 cython = [
@@ -69,14 +148,15 @@ cython = [
         str(p.with_suffix("")).replace("/", "."),
         [str(p)],
         language="c++",
-        include_dirs=["csrc", numpy.get_include()],
-        depends=sorted(str(p) for p in Path("csrc").rglob("*.[hd]*")),
+        include_dirs=["csrc", "tracekit/include", numpy.get_include()],
+        depends=HEADERS,
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         extra_compile_args=FLAGS,
     )
     for p in sorted(Path("tracekit").rglob("*.pyx"))
 ]
 setup(
-    ext_modules=[core, *cythonize(cython, language_level=3)],
-    cmdclass={"build_ext": BuildExt},
+    # generated C++ stays out of the package, and so out of the wheel
+    ext_modules=[core, *cythonize(cython, language_level=3, build_dir="build/cython")],
+    cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repeat_trace import feats
+from table import done
 
 import tracekit
 from tracekit.dataset import Dataset, batches
-from tracekit.dataset.join import join
+from tracekit.dataset.joining import join
 
 ROWS, MACHINES = 400_000, 46
 
@@ -48,8 +49,7 @@ def test_batches(benchmark, data, features):
     n, _ = benchmark.pedantic(_read, (data, features), rounds=7, warmup_rounds=1)
     with Dataset(data) as d:
         assert n >= len(d) // 256 - d.blocks
-    if benchmark.stats:
-        benchmark.extra_info["windows/s"] = round(n / benchmark.stats.stats.min)
+    done(benchmark, n, "windows")
 
 
 @pytest.mark.benchmark(group="batches with 46 targets")
@@ -68,8 +68,7 @@ def test_floor_copy(benchmark, data):
         )
 
     assert benchmark.pedantic(copy, rounds=7, warmup_rounds=1) == n
-    if benchmark.stats:
-        benchmark.extra_info["windows/s"] = round(n / benchmark.stats.stats.min)
+    done(benchmark, n, "windows")
 
 
 @pytest.mark.benchmark(group="batches with 46 targets")
@@ -81,5 +80,4 @@ def test_targets_alone(benchmark, data):
             return sum(len(d.block(k)) for k in range(d.blocks))
 
     n = benchmark.pedantic(read, rounds=7, warmup_rounds=1)
-    if benchmark.stats:
-        benchmark.extra_info["rows/s"] = round(n / benchmark.stats.stats.min)
+    done(benchmark, n // 256, "windows")

@@ -48,7 +48,7 @@ def main() -> int:
     args = parser.parse_args()
     import torch
 
-    from tracekit.train.torch_engine import TorchEngine
+    from tracekit.infer_torch.engine import TorchEngine
 
     if args.device == "cuda" and not torch.cuda.is_available():
         print("no GPU that torch can use: nothing measured")

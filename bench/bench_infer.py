@@ -28,10 +28,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from oracles import lstm as oracle
+from table import done
 
 from tracekit.infer import Engine, quantize
 from tracekit.infer.cpu import active_isa, has
-from tracekit.infer.quantize import quantize_tensors
+from tracekit.infer.quantization import quantize_tensors
 from tracekit.model import Card, ModelSpec, save_model
 
 Array = NDArray[Any]
@@ -69,6 +70,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 DTYPES = ("f32", "bf16", "int8")
 BATCHES = (16, 64, 128)
+PEER_BATCH = 64  # of the peers in pytest
 
 
 def build(shape: str) -> tuple[Card, dict[str, Array]]:
@@ -117,8 +119,8 @@ def multiplications(shape: str) -> int:
     return sum(s[0] * s[1] for s in spec.values() if len(s) == 2)
 
 
-def floor(dtype: str) -> Callable[[], float]:
-    """Runs 24 independent multiply-adds of vectors in registers; gives multiply-adds a second."""
+def products(dtype: str) -> tuple[Callable[[], object], float]:
+    """A run of 24 independent multiply-adds of vectors in registers, and how many those are."""
     from llvmlite import ir
     from numba import njit, types
     from numba.extending import intrinsic
@@ -151,12 +153,17 @@ def floor(dtype: str) -> Callable[[], float]:
     run = njit(lambda n: spin(n))
     count = 4_000_000
     run(count)
-    each = 24 * target.lanes * {"f32": 1, "bf16": 2, "u8": 4}[kind]
+    return lambda: run(count), count * 24 * target.lanes * {"f32": 1, "bf16": 2, "u8": 4}[kind]
+
+
+def floor(dtype: str) -> Callable[[], float]:
+    """Gives the multiply-adds a second of ``products``."""
+    run, count = products(dtype)
 
     def timed() -> float:
         start = time.thread_time()
-        run(count)
-        return count * each / (time.thread_time() - start)
+        run()
+        return count / (time.thread_time() - start)
 
     return timed
 
@@ -170,28 +177,54 @@ def native(dtype: str) -> bool:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_engine(benchmark: Any, shape: str, dtype: str) -> None:
+    benchmark.group = f"inference, {shape}"
     run = engine(shape, dtype)
-    assert len(benchmark(run)) == ROWS
-    benchmark.extra_info["rows"] = ROWS
+    assert len(benchmark.pedantic(run, rounds=3)) == ROWS
+    done(benchmark, ROWS, "rows")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_floor(benchmark: Any, shape: str, dtype: str) -> None:
+    """The same number of multiply-adds in registers alone."""
+    if not native(dtype):
+        pytest.skip(f"this CPU has no {dtype} products")
+    benchmark.group = f"inference, {shape}"
+    run, count = products(dtype)
+    benchmark.pedantic(run, rounds=3, warmup_rounds=1)
+    done(benchmark, round(count / multiplications(shape)), "rows")
+
+
+def peer(benchmark: Any, shape: str, make: Any, dtype: str) -> None:
+    """As many rows as the engine's, in sequences that start anew."""
+    from infer_peers import STEPS
+
+    benchmark.group = f"inference, {shape}"
+    card, tensors = build(shape)
+    run = make(card.spec, tensors, dtype, PEER_BATCH)
+    times = ROWS // (STEPS * PEER_BATCH)
+    assert run().shape[:2] == (STEPS, PEER_BATCH)
+    benchmark.pedantic(lambda: [run() for _ in range(times)], rounds=3)
+    done(benchmark, times * STEPS * PEER_BATCH, "rows")
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_torch(benchmark: Any, dtype: str) -> None:
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_peer_torch(benchmark: Any, shape: str, dtype: str) -> None:
     pytest.importorskip("torch")
-    from infer_peers import STEPS, torch_model
+    from infer_peers import torch_model
 
-    card, tensors = build("lstm256x2")
-    assert benchmark(torch_model(card.spec, tensors, dtype, 64)).shape == (STEPS, 64, 256)
+    peer(benchmark, shape, torch_model, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "int8"])
-def test_onnxruntime(benchmark: Any, dtype: str) -> None:
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_peer_onnxruntime(benchmark: Any, shape: str, dtype: str) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    from infer_peers import STEPS, onnx_model
+    from infer_peers import onnx_model
 
-    card, tensors = build("lstm256x2")
-    assert benchmark(onnx_model(card.spec, tensors, dtype, 64)).shape == (STEPS, 64, 256)
+    peer(benchmark, shape, onnx_model, dtype)
 
 
 def compare(rounds: int, shapes: list[str], threads: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import capstone
 import pytest
+from table import done
 
 from tracekit.isa import DecodedInst
 from tracekit.isa.decoder import Decoder
@@ -37,18 +38,19 @@ def check(codes: list[bytes], result: list[DecodedInst]) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-@pytest.mark.benchmark(group="new encodings")
 def test_new(benchmark: Any, arch: str) -> None:
+    benchmark.group = f"new encodings, {arch}"
     codes = encodings(arch)
     result = benchmark.pedantic(
         lambda d: d.decode_many(codes), setup=lambda: ((Decoder(arch),), {}), rounds=7
     )
     check(codes, result)
+    done(benchmark, len(codes), "encodings")
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-@pytest.mark.benchmark(group="new encodings")
 def test_new_floor_bare_capstone(benchmark: Any, arch: str) -> None:
+    benchmark.group = f"new encodings, {arch}"
     codes = encodings(arch)
     engine = capstone.Cs(*ENGINES[arch])
     engine.detail = True
@@ -64,21 +66,24 @@ def test_new_floor_bare_capstone(benchmark: Any, arch: str) -> None:
         return out
 
     assert benchmark.pedantic(run, rounds=7) == [len(c) for c in codes]
+    done(benchmark, len(codes), "encodings")
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-@pytest.mark.benchmark(group="known encodings")
 def test_known(benchmark: Any, arch: str) -> None:
+    benchmark.group = f"known encodings, {arch}"
     decoder = Decoder(arch)
     codes = encodings(arch) * 100
     decoder.decode_many(codes)
     check(codes, benchmark.pedantic(decoder.decode_many, args=(codes,), rounds=7))
+    done(benchmark, len(codes), "encodings")
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-@pytest.mark.benchmark(group="known encodings")
 def test_known_floor_dictionary(benchmark: Any, arch: str) -> None:
+    benchmark.group = f"known encodings, {arch}"
     decoder = Decoder(arch)
     codes = encodings(arch) * 100
     memo = dict(zip(codes, decoder.decode_many(codes), strict=True))
     check(codes, benchmark.pedantic(lambda: [memo[c] for c in codes], rounds=7))
+    done(benchmark, len(codes), "encodings")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import peers
 import pytest
 from repeat_trace import Repeater
+from table import done
 from text_peers import per_line_python
 
 from tracekit import _core
@@ -27,37 +29,38 @@ def parse(text: bytes) -> tuple[int, int]:
     return rows + len(source.take(0)), source.stats()["squashed"]
 
 
-def _rate(benchmark, size: int) -> None:
-    if benchmark.stats:
-        benchmark.extra_info["MB/s"] = round(size / benchmark.stats.stats.min / 1e6, 1)
+@pytest.fixture(scope="module")
+def rows(text) -> int:
+    return per_line_python(text)[0]
+
+
+needs_peers = pytest.mark.skipif(peers.why_not() is not None, reason=str(peers.why_not()))
 
 
 @pytest.mark.benchmark(group="parse")
-def test_tracekit(benchmark, text):
-    rows, squashed = benchmark(parse, text)
-    assert rows == per_line_python(text)[0]
-    assert squashed > 0
-    _rate(benchmark, len(text))
+def test_tracekit(benchmark, text, rows):
+    found, squashed = benchmark(parse, text)
+    assert found == rows and squashed > 0
+    done(benchmark, rows, "rows", len(text))
 
 
+@needs_peers
 @pytest.mark.benchmark(group="parse")
-def test_peer_getline_strtoull(benchmark, text):
+def test_peer_getline_strtoull(benchmark, text, rows):
     """C++: std::getline, strchr and strtoull into a map, nothing interned."""
-    rows, _ = benchmark(_core.bench_getline, text)
-    assert rows == per_line_python(text)[0]
-    _rate(benchmark, len(text))
+    assert benchmark(peers.getline_reader, text)[0] == rows
+    done(benchmark, rows, "rows", len(text))
 
 
 @pytest.mark.benchmark(group="parse")
-def test_peer_python(benchmark, text):
-    part = text[: 1 << 21]
-    benchmark.pedantic(per_line_python, (part,), rounds=3)
-    _rate(benchmark, len(part))
+def test_peer_python(benchmark, text, rows):
+    assert benchmark.pedantic(per_line_python, (text,), rounds=1)[0] == rows
+    done(benchmark, rows, "rows", len(text))
 
 
+@needs_peers
 @pytest.mark.benchmark(group="parse")
-def test_floor_newlines(benchmark, text):
+def test_floor_newlines(benchmark, text, rows):
     """The floor: find every newline (memchr), nothing else."""
-    lines = benchmark(_core.bench_newlines, text)
-    assert lines == text.count(b"\n")
-    _rate(benchmark, len(text))
+    assert benchmark(peers.newlines, text) == text.count(b"\n")
+    done(benchmark, rows, "rows", len(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repeat_trace import feats
+from table import done
 
 import tracekit
 
@@ -24,11 +25,6 @@ def _fresh(trace) -> tracekit.TraceFile:
     return f
 
 
-def _rate(benchmark, n: int, name: str) -> None:
-    if benchmark.stats:
-        benchmark.extra_info[name] = round(n / benchmark.stats.stats.min)
-
-
 @pytest.mark.benchmark(group="read")
 @pytest.mark.parametrize("name", ["perfvec-ref", "perfvec", "neuroscalar"])
 def test_features(benchmark, trace, name):
@@ -43,7 +39,7 @@ def test_features(benchmark, trace, name):
 
     benchmark.pedantic(read, rounds=5, warmup_rounds=1)
     assert np.array_equal(out, want)
-    _rate(benchmark, len(trace), "rows/s")
+    done(benchmark, len(trace), "rows")
 
 
 @pytest.mark.benchmark(group="read")
@@ -52,7 +48,7 @@ def test_floor_copy(benchmark, trace):
     x = trace.features("perfvec-ref")
     out = np.zeros_like(x)
     benchmark.pedantic(np.copyto, (out, x), rounds=5, warmup_rounds=1)
-    _rate(benchmark, len(trace), "rows/s")
+    done(benchmark, len(trace), "rows")
 
 
 @pytest.mark.benchmark(group="windows")
@@ -69,7 +65,7 @@ def test_shuffled_windows(benchmark, trace):
 
     n = benchmark.pedantic(read, rounds=5, warmup_rounds=1)
     assert n >= len(trace) // 256 - trace.chunks
-    _rate(benchmark, n, "windows/s")
+    done(benchmark, n, "windows")
 
 
 @pytest.mark.benchmark(group="windows")
@@ -88,5 +84,4 @@ def test_window_anywhere(benchmark, trace):
 
     x = benchmark.pedantic(read, setup=setup, rounds=30)
     assert x.shape == (256, 51)
-    if benchmark.stats:
-        benchmark.extra_info["ms (median)"] = round(benchmark.stats.stats.median * 1e3, 2)
+    done(benchmark, 1, "windows")

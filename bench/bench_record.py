@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from table import done
 
 from tracekit import _core
 from tracekit.record import available
@@ -279,22 +280,42 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_snapshot(binary: str, benchmark: Any) -> None:
+    """An epoch of one instruction: 10 MB of a program copied, stepped once, let go."""
     recorder = _recorder()
+    benchmark.group = "record, snapshots"
     with _program(binary, 10) as (pid, _):
         result = benchmark(_epoch, recorder, pid, 1)
         assert result["instructions"] == 1
+    done(benchmark, 1, "snapshots")
+
+
+def test_floor_snapshot(binary: str, benchmark: Any) -> None:
+    """The program's own bare clone, as it times it."""
+    benchmark.group = "record, snapshots"
+    with _program(binary, 10) as (_, ask):
+        assert benchmark(ask, "c") > 0
+    done(benchmark, 1, "snapshots")
+
+
+STEPS = 2000
 
 
 def test_stepping(binary: str, benchmark: Any) -> None:
     recorder = _recorder()
+    benchmark.group = "record, steps"
     with _program(binary, 1) as (pid, _):
-        result = benchmark.pedantic(_epoch, args=(recorder, pid, 2000), rounds=1)
-        assert result["instructions"] == result["info"]["steps"] > 0
+        result = benchmark.pedantic(_epoch, args=(recorder, pid, STEPS), rounds=1)
+        steps = result["info"]["steps"]
+        assert result["instructions"] == steps > 0
+    done(benchmark, steps, "steps")
 
 
-def test_bare_stepping(benchmark: Any) -> None:
-    wall, _ = benchmark.pedantic(_core.bare_step_ns, args=(2000,), rounds=1)
+def test_floor_stepping(benchmark: Any) -> None:
+    """A loop of bare PTRACE_SINGLESTEP."""
+    benchmark.group = "record, steps"
+    wall, _ = benchmark.pedantic(_core.bare_step_ns, args=(STEPS,), rounds=1)
     assert wall > 0
+    done(benchmark, STEPS, "steps")
 
 
 def main() -> None:

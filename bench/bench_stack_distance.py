@@ -2,9 +2,8 @@
 
 ``pytest bench/bench_stack_distance.py --benchmark-only`` times each once;
 ``PYTHONPATH=.:tests python bench/bench_stack_distance.py`` interleaves rounds of all of them and
-prints rates, ratios and their geometric means (``--json`` for machines).  Results are compared with
-the Fenwick tree's where the peers run (the first 300,000 accesses: they are slow), and with the
-oracle's at the beginning of each stream.
+prints rates, ratios and their geometric means (``--json`` for machines).  All do the same work.
+Results are compared with the Fenwick tree's, and with the oracle's at the beginning of each stream.
 
 The floor looks each line up in the table of last accesses that tracekit uses and stores the new
 stamp, and nothing else.  It takes the accesses one by one: a filter of repeats lets tracekit pass
@@ -35,14 +34,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import peers
 import pytest
 from oracles.stack_distance import stack_distance as oracle
+from table import done
 
 from tracekit import _core
 
 Lines = npt.NDArray[np.uint64]
-ACCESSES = 10_000_000
-PEERS_ACCESSES = 300_000  # of the peers, which are slow; tracekit's ratio to them is on the same
+ACCESSES = 1_000_000
 STREAMS = ("zipf", "uniform", "scan", "data", "fetch")
 ISAS = ("portable", "avx2", "avx512")
 
@@ -109,55 +109,53 @@ def stream(name: str, n: int = ACCESSES) -> Lines:
     return program_lines(name == "fetch", n)
 
 
-_out = np.zeros(ACCESSES, np.uint32)  # the kernel's handing out of pages is not timed
+@lru_cache(maxsize=1)
+def _out(n: int) -> npt.NDArray[np.uint32]:
+    return np.zeros(n, np.uint32)  # the kernel's handing out of pages is not timed
 
 
 def run(lines: Lines, isa: str | None = None) -> npt.NDArray[np.uint32]:
-    return _core.StackDistance(isa=isa).access(lines, out=_out[: len(lines)])
+    return _core.StackDistance(isa=isa).access(lines, out=_out(len(lines)))
 
 
 PEERS: dict[str, Callable[[Lines], npt.NDArray[np.uint32]]] = {
-    "splay": _core.peers.splay_stack_distance,
-    "fenwick": _core.peers.fenwick_stack_distance,
+    "splay": peers.splay_stack_distance,
+    "fenwick": peers.fenwick_stack_distance,
 }
 
 
-def check(name: str) -> None:
-    lines = stream(name)[:PEERS_ACCESSES].copy()
-    want = _core.peers.fenwick_stack_distance(lines)
+def check(lines: Lines) -> None:
+    want = peers.fenwick_stack_distance(lines)
     assert want[:1500].tolist() == oracle(lines[:1500].tolist())
     np.testing.assert_array_equal(run(lines), want)
 
 
 # ---- pytest
 
+needs_peers = pytest.mark.skipif(peers.why_not() is not None, reason=str(peers.why_not()))
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_tracekit(benchmark: Any, name: str) -> None:
-    lines = stream(name)
-    benchmark.group = f"stack distance, {name}"
-    benchmark.extra_info["accesses"] = len(lines)
+
+@pytest.fixture(params=STREAMS)
+def lines(request: pytest.FixtureRequest, benchmark: Any) -> Lines:
+    benchmark.group = f"stack distance, {request.param}"
+    done(benchmark, ACCESSES, "accesses")
+    return stream(request.param)
+
+
+def test_tracekit(benchmark: Any, lines: Lines) -> None:
     got = benchmark.pedantic(run, (lines,), rounds=3, warmup_rounds=1)
-    part = slice(0, PEERS_ACCESSES)
-    np.testing.assert_array_equal(got[part], PEERS["fenwick"](lines[part].copy()))
     assert got[:1500].tolist() == oracle(lines[:1500].tolist())
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_floor(benchmark: Any, name: str) -> None:
-    lines = stream(name)
-    benchmark.group = f"stack distance, {name}"
-    benchmark.extra_info["accesses"] = len(lines)
-    total = benchmark.pedantic(_core.peers.last_access_floor, (lines,), rounds=3, warmup_rounds=1)
+@needs_peers
+def test_floor(benchmark: Any, lines: Lines) -> None:
+    total = benchmark.pedantic(peers.last_access_floor, (lines,), rounds=3, warmup_rounds=1)
     assert total > 0
 
 
+@needs_peers
 @pytest.mark.parametrize("peer", PEERS)
-@pytest.mark.parametrize("name", STREAMS)
-def test_peer(benchmark: Any, name: str, peer: str) -> None:
-    lines = stream(name)[:PEERS_ACCESSES].copy()
-    benchmark.group = f"stack distance, {name}, the first {PEERS_ACCESSES:,} accesses"
-    benchmark.extra_info["accesses"] = len(lines)
+def test_peer(benchmark: Any, lines: Lines, peer: str) -> None:
     got = benchmark.pedantic(PEERS[peer], (lines,), rounds=1)
     np.testing.assert_array_equal(got, run(lines))
 
@@ -171,25 +169,20 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.thread_time() - start
 
 
-def measure(name: str, rounds: int) -> dict[str, float]:
-    """Millions of accesses a second of each, medians of interleaved rounds."""
-    lines = stream(name)
+def measure(lines: Lines, rounds: int) -> dict[str, float]:
+    """Millions of accesses a second of each, medians of interleaved rounds; of peers one round."""
     isas = ISAS[: ISAS.index(_core.active_isa()) + 1]
     calls: dict[str, Callable[[], Any]] = {
-        "floor": lambda: _core.peers.last_access_floor(lines),
+        "floor": lambda: peers.last_access_floor(lines),
         **{isa: (lambda isa=isa: run(lines, isa)) for isa in isas},  # type: ignore[misc]
     }
-    part = lines[:PEERS_ACCESSES].copy()
-    times: dict[str, list[float]] = {k: [] for k in [*calls, *PEERS, "same"]}
+    times: dict[str, list[float]] = {k: [] for k in [*calls, *PEERS]}
     for r in range(rounds):
         for k, call in calls.items():
             times[k].append(seconds(call))
-        if r == 0:
-            for k, peer in PEERS.items():
-                times[k].append(seconds(lambda peer=peer: peer(part)))  # type: ignore[misc]
-        times["same"].append(seconds(lambda: run(part)))
-    counts = {k: len(lines) if k in calls else len(part) for k in times}
-    return {k: counts[k] / statistics.median(t) / 1e6 for k, t in times.items()}
+        for k, peer in PEERS.items() if r == 0 else ():
+            times[k].append(seconds(lambda peer=peer: peer(lines)))  # type: ignore[misc]
+    return {k: len(lines) / statistics.median(t) / 1e6 for k, t in times.items()}
 
 
 def geometric_mean(values: Iterator[float]) -> float:
@@ -200,17 +193,18 @@ def geometric_mean(values: Iterator[float]) -> float:
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--accesses", type=int, default=ACCESSES)
     p.add_argument("--streams", nargs="+", choices=STREAMS, default=STREAMS)
     p.add_argument("--json", action="store_true")
     args = p.parse_args()
     rates: dict[str, dict[str, float]] = {}
     for name in args.streams:
-        check(name)
-        rates[name] = measure(name, args.rounds)
+        lines = stream(name, args.accesses)
+        check(lines)
+        rates[name] = measure(lines, args.rounds)
     best = _core.active_isa()
     means = {
-        k: geometric_mean(r["same" if k in PEERS else best] / r[k] for r in rates.values())
-        for k in rates[args.streams[0]]
+        k: geometric_mean(r[best] / r[k] for r in rates.values()) for k in rates[args.streams[0]]
     }
     if args.json:
         print(json.dumps({"million_accesses_per_second": rates, "times_over": means}, indent=1))
@@ -227,12 +221,9 @@ def main() -> int:
             f"{name:9}"
             + "".join(f"{v:10.1f}" for v in r.values())
             + f"{100 * r[best] / r['floor']:9.0f}%"
-            + f"{r['same'] / r['splay']:9.1f}{r['same'] / r['fenwick']:11.1f}"
+            + f"{r[best] / r['splay']:9.1f}{r[best] / r['fenwick']:11.1f}"
         )
-    print(
-        "geometric means: "
-        + ", ".join(f"{v:.2f} x {k}" for k, v in means.items() if k not in (best, "same"))
-    )
+    print("geometric means: " + ", ".join(f"{v:.2f} x {k}" for k, v in means.items() if k != best))
     return 0
 
 

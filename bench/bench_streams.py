@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles.drmemtrace_counts import drmemtrace_counts
+from table import done
 
 from tracekit._core import (
     ChampsimEncoder,
@@ -27,9 +28,9 @@ from tracekit._core import (
     FeatureStage,
     Rows,
 )
-from tracekit.streams.champsim import RECORD
-from tracekit.streams.chunks import chunks
-from tracekit.streams.native import NativeConverter
+from tracekit.exporting.champsim import RECORD
+from tracekit.inputs.archives import chunks
+from tracekit.inputs.native import NativeConverter
 
 ROOT = Path(__file__).parents[1]
 _TRACES = Path(os.environ.get("TRACEKIT_SHARED", ROOT.parent / "shared" / "traces"))
@@ -86,14 +87,13 @@ def converted(data: bytes, *, halves: bool = True) -> Iterator[tuple[NativeConve
     yield converter, converter.source.finish()
 
 
-def rate(benchmark: Any, counts: dict[str, int]) -> None:
-    if benchmark.stats:
-        s = benchmark.stats.stats.median
-        benchmark.extra_info["M fetched instructions/s"] = round(
-            counts["instructions"] / s / 1e6, 1
-        )
-        both = counts["instructions"] + counts["no_fetch"]
-        benchmark.extra_info["M instructions/s with rep iterations"] = round(both / s / 1e6, 1)
+@pytest.fixture(autouse=True)
+def _group(benchmark: Any, request: pytest.FixtureRequest) -> None:
+    benchmark.group = "ChampSim" if "champsim" in request.node.name else "drmemtrace"
+
+
+def rate(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
+    done(benchmark, counts["instructions"], "instructions", len(data))
 
 
 def test_floor(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
@@ -101,7 +101,7 @@ def test_floor(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
         return np.bincount(np.frombuffer(data, "<u2").reshape(-1, 6)[:, 0], minlength=50)
 
     assert int(benchmark(run)[0]) == counts["loads"]
-    rate(benchmark, counts)
+    rate(benchmark, data, counts)
 
 
 def test_parse(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
@@ -116,10 +116,9 @@ def test_parse(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
     parser, rows = benchmark(run)
     assert {k: parser.counts[k] for k in counts} == counts
     assert rows == counts["instructions"]
-    rate(benchmark, counts)
+    rate(benchmark, data, counts)
 
 
-PEER_BYTES = 12 * 300_000
 FETCHED = {10, 11, 12, 13, 14, 15, 16, 31, 48, 49}
 
 
@@ -145,14 +144,10 @@ def plain_reader(data: bytes) -> tuple[int, int, int]:
     return len(rows), loads, stores
 
 
-def test_peer_plain_python(benchmark: Any, data: bytes) -> None:
-    part = data[:PEER_BYTES]
-    parser = DrmemtraceParser(EncodingTable())
-    parser.feed(part)
-    found = benchmark.pedantic(plain_reader, args=(part,), rounds=3)
-    names = ("instructions", "loads", "stores")
-    assert dict(zip(names, found, strict=True)) == {k: parser.counts[k] for k in names}
-    rate(benchmark, {"instructions": found[0], "no_fetch": parser.counts["no_fetch"]})
+def test_peer_plain_python(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
+    found = benchmark.pedantic(plain_reader, args=(data,), rounds=1)
+    assert found == tuple(counts[k] for k in ("instructions", "loads", "stores"))
+    rate(benchmark, data, counts)
 
 
 def test_rows(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
@@ -162,7 +157,7 @@ def test_rows(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
         return converter.source.instructions
 
     assert benchmark(run) == counts["instructions"]
-    rate(benchmark, counts)
+    rate(benchmark, data, counts)
 
 
 def test_features(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
@@ -178,7 +173,7 @@ def test_features(benchmark: Any, data: bytes, counts: dict[str, int]) -> None:
         return rows
 
     assert benchmark(run) == counts["instructions"]
-    rate(benchmark, counts)
+    rate(benchmark, data, counts)
 
 
 def encode(data: bytes) -> tuple[bytes, int]:
@@ -193,6 +188,10 @@ def champsim(data: bytes) -> bytes:
     return encode(data)[0]
 
 
+def records(benchmark: Any, champsim: bytes) -> None:
+    done(benchmark, len(champsim) // 64, "records", len(champsim))
+
+
 def test_champsim_read(benchmark: Any, champsim: bytes) -> None:
     def run() -> int:
         parser, n = ChampsimParser(EncodingTable()), 0
@@ -202,22 +201,20 @@ def test_champsim_read(benchmark: Any, champsim: bytes) -> None:
         return n
 
     assert benchmark(run) == len(champsim) // 64
-    rate(benchmark, {"instructions": len(champsim) // 64, "no_fetch": 0})
+    records(benchmark, champsim)
 
 
 def test_peer_champsim_plain_python(benchmark: Any, champsim: bytes) -> None:
-    part = champsim[: 64 * 100_000]
-
     def run() -> int:
         rows = [
             (ip, branch, taken, registers, [a for a in memory if a])
-            for ip, branch, taken, *rest in struct.iter_unpack("<QBB6B6Q", part)
+            for ip, branch, taken, *rest in struct.iter_unpack("<QBB6B6Q", champsim)
             for registers, memory in [(rest[:6], rest[6:])]
         ]
         return len(rows)
 
-    assert benchmark.pedantic(run, rounds=3) == len(part) // 64
-    rate(benchmark, {"instructions": len(part) // 64, "no_fetch": 0})
+    assert benchmark.pedantic(run, rounds=1) == len(champsim) // 64
+    records(benchmark, champsim)
 
 
 def test_peer_champsim_numpy(benchmark: Any, champsim: bytes) -> None:
@@ -229,9 +226,10 @@ def test_peer_champsim_numpy(benchmark: Any, champsim: bytes) -> None:
         return len(columns[0])
 
     assert benchmark(run) == len(champsim) // 64
-    rate(benchmark, {"instructions": len(champsim) // 64, "no_fetch": 0})
+    records(benchmark, champsim)
 
 
 def test_champsim_written(benchmark: Any, data: bytes, champsim: bytes) -> None:
-    out, records = benchmark(encode, data)
-    assert out == champsim and records == len(out) // 64
+    out, count = benchmark(encode, data)
+    assert out == champsim and count == len(out) // 64
+    records(benchmark, champsim)

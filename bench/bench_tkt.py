@@ -8,18 +8,19 @@ each record. `--benchmark-timer=time.process_time` where the machine is shared.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
 from oracles.tkt import rows as peer_rows
+from table import done
 
 import tracekit
 from tracekit import _core, schema
 
-ROWS = 1_000_000
+ROWS = 400_000
 PIECE = 1 << 20
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "tkt"
 
@@ -28,7 +29,7 @@ GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "tkt"
 class Stream:
     data: bytes
     rows: int
-    sample: bytes  # the run itself
+    arch: str = ""
 
 
 def repeated(sample: bytes, least: int) -> Stream:
@@ -50,14 +51,14 @@ def repeated(sample: bytes, least: int) -> Stream:
         for sid, facts, addr, ticks in run:
             writer.add_row(sid, facts, addr, 8, [t + n * span if t else 0 for t in ticks])
     writer.finish()
-    return Stream(bytes(writer.take()), len(run) * times, sample)
+    return Stream(bytes(writer.take()), len(run) * times)
 
 
 @pytest.fixture(scope="module", params=["arm", "x86"])
 def stream(request: pytest.FixtureRequest) -> Stream:
     compressed = (GOLDEN / f"kern.{request.param}.tkt.zst").read_bytes()
     with zstandard.ZstdDecompressor().stream_reader(compressed) as reader:
-        return repeated(reader.read(), ROWS)
+        return replace(repeated(reader.read(), ROWS), arch=request.param)
 
 
 def pieces(data: bytes) -> Iterator[memoryview]:
@@ -65,28 +66,27 @@ def pieces(data: bytes) -> Iterator[memoryview]:
     return (view[at : at + PIECE] for at in range(0, len(view), PIECE))
 
 
-def rate(benchmark: Any, rows: int, size: int) -> None:
-    if benchmark.stats:
-        best = benchmark.stats.stats.min
-        benchmark.extra_info["M rows/s"] = round(rows / best / 1e6, 2)
-        benchmark.extra_info["MB/s"] = round(size / best / 1e6)
+@pytest.fixture(autouse=True)
+def _group(benchmark: Any, stream: Stream) -> None:
+    benchmark.group = f"tkt, {stream.arch}"
 
 
-@pytest.mark.benchmark(group="tkt")
+def rate(benchmark: Any, stream: Stream) -> None:
+    done(benchmark, stream.rows, "rows", len(stream.data))
+
+
 def test_floor_copy(benchmark: Any, stream: Stream) -> None:
     assert len(benchmark(bytearray, stream.data)) == len(stream.data)
-    rate(benchmark, stream.rows, len(stream.data))
+    rate(benchmark, stream)
 
 
-@pytest.mark.benchmark(group="tkt")
 def test_decompressor(benchmark: Any, stream: Stream) -> None:
     """Decompression alone, at the level that the plug-in writes."""
     packed = zstandard.ZstdCompressor(level=1).compress(stream.data)
     assert len(benchmark(zstandard.ZstdDecompressor().decompress, packed)) == len(stream.data)
-    rate(benchmark, stream.rows, len(stream.data))
+    rate(benchmark, stream)
 
 
-@pytest.mark.benchmark(group="tkt")
 def test_rows(benchmark: Any, stream: Stream) -> None:
     """What extraction reads: rows in batches, a batch for each piece of the stream."""
 
@@ -99,10 +99,9 @@ def test_rows(benchmark: Any, stream: Stream) -> None:
         return n, reader.complete()
 
     assert benchmark(run) == (stream.rows, True)
-    rate(benchmark, stream.rows, len(stream.data))
+    rate(benchmark, stream)
 
 
-@pytest.mark.benchmark(group="tkt")
 def test_features(benchmark: Any, stream: Stream) -> None:
     """Rows, every feature, and the encoded chunks; nothing is written."""
 
@@ -118,10 +117,9 @@ def test_features(benchmark: Any, stream: Stream) -> None:
         return n
 
     assert benchmark.pedantic(run, rounds=3) == stream.rows
-    rate(benchmark, stream.rows, len(stream.data))
+    rate(benchmark, stream)
 
 
-@pytest.mark.benchmark(group="tkt")
 def test_extract(benchmark: Any, stream: Stream, tmp_path: Path) -> None:
     """The whole command, from a file in the page cache to a file."""
     path = tmp_path / "trace.tkt"
@@ -131,11 +129,9 @@ def test_extract(benchmark: Any, stream: Stream, tmp_path: Path) -> None:
         return tracekit.extract(path, tmp_path / "feats.zst", force=True, strict=True).rows
 
     assert benchmark.pedantic(run, rounds=3) == stream.rows
-    rate(benchmark, stream.rows, len(stream.data))
+    rate(benchmark, stream)
 
 
-@pytest.mark.benchmark(group="tkt")
 def test_peer_struct(benchmark: Any, stream: Stream) -> None:
-    rows = benchmark.pedantic(peer_rows, (stream.sample,), rounds=3)
-    assert rows
-    rate(benchmark, len(rows), len(stream.sample))
+    assert len(benchmark.pedantic(peer_rows, (stream.data,), rounds=1)) == stream.rows
+    rate(benchmark, stream)

@@ -1,7 +1,9 @@
 """How far the time of each class of rows is from a machine's in the core with the machine's own
-parameters: what the search for cores of an unknown machine (tracekit/perfvec/search.py) forgives.
+parameters: what the search for cores of an unknown machine (tracekit/calibration/search.py)
+forgives.
 
-    python bench/class_residuals.py MANIFEST u000 u004 … -o tracekit/perfvec/class_residuals.json
+    python bench/class_residuals.py MANIFEST u000 u004 … \\
+        -o tracekit/calibration/class_residuals.json
 
 Medians over all programs and the machines that are named, of the first rows of each.  Run it again
 when the cores' times change.
@@ -16,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tracekit.calibration.row_classes import CLASSES, RESIDUAL_ROWS, first_rows, log_shares
 from tracekit.dataset import load_manifest
-from tracekit.perfvec.classes import CLASSES, RESIDUAL_ROWS, first_rows, log_shares
 
 #: Rows that a class must have in a program to count; programs that a class must be in.
 LEAST_ROWS, LEAST_PROGRAMS = 100, 2

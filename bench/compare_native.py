@@ -35,12 +35,12 @@ import numpy as np
 import numpy.typing as npt
 
 import tracekit
-from tracekit.align import align
-from tracekit.diff import Diff, diff_files
-from tracekit.perfvec import load_model
-from tracekit.perfvec.model import PerfVec
+from tracekit.analysis.alignment import align
+from tracekit.analysis.trace_diff import Diff, diff_files
+from tracekit.mixture import load_model
+from tracekit.mixture.model import Mixture
 from tracekit.record import RecordOptions, record_command
-from tracekit.reference import walk
+from tracekit.sim import walk
 from tracekit.symbols import AddressMap
 
 #: What glibc 2.36 asks CPUID for, or prefers on this processor, and not on gem5's.
@@ -83,7 +83,7 @@ def record(command: list[str], folder: Path, padding: int, instructions: int) ->
     return out
 
 
-def predicted(model: PerfVec, a: Path, b: Path) -> dict[str, Any]:
+def predicted(model: Mixture, a: Path, b: Path) -> dict[str, Any]:
     """Times of b over a's from the first row that both have to the last of a long block.
 
     ``total`` by machine, ``matched`` those of the rows that both have, ``apart`` the shares of the
@@ -116,7 +116,7 @@ def predicted(model: PerfVec, a: Path, b: Path) -> dict[str, Any]:
 
 
 def compare(
-    model: PerfVec, name: str, spec: dict[str, Any], traces: Path, folder: Path
+    model: Mixture, name: str, spec: dict[str, Any], traces: Path, folder: Path
 ) -> dict[str, Any]:
     """One program: its `Diff` by column, and what was done to make the runs equal."""
     begin = time.monotonic()

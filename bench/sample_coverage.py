@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from tracekit.perfvec import load_model
-from tracekit.perfvec.live import features_of, is_recording
-from tracekit.perfvec.model import PerfVec
-from tracekit.perfvec.sample import estimate, walk_epochs
-from tracekit.reference import totals
+from tracekit.mixture import load_model
+from tracekit.mixture.model import Mixture
+from tracekit.prediction.live import features_of, is_recording
+from tracekit.prediction.sampling import estimate, walk_epochs
+from tracekit.sim import totals
 from tracekit.store.reader import TraceFile
 
 
 def coverage(
-    model: PerfVec, trace: TraceFile, counts: list[int], samplings: int, share: float
+    model: Mixture, trace: TraceFile, counts: list[int], samplings: int, share: float
 ) -> list[dict[str, Any]]:
     """For each number of epochs: shares of the samplings by machine, and means over all."""
     n = len(trace)

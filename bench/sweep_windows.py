@@ -18,9 +18,10 @@ import numpy as np
 
 from tracekit.dataset import load_manifest
 from tracekit.dataset.manifest import Manifest
-from tracekit.neuroscalar.evaluate import evaluate
+from tracekit.neuroscalar.evaluation import evaluate
 from tracekit.neuroscalar.model import CycleModel
-from tracekit.train.neuroscalar import Options, train_neuroscalar
+from tracekit.train.neuroscalar import train_neuroscalar
+from tracekit.train.neuroscalar_options import Options
 
 BURN_INS = (0, 16, 32, 64, 128)  # with T = MIDDLE
 TARGETS = (32, 256, 512)  # behind a burn-in of 32

@@ -23,16 +23,20 @@ from pathlib import Path
 
 import numpy as np
 
+from tracekit.calibration.informative_programs import (
+    core_information,
+    informative_programs,
+    machine_information,
+)
+from tracekit.calibration.nearby_row import class_times, regularized_row
+from tracekit.calibration.random_designs import random_designs
+from tracekit.calibration.search import similar_cores
 from tracekit.dataset import load_manifest
-from tracekit.perfvec.baselines import BASELINES, aggregates, predict_baseline
-from tracekit.perfvec.choice import core_telling, telling, telling_programs
-from tracekit.perfvec.drawn import drawn_cores
-from tracekit.perfvec.fit import fit_row, mixture_row, segment_breaks, with_columns
-from tracekit.perfvec.folds import folds
-from tracekit.perfvec.near import class_times, row_near
-from tracekit.perfvec.search import similar_cores
-from tracekit.reference import totals
-from tracekit.train.collect import collect
+from tracekit.evaluation.baselines import BASELINES, aggregates, predict_baseline
+from tracekit.mixture.family_folds import folds
+from tracekit.mixture.fit import fit_row, mixture_row, segment_breaks, with_columns
+from tracekit.mixture.program_sums import collect
+from tracekit.sim import totals
 
 
 def main() -> int:
@@ -45,7 +49,7 @@ def main() -> int:
     p.add_argument("--programs", type=int, default=3, help="that each machine is tuned on")
     p.add_argument("--no-search", action="store_true", help="the mixture alone, which is quick")
     p.add_argument("--every", type=int, default=1, help="only every Nth program is predicted")
-    p.add_argument("--drawn", type=int, default=128)
+    p.add_argument("--random-designs", type=int, default=128)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--threads", type=int)
     args = p.parse_args()
@@ -54,23 +58,25 @@ def main() -> int:
     manifest = load_manifest(args.manifest)
     programs, names = manifest.programs, list(manifest.common_machines())
     known = [{**manifest.machines[m], "name": m} for m in names]
-    drawn = drawn_cores(known, args.drawn)
-    sums = collect(programs, [*known, *drawn], names, args.work / "sums", threads=args.threads)
+    designs = random_designs(known, args.random_designs)
+    sums = collect(programs, [*known, *designs], names, args.work / "sums", threads=args.threads)
     tables = {}
     for q in programs:
         place = args.work / "sums" / f"{q.name.replace('/', '_')}-aggregates-None.npy"
         if not place.exists():
             np.save(place, aggregates(q.data, args.threads, None))
         tables[q.name] = np.load(place, allow_pickle=False)
-    told, apart = [], [c for c in known if c["name"] not in args.machines]
+    information, apart = [], [c for c in known if c["name"] not in args.machines]
     for q in programs if args.suggest or args.choose else ():
         with q.open() as d:
             if args.suggest:
-                told.append(core_telling(d.trace, apart, args.drawn, threads=args.threads))
+                information.append(
+                    core_information(d.trace, apart, args.random_designs, threads=args.threads)
+                )
             else:
                 cycles = d.cycles()[:, [d.column_of(m) for m in args.choose]].astype(float)
-                cores = [*apart, *drawn_cores(apart, args.drawn)]
-                told.append(telling(d.trace, cores, cycles, args.threads))
+                cores = [*apart, *random_designs(apart, args.random_designs)]
+                information.append(machine_information(d.trace, cores, cycles, args.threads))
     parts = folds([q.family for q in programs], 5, args.seed)
     chosen: dict[int, list[int]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
@@ -78,10 +84,10 @@ def main() -> int:
         j = names.index(m)
         part = parts[j % 5]
         rest = [i for i in range(len(programs)) if i not in part]
-        if told and j % 5 not in chosen:
+        if information and j % 5 not in chosen:
             own = [[c["name"] for c in apart].index(c) for c in args.choose] or None
             every = range(len(args.choose)) if args.choose else None
-            those = telling_programs([told[i] for i in rest], args.programs, own, every)
+            those = informative_programs([information[i] for i in rest], args.programs, own, every)
             chosen[j % 5] = sorted(rest[i] for i in those)
         random = np.random.default_rng(args.seed * 1000 + j)
         picked = chosen.get(j % 5) or random.choice(rest, args.programs, replace=False).tolist()
@@ -90,7 +96,7 @@ def main() -> int:
         label = "-".join([m, str(args.seed), *(programs[i].name for i in picked), *part_of])
         kept = args.work / f"unknown-{label}.json"
         if not args.no_search and not kept.exists():
-            kept.write_text(json.dumps(_search(args, programs, known, drawn, m, picked, tested)))
+            kept.write_text(json.dumps(_search(args, programs, known, designs, m, picked, tested)))
         result = {"cpu_s": 0.0, "sums": {}} if args.no_search else json.loads(kept.read_text())
         # Columns: the cores of the other machines, the drawn ones, those found, its own.
         x = []
@@ -98,7 +104,7 @@ def main() -> int:
             new = np.array(result["sums"][str(i)]) if str(i) in result["sums"] else None
             x.append(s.x if new is None else np.hstack([s.x, new]))
         columns = np.array([c for c in range(x[picked[0]].shape[1]) if c != j])
-        before = columns[columns < len(known) + len(drawn)]
+        before = columns[columns < len(known) + len(designs)]
         train = [_with(sums[i], x[i]) for i in picked]
         own = np.arange(len(known))
         rows = {
@@ -137,16 +143,16 @@ def main() -> int:
     return 0
 
 
-def _search(args, programs, known, drawn, machine, picked, tested) -> dict:
+def _search(args, programs, known, designs, machine, picked, tested) -> dict:
     """The search on the picked programs, and what its cores take for the tested ones."""
     opened = [programs[i].open() for i in picked]
     traces = [(d.trace, d.cycles()[:, d.column_of(machine)].astype(float)) for d in opened]
-    start = [*(c for c in known if c["name"] != machine), *drawn]
+    start = [*(c for c in known if c["name"] != machine), *designs]
     begin = time.process_time()
     cores = similar_cores(traces, start, seed=args.seed, threads=args.threads)
     spent = time.process_time() - begin
     every = [*start, *cores]
-    told = [
+    information = [
         class_times(t, y, every, totals(t, every, None, args.threads)[0], args.threads)
         for t, y in traces
     ]
@@ -154,7 +160,7 @@ def _search(args, programs, known, drawn, machine, picked, tested) -> dict:
     for i in {*picked, *tested}:
         with programs[i].open() as d:
             sums[i] = totals(d.trace, cores, segment_breaks(len(d)), args.threads).tolist()
-    row = row_near(told, len(cores)).tolist()
+    row = regularized_row(information, len(cores)).tolist()
     return {"cores": cores, "cpu_s": spent, "sums": sums, "row": row}
 
 

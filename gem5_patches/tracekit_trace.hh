@@ -12,7 +12,7 @@
 #include "arch/generic/pcstate.hh"
 #include "base/types.hh"
 #include "cpu/static_inst.hh"
-#include "parse/tkt_writer.hpp"
+#include "formats/tkt/tkt_writer.hpp"
 #include "tracekit_sink.hh"
 
 namespace gem5 {

@@ -13,6 +13,7 @@ import tracekit
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(Path(__file__).parent))  # oracles, synthetic
+sys.path.append(str(ROOT))  # tests.*, also in processes that tests spawn; after what is installed
 GOLDEN = ROOT / "tests" / "golden"
 
 

@@ -1,10 +1,10 @@
-"""Makes tests/golden/feats-v1.zst and the values that test_feats_format.py expects of it.
+"""Makes tests/golden/feats-v1-checksum.zst and the values that test_feats_format.py expects of it.
 
     python tests/make_feats_fixture.py
 
-Only until the first release: afterwards the fixture of a format is never made again, for it is what
-files written by that version are.  It holds several chunks, every kind of row, macro-ops and
-anomalies.
+Only until the release that writes it: afterwards a fixture is never made again, for it is what
+files written by that version are.  feats-v1.zst is such a one, of the same trace and without a
+checksum of the file.  It holds several chunks, every kind of row, macro-ops and anomalies.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def values(path: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    target = GOLDEN / "feats-v1.zst"
+    target = GOLDEN / "feats-v1-checksum.zst"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.out"
         path.write_text(trace())

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tracekit._core import ChampsimParser, EncodingTable, NativeBatch
 from tracekit.errors import TracekitError
-from tracekit.streams.champsim import RECORD, write_champsim
-from tracekit.streams.native import NativeConverter
-from tracekit.streams.source import recognise
+from tracekit.exporting.champsim import RECORD, write_champsim
+from tracekit.inputs.native import NativeConverter
+from tracekit.inputs.native_sources import recognise
 
 GOLDEN = Path(__file__).parent / "golden" / "drmemtrace"
 SP, FLAGS, IP, RAX = 6, 25, 26, 10
@@ -169,7 +169,7 @@ def test_from_a_feats_file_is_as_from_the_stream(tmp_path: Path) -> None:
 
     extract(GOLDEN, tmp_path / "f.zst", level="macro", threads="interleaved")
     write_champsim(GOLDEN, tmp_path / "a")
-    from tracekit.store.export import export
+    from tracekit.exporting.columns import export
 
     export(tmp_path / "f.zst", tmp_path / "b", to="champsim")
     export(GOLDEN, tmp_path / "c", to="champsim")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import tracekit
 from tracekit.cli.main import main
+from tracekit.errors import FormatError
 from tracekit.store import frames
 
 SLOW = settings(max_examples=150, deadline=None)
@@ -271,3 +272,10 @@ def test_any_stream_bytes(made, data, rows):
     for wild_streams in ([data] * 8, [data, *[streams[s] for s in tracekit.schema.STAGES[1:]]]):
         with contextlib.suppress(ValueError):
             tame.ticks(wild_streams, 2**63 - 1)
+
+
+def test_an_index_of_too_many_values_is_refused() -> None:
+    """Sixteen megabytes of empty lists would be 400 MB of objects."""
+    body = b"[" + b"[]," * (frames.MAX_VALUES // 2 + 1) + b"1]"
+    with pytest.raises(FormatError, match="more than 4194304 values"):
+        frames.parse_json(frames.skippable(frames.INDEX, body), frames.INDEX, "x", 0)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tracekit
 from tracekit.cli.main import main
 from tracekit.dataset import Dataset, batches, read_cycles
-from tracekit.dataset.join import join
+from tracekit.dataset.joining import join
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.store import targets
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracekit
-from tracekit.align import align
+from tracekit.analysis.alignment import align
+from tracekit.analysis.trace_diff import diff_files
 from tracekit.cli.main import main
-from tracekit.diff import diff_files
 from tracekit.errors import UsageError
 
 

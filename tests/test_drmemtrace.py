@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.drmemtrace_counts import drmemtrace_counts
 
 from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
 from tracekit.errors import FormatError, TracekitError
-from tracekit.streams.chunks import chunks
-from tracekit.streams.drmemtrace import Drmemtrace, Thread, is_drmemtrace, thread_files
+from tracekit.inputs.archives import chunks
+from tracekit.inputs.drmemtrace import Drmemtrace, Thread, is_drmemtrace, thread_files
 
 GOLDEN = Path(__file__).parent / "golden" / "drmemtrace"
 SHARED = (
@@ -118,6 +118,7 @@ RECORDS = st.lists(
 
 
 @settings(deadline=None)
+@example([(28, 21, 1), (28, 20, 1), (28, 2, 1)], [])  # a footer before any chunk
 @given(RECORDS, st.lists(st.integers(0, 700), max_size=5))
 def test_any_records_count_as_the_oracle_says(
     records: list[tuple[int, int, int]], cuts: list[int]

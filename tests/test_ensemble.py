@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.perfvec.ensemble import Ensemble
+from tracekit.calibration.ensemble import Ensemble
 
 VALUES = {"a": (1, 2, 4, 8, 16, 32), "b": tuple(range(20)), "kind": ("x", "y", "z")}
 WANTED = {"a": 8, "b": 14, "kind": "y"}

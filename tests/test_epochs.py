@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracekit
+from tracekit.analysis.epoch_hashes import Epoch, coverage, epochs
 from tracekit.cli.main import main
-from tracekit.epochs import Epoch, coverage, epochs
 from tracekit.errors import UsageError
 
 

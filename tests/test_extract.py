@@ -19,7 +19,7 @@ from oracles import branch_entropy, gem5_text, latency, macro, memory
 
 import tracekit
 from tracekit import _core
-from tracekit.store.verify import verify
+from tracekit.store.verification import verify
 
 GOLDEN = Path(__file__).parent / "golden"
 MEMORY = ("MemRead", "MemWrite", "FloatMemRead")
@@ -263,7 +263,7 @@ def test_count_leaves_no_trace_of_what_was_read_beyond_it(tmp_path, monkeypatch,
     """However far another thread has parsed by then."""
     path = tmp_path / "trace"
     path.write_bytes(lzma.decompress((GOLDEN / "lua.x86.trace.xz").read_bytes()))
-    monkeypatch.setattr("tracekit.io.source.BLOCK", 1 << 14)
+    monkeypatch.setattr("tracekit.inputs.blocks.BLOCK", 1 << 14)
     made = []
     for overlap in (False, True):
         out = tmp_path / f"{overlap}.zst"

@@ -127,7 +127,7 @@ def test_ranges(trace):
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "npy"])
 def test_export(trace, tmp_path, kind):
-    from tracekit.store.export import export
+    from tracekit.exporting.columns import export
 
     if kind != "npy":
         pa = pytest.importorskip("pyarrow")

@@ -1,5 +1,4 @@
-"""The fuzz targets for a bounded time under gcc's ASan and UBSan (csrc/fuzz/run; long runs:
-libFuzzer)."""
+"""The fuzz targets for a bounded time under ASan and UBSan (csrc/fuzz/run)."""
 
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RUN = ROOT / "csrc" / "fuzz" / "run"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 @pytest.mark.skipif(not RUN.exists(), reason="no sources beside the tests")
 def test_fuzz_targets():

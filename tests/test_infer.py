@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from tracekit.infer.alternate import SETS, round_in_turns, set_at, shuffled
 from tracekit.infer.correct import WARM, corrections, lstm_moments, mean_products, of_layers
 from tracekit.infer.cpu import ISAS, active_isa
 from tracekit.infer.feedback import round_weights
-from tracekit.infer.quantize import (
+from tracekit.infer.quantization import (
     CORRECTIONS,
     INT8,
     load_corrections,
@@ -33,7 +34,6 @@ from tracekit.model import (
     read_safetensors,
     save_card,
     save_model,
-    write_safetensors,
 )
 
 PATHS = [(isa, dtype) for isa in ISAS for dtype in ("f32", "bf16", "int8")]
@@ -84,12 +84,23 @@ def rows_of(columns, rows, seed=1):
     return rng.standard_normal((rows, columns)).astype(np.float32)
 
 
+_quantized = {}  # of the large models: ten seconds of CPU each
+
+
+def quantized(card, tensors, lookahead):
+    rows = rows_of(len(card.columns), 300, seed=9)
+    if sum(t.size for t in tensors.values()) < 100_000:
+        return quantize_tensors(card, tensors, rows, lookahead=lookahead)
+    made_of = repr(card.spec.to_dict()).encode() + b"".join(t.tobytes() for t in tensors.values())
+    key = hashlib.sha256(made_of).digest(), lookahead
+    if key not in _quantized:
+        _quantized[key] = quantize_tensors(card, tensors, rows, lookahead=lookahead)
+    return _quantized[key]
+
+
 def engine(made, dtype="f32", **more):
     card, tensors = made
-    parts = None
-    if dtype == "int8":
-        rows = rows_of(len(card.columns), 300, seed=9)
-        parts = quantize_tensors(card, tensors, rows, lookahead=more.get("lookahead"))
+    parts = quantized(card, tensors, more.get("lookahead")) if dtype == "int8" else None
     return Engine(card, tensors, parts, dtype=dtype, **{"threads": 1, **more})
 
 
@@ -525,6 +536,8 @@ def test_folder_and_golden_rows(tmp_path):
         load(tmp_path, "f32", verify=True)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_quantised_folder(tmp_path, monkeypatch):
     made = neuroscalar()
     save(tmp_path, made)
@@ -565,8 +578,8 @@ def test_bad_quantised_files(tmp_path, name, value):
     quantize(tmp_path, rows_of(4, 300))
     tensors = read_safetensors(tmp_path / INT8)
     tensors[name] = value
-    write_safetensors(tmp_path / INT8, {k: v for k, v in tensors.items() if v is not None})
-    save_card(tmp_path, load_card(tmp_path), [INT8])
+    kept = {k: v for k, v in tensors.items() if v is not None}
+    save_card(tmp_path, load_card(tmp_path), {INT8: kept})
     with pytest.raises(FormatError, match=name):
         load(tmp_path, "f32")
 
@@ -676,8 +689,7 @@ def test_bad_corrections(tmp_path, name, value):
     save(tmp_path, lstm_model(4, 8, 2))
     quantize(tmp_path, rows_of(4, 300))
     tensors = {**read_safetensors(tmp_path / CORRECTIONS), name: value}
-    write_safetensors(tmp_path / CORRECTIONS, tensors)
-    save_card(tmp_path, load_card(tmp_path), [CORRECTIONS])
+    save_card(tmp_path, load_card(tmp_path), {CORRECTIONS: tensors})
     with pytest.raises(FormatError, match=name):
         load(tmp_path, "f32")
 
@@ -795,7 +807,7 @@ def test_corrections_of_programs():
 
 def test_calibration_takes_all_programs(tmp_path, monkeypatch):
     """As many rows of each as there is room for, and no program that is empty."""
-    monkeypatch.setattr(sys.modules["tracekit.infer.quantize"], "MAX_ROWS", 1500)
+    monkeypatch.setattr(sys.modules["tracekit.infer.quantization"], "MAX_ROWS", 1500)
     save(tmp_path, lstm_model(4, 8, 1, heads=[table(2)]))
     quantize(tmp_path, [rows_of(4, n, seed=n) for n in (900, 0, 200, 400, 300)])
     about = load_card(tmp_path).extra["corrections"]
@@ -863,7 +875,7 @@ def test_raw_features_in_int8(path, tmp_path):
 
 def test_raw_features_stay_where_int8_does_harm(tmp_path, monkeypatch):
     """The calibration rows decide, and the card says how."""
-    module = sys.modules["tracekit.infer.quantize"]
+    module = sys.modules["tracekit.infer.quantization"]
     x, inputs = flags_and_distances(1500)
     save(tmp_path, model(8, [{"type": "lstm", "name": "rnn", "hidden": 8}], inputs=inputs))
     for limit, inputs_in in ((1e9, "int8"), (-1, "bf16")):

@@ -111,6 +111,8 @@ def test_sample_decodes_as_gem5_does(arch: str) -> None:
     assert KNOWN[arch] == {m: fields for m, fields in seen.items() if fields}
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(not (SHARED / "exec").is_dir(), reason="needs the shared traces")
 @pytest.mark.parametrize("arch", ARCHES)
 def test_agreement_over_whole_programs(arch: str, tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ BRANCHES = [
     ("x86", "ffe0", "indirect"),
     ("x86", "e800000000", "call"),
     ("x86", "ff10", "indirect_call"),
-    ("x86", "c3", "ret"),
+    ("x86", "c3", "return"),
     ("x86", "0f05", "none"),
     ("arm", "00000054", "conditional"),  # b.eq
     ("arm", "00000034", "conditional"),  # cbz
@@ -300,13 +302,13 @@ BRANCHES = [
     ("arm", "00000094", "call"),
     ("arm", "20021fd6", "indirect"),  # br x17
     ("arm", "80003fd6", "indirect_call"),
-    ("arm", "c0035fd6", "ret"),
+    ("arm", "c0035fd6", "return"),
     ("riscv", "63040500", "conditional"),
     ("riscv", "6f000001", "jump"),
     ("riscv", "ef000001", "call"),
     ("riscv", "67800700", "indirect"),
     ("riscv", "e7800700", "indirect_call"),
-    ("riscv", "67800000", "ret"),
+    ("riscv", "67800000", "return"),
     ("riscv", "01a0", "jump"),
     ("riscv", "8287", "indirect"),
     ("riscv", "8297", "indirect_call"),

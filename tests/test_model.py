@@ -199,6 +199,18 @@ def test_convolutions_reach_is_bounded():
         ModelSpec.parse({"inputs": [{"column": "a"}], "layers": [layer], "heads": []})
 
 
+def test_small_cards_ask_for_little():
+    """Wide rows that are kept for long, and one large tensor in thousands of layers."""
+
+    wide = {"type": "linear", "name": "w", "out": 4096}
+    kept = {"type": "conv1d", "name": "c", "out": 1, "kernel": 16, "dilation": 1024}
+    square = {"type": "linear", "name": "s", "out": 4096}
+    for layers, match in (([wide, kept], "keep"), ([wide, *[square] * 9], "share weights")):
+        with pytest.raises(FormatError, match=match):
+            ModelSpec.parse({"inputs": [{"column": "a"}], "layers": layers, "heads": []})
+    ModelSpec.parse({"inputs": [{"column": "a"}], "layers": [wide, square], "heads": []})
+
+
 def test_bad_weights(tmp_path):
     made = card()
     good = weights(made.spec)
@@ -220,3 +232,25 @@ def test_no_folder(tmp_path):
     (tmp_path / "card.json").write_bytes(b"[" * 100000)
     with pytest.raises(FormatError, match="not JSON"):
         load_card(tmp_path)
+
+
+def test_tensors_that_share_bytes_are_refused(tmp_path):
+    def write(spans):
+        entries = {
+            name: {"dtype": "U8", "shape": [b - a], "data_offsets": [a, b]}
+            for name, (a, b) in spans.items()
+        }
+        text = json.dumps(entries).encode()
+        place = tmp_path / "t.safetensors"
+        place.write_bytes(struct.pack("<Q", len(text)) + text + bytes(100))
+        return place
+
+    for spans in (
+        {"a": (0, 100), "b": (0, 100)},
+        {"a": (0, 10), "b": (9, 20)},
+        {"a": (0, 10), "empty": (5, 5), "b": (6, 12)},
+    ):
+        with pytest.raises(FormatError, match="share bytes"):
+            read_safetensors(write(spans))
+    apart = read_safetensors(write({"a": (0, 10), "empty": (10, 10), "b": (10, 20), "c": (50, 60)}))
+    assert {k: v.size for k, v in apart.items()} == {"a": 10, "empty": 0, "b": 10, "c": 10}

@@ -15,11 +15,11 @@ from oracles.native_macro import native_macro
 from tracekit._core import DrmemtraceParser, EncodingTable
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extraction import extract
+from tracekit.inputs.drmemtrace import Drmemtrace
+from tracekit.inputs.native import NativeConverter
+from tracekit.inputs.native_sources import execlog_arch, recognise
 from tracekit.isa.types import BRANCH_KINDS
 from tracekit.store.reader import TraceFile
-from tracekit.streams.drmemtrace import Drmemtrace
-from tracekit.streams.native import NativeConverter
-from tracekit.streams.source import execlog_arch, recognise
 
 GOLDEN = Path(__file__).parent / "golden" / "drmemtrace"
 

@@ -15,23 +15,23 @@ from hypothesis import strategies as st
 from oracles import comparisons, distribution
 from oracles import lstm as oracle
 from oracles.macro import groups
-from test_reference import MACHINE
+from test_sim import MACHINE
 
 import tracekit
 import tracekit.model
 from tracekit.cli.main import main
-from tracekit.dataset.join import join
+from tracekit.dataset.joining import join
 from tracekit.errors import FormatError, UsageError
 from tracekit.model import Card, ModelSpec
 from tracekit.neuroscalar import ab, history, instructions, presets
 from tracekit.neuroscalar.metrics import group_medians, score
 from tracekit.neuroscalar.model import CycleModel
 from tracekit.neuroscalar.readout import apply_mean_map, best_share, fit_mean_map
-from tracekit.reference import TIMING, walk
+from tracekit.sim import TIMING, walk
 
 A, B = {**MACHINE, "name": "a"}, {**MACHINE, "name": "b", "width": 1, "l1d_lat": 6}
 SLOW = settings(max_examples=8, deadline=None)
-walk_module = importlib.import_module("tracekit.reference.walk")
+walk_module = importlib.import_module("tracekit.sim.trace_walk")
 
 
 def extract(folder, seed, rows, level="micro", size=24):
@@ -230,7 +230,7 @@ def test_pairs_by_how_far_they_are_apart(seed, programs, machines):
     names = tuple(f"m{k}" for k in range(machines))
     totals = r.choice([1000.0, 1002, 1005, 1020, 1200], (2, programs, machines))
     counts = [ab.Counts(names, true=t, found=f) for t, f in zip(*totals, strict=True)]
-    for entry in ab.by_gap(counts):
+    for entry in ab.by_difference(counts):
         right, used, every = 0, 0, 0
         for true, found in zip(*totals.tolist(), strict=True):
             for (t, f), (u, g) in itertools.combinations(list(zip(true, found, strict=True)), 2):
@@ -244,7 +244,7 @@ def test_pairs_by_how_far_they_are_apart(seed, programs, machines):
 
 def test_a_picture(tmp_path):
     pytest.importorskip("matplotlib")
-    from tracekit.neuroscalar.plot import compare_plot
+    from tracekit.neuroscalar.plotting import compare_plot
 
     r = np.random.default_rng(0)
     names = ["a", "b", "c"]
@@ -417,9 +417,9 @@ def data(tmp_path_factory):
 @pytest.fixture
 def small(monkeypatch):
     """Blocks of 50 rows, so that short programs have held-out ones."""
-    from tracekit.train import neuroscalar_data
+    from tracekit.neuroscalar import program_rows
 
-    monkeypatch.setattr(neuroscalar_data, "BLOCK", 50)
+    monkeypatch.setattr(program_rows, "BLOCK", 50)
 
 
 OPTIONS = ("--batch", "8", "--window", "64", "--target", "48", "--threads", "1", "--quiet")
@@ -447,7 +447,7 @@ def test_default_from_end_to_end(data, small, capsys):
 
     card = tracekit.model.load_card(data / "m")
     card.extra["core_share"] = 0.25
-    tracekit.model.save_card(data / "m", card, [])
+    tracekit.model.save_card(data / "m", card, {})
     with tracekit.open(str(data / "0.micro.zst")) as trace:  # in blocks, the cores' beside them
         model = CycleModel(data / "m", threads=1)
         rows = np.concatenate(list(model.rows(trace)))
@@ -531,19 +531,19 @@ def test_unseen_families_and_no_history(data, small, capsys):
 
 def test_arrays_of_other_cores_are_made_again(data, tmp_path, monkeypatch):
     from tracekit.dataset import load_manifest
-    from tracekit.train import neuroscalar_data
+    from tracekit.neuroscalar import program_rows
 
     programs = load_manifest(data / "micro0.json").programs[:1]
 
     def columns():
-        rows = neuroscalar_data.read_default(programs, [A], tmp_path, held=frozenset(), threads=1)
+        rows = program_rows.read_default(programs, [A], tmp_path, held=frozenset(), threads=1)
         return np.array(rows[0].columns)
 
     made = columns()
     (kept,) = tmp_path.glob("*/columns.npy")
     np.save(kept, made + 1)
     np.testing.assert_array_equal(columns(), made + 1)  # as they lie there
-    monkeypatch.setattr(neuroscalar_data, "cores_digest", lambda: "other cores")
+    monkeypatch.setattr(program_rows, "cores_digest", lambda: "other cores")
     np.testing.assert_array_equal(columns(), made)
 
 
@@ -604,7 +604,8 @@ def test_paper_from_end_to_end(data, small, capsys):
     formats = report["formats"]
     assert [f["dtype"] for f in formats] == ["f32", "bf16", "bf16", "int8", "int8"]
     other = str(data / "1.macro.data.zst")
-    argv = ["quantize", str(data / "n"), str(data / "0.macro.data.zst"), "--test", other, "--json"]
+    argv = ["quantize", str(data / "n"), str(data / "0.macro.data.zst"), "--test", other]
+    argv += ["--force", "--json"]
     assert main(argv) == 0
     tested = json.loads(capsys.readouterr().out)
     assert (report["tested_on"], tested["tested_on"]) == ("calibration", "other files")
@@ -614,7 +615,8 @@ def test_paper_from_end_to_end(data, small, capsys):
         found = CycleModel(data / "n", dtype="f32", threads=1).predict(trace)["cycles"][:, 0]
     assert formats[0]["mae"] == pytest.approx(np.abs(found - cycles).mean())
     # fewer rows than the file has: targets and predictions are those of the same, the first
-    argv = ["quantize", str(data / "n"), str(data / "0.macro.data.zst"), "--rows", "300", "--json"]
+    argv = ["quantize", str(data / "n"), str(data / "0.macro.data.zst"), "--rows", "300"]
+    argv += ["--force", "--json"]
     assert main(argv) == 0
     first = json.loads(capsys.readouterr().out)["formats"][0]["mae"]
     assert first == pytest.approx(np.abs(found - cycles)[:300].mean(), rel=1e-3)
@@ -628,7 +630,7 @@ def test_paper_from_end_to_end(data, small, capsys):
 
 def random_network(spec, columns, seed=0):
     torch = pytest.importorskip("torch")
-    from tracekit.train.network import Network
+    from tracekit.infer_torch.network import Network
 
     torch.manual_seed(seed)
     return Network(spec, columns)
@@ -665,7 +667,7 @@ def test_both_directions_are_torchs(tmp_path):
     """One window: the golden rows that training wrote, by the network and both engines."""
     torch = pytest.importorskip("torch")
     infer = pytest.importorskip("tracekit.infer")
-    from tracekit.train.torch_engine import TorchEngine
+    from tracekit.infer_torch.engine import TorchEngine
 
     spec = presets.paper_spec(hidden=24, bidirectional=True)
     columns = tuple(e.column for e in spec.inputs)
@@ -691,7 +693,7 @@ def test_both_directions_are_torchs(tmp_path):
 def test_engines_agree_with_the_network(preset, rows, tmp_path):
     torch = pytest.importorskip("torch")
     infer = pytest.importorskip("tracekit.infer")
-    from tracekit.train.torch_engine import TorchEngine
+    from tracekit.infer_torch.engine import TorchEngine
 
     if preset == "paper":
         spec, columns = presets.paper_spec(hidden=32), tuple(f"c{k}" for k in range(13))

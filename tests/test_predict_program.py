@@ -14,10 +14,11 @@ import pytest
 
 from tests.docs_page import ROOT, commands, run_in
 from tests.test_record import _why_not
+from tracekit.calibration import host
 from tracekit.cli.main import main
 from tracekit.errors import FormatError
-from tracekit.perfvec import load_model, measure
-from tracekit.perfvec.distribution import Distribution, wide
+from tracekit.mixture import load_model
+from tracekit.mixture.distribution import Distribution, wide
 
 RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 
@@ -38,7 +39,7 @@ def test_the_page_runs(tmp_path):
     for name in names:
         total = sum(p["share"][name] for p in result["parts"])
         assert total == pytest.approx(1, abs=1e-6)
-    assert {"outside", "wide", "threads"} <= result["honesty"].keys()
+    assert {"outside", "wide", "threads"} <= result["out_of_distribution"].keys()
 
 
 @RECORDS
@@ -84,7 +85,7 @@ def test_what_is_given_must_make_sense(tmp_path, capsys):
 def test_the_shipped_x86_model():
     model = load_model(arch="x86")
     assert model.arch == "x86" and model.level == "macro" and len(model.machines) == 22
-    folder = ROOT / "tracekit" / "perfvec" / "default_x86"
+    folder = ROOT / "tracekit" / "mixture" / "default_x86"
     assert sum(f.stat().st_size for f in folder.iterdir()) <= 4 << 20
     seen = Distribution.parse(model.training["distribution"])
     assert seen.names["mov"] > 0 and seen.lines > 0
@@ -103,27 +104,27 @@ def test_vector_extensions_are_told():
     assert wide("addps xmm0, xmm1") is None and wide("ADDPS_XMM_XMM") is None
 
 
-def measured(seed: int, count: int = 24) -> list[measure.Measured]:
+def measured(seed: int, count: int = 24) -> list[host.Measured]:
     """Programs whose times are a mix of two machines and a start."""
     model, rng = load_model(arch="x86"), np.random.default_rng(seed)
     out = []
     for k in range(count):
         n = int(rng.integers(1e5, 1e6))
         r = n * rng.uniform(0.5, 3, len(model.cores))
-        periods = np.array([measure.period(m) for m in model.machines])
+        periods = np.array([host.period(m) for m in model.machines])
         seconds = 4e-4 + (model.cycles(r) * periods)[[2, 8]] @ [0.7, 0.6]
-        out.append(measure.Measured(f"p{k}", f"f{k}", n, float(seconds), 0.0, r))
+        out.append(host.Measured(f"p{k}", f"f{k}", n, float(seconds), 0.0, r))
     return out
 
 
 def test_a_mix_is_found_from_totals(tmp_path):
     model = load_model(arch="x86")
-    found = measure.machine_of(model, measured(0), "here")
+    found = host.machine_of(model, measured(0), "here")
     errors = found["leave_one_out"]
     assert errors["mix"]["mean"] < 0.5 * errors["constant ns/instruction"]["mean"]
     assert errors["mix"]["mean"] < errors["nearest known machine"]["mean"]
     assert min(found["row"]) >= 0 and len(found["row"]) == len(model.cores)
-    from tracekit.perfvec.tune import add_machines, write_machine
+    from tracekit.calibration.machine_rows import add_machines, write_machine
 
     write_machine(tmp_path / "here.json", found)
     more = add_machines(model, [tmp_path / "here.json"])
@@ -150,7 +151,7 @@ def test_lists_of_programs_are_checked(tmp_path):
         path = tmp_path / "m.json"
         path.write_text(json.dumps(bad))
         with pytest.raises(FormatError):
-            measure.load_natives(path)
+            host.load_natives(path)
 
 
 @RECORDS

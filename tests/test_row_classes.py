@@ -8,11 +8,11 @@ import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import row_classes as oracle
-from test_reference import MACHINE, extract, walk_module
+from test_sim import MACHINE, extract, walk_module
 
-from tracekit.perfvec import classes
-from tracekit.perfvec.classes import CLASSES, class_labels
-from tracekit.reference import ClassedRows, walk
+from tracekit.calibration import row_classes
+from tracekit.calibration.row_classes import CLASSES, class_labels
+from tracekit.sim import ClassedRows, walk
 
 SLOW = settings(max_examples=8, deadline=None)
 
@@ -27,12 +27,14 @@ def test_labels_are_the_oracles(tmp_path_factory, seed, rows, told):
     load, store = s.has("IsLoad")[ids], s.has("IsStore")[ids]
     wrong = np.concatenate([w.wrong for w in walk(trace, [], difficulty=True, rows=n)]).tolist()
     pc, kind, taken = (trace[k][:n].tolist() for k in ("pc", "branch", "taken"))
-    assert found.shape == (4, n) and CLASSES == classes._FIRST[4] > found.max()
+    assert found.shape == (4, n) and CLASSES == row_classes._FIRST[4] > found.max()
     address, data, lines = (trace[k][:n] for k in ("addr", "data_distance", "fetch_distance"))
-    assert (found[1] - classes._FIRST[1]).tolist() == oracle.loads(ids, load, store, address, data)
-    assert (found[2] - classes._FIRST[2]).tolist() == oracle.code(pc, lines)
-    assert (found[3] - classes._FIRST[3]).tolist() == oracle.behind(kind, taken, wrong)
-    assert (found[0] < classes._FIRST[1]).all()
+    assert (found[1] - row_classes._FIRST[1]).tolist() == oracle.loads(
+        ids, load, store, address, data
+    )
+    assert (found[2] - row_classes._FIRST[2]).tolist() == oracle.code(pc, lines)
+    assert (found[3] - row_classes._FIRST[3]).tolist() == oracle.behind(kind, taken, wrong)
+    assert (found[0] < row_classes._FIRST[1]).all()
     same = found[0][:, None] == found[0]
     op = np.where(trace["branch"][:n] != 0, 255, trace["op"][:n])
     assert same[op[:, None] == op].all()

@@ -7,16 +7,16 @@ import pytest
 import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
-from test_reference import MACHINE, extract
+from test_sim import MACHINE, extract
 
-from tracekit.perfvec.model import PerfVec
-from tracekit.perfvec.sample import NEW, Sums, estimate, interval, student, walk_epochs
-from tracekit.reference import walk
+from tracekit.mixture.model import Mixture
+from tracekit.prediction.sampling import NEW, Sums, estimate, interval, student, walk_epochs
+from tracekit.sim import walk
 
 
-def model(cores: int = 2) -> PerfVec:
+def model(cores: int = 2) -> Mixture:
     machines = [{**MACHINE, "name": f"m{k}", "width": k + 1} for k in range(cores)]
-    return PerfVec(machines, machines, np.eye(cores), {})
+    return Mixture(machines, machines, np.eye(cores), {})
 
 
 @given(st.integers(0, 2**32), st.integers(2, 30))
@@ -70,7 +70,7 @@ def test_two_walks(tmp_path):
     labels = np.arange(len(trace.statics), dtype=np.int64) % 3
     found = walk_epochs(m, trace, ranges, labels=labels)
     once = walk_epochs(m, trace, ranges, contiguous=True)
-    assert np.array_equal(found.rows, once.rows) and (once.late == 0).all()
+    assert np.array_equal(found.rows, once.rows) and (once.unwarmed == 0).all()
     assert found.rows.tolist() == [b - a for a, b in ranges]
     assert found.parts is not None
     assert np.allclose(found.parts.sum(axis=1), found.warm)
@@ -81,10 +81,10 @@ def test_two_walks(tmp_path):
         walks[k // len(halves), k % len(halves)] = block.cycles.sum(axis=0, dtype=np.float64)
     scale = [(y - x) / (y - (x + y) // 2) for x, y in ranges]
     wanted = (walks[0] - walks[1])[1::2] * np.array(scale)[:, None]
-    assert np.allclose(found.late, wanted) and wanted.any()
+    assert np.allclose(found.unwarmed, wanted) and wanted.any()
     assert np.allclose(found.warm, walks[1, ::2] + walks[1, 1::2])
     e = estimate(m, found)
     assert np.allclose(
-        e.cold * e.cpi, (1 - NEW) * (e.weights @ m.cycles(found.late)) / found.rows.sum()
+        e.cold * e.cpi, (1 - NEW) * (e.weights @ m.cycles(found.unwarmed)) / found.rows.sum()
     )
     assert (e.half >= 0).all()

@@ -7,12 +7,13 @@ import pytest
 import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_reference import MACHINE, extract
+from test_sim import MACHINE, extract
 
-from tracekit.perfvec import search
-from tracekit.perfvec.classes import CLASSES, class_labels, class_residuals
-from tracekit.perfvec.drawn import drawn_cores, possible
-from tracekit.reference import walk
+from tracekit.calibration import search
+from tracekit.calibration.random_designs import possible, random_designs
+from tracekit.calibration.row_classes import CLASSES, class_labels, class_residuals
+from tracekit.calibration.search_settings import Round, SearchSettings
+from tracekit.sim import walk
 
 HIDDEN = {**MACHINE, "width": 2, "issue_width": 2, "rob": 40, "l1d_lat": 4, "bp": "TAGE"}
 
@@ -23,7 +24,7 @@ def times(trace, machine) -> np.ndarray:
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32), st.integers(40, 900), st.integers(30, 700))
-def test_the_misfit_is_that_of_windows_and_classes(tmp_path_factory, seed, rows, told):
+def test_the_objective_is_that_of_windows_and_classes(tmp_path_factory, seed, rows, told):
     folder = tmp_path_factory.mktemp("t")
     traces = [extract(folder, synthetic.text(seed + k, rows, blocks=False)) for k in range(2)]
     marked = [(t, times(t, HIDDEN), class_labels(t, told)) for t in traces]
@@ -44,11 +45,11 @@ def test_the_misfit_is_that_of_windows_and_classes(tmp_path_factory, seed, rows,
                 gap -= bias[k]
                 loss += 2 * np.log1p(gap**2 / (spread[k] ** 2 + 4 / row.sum()) / 4)
         want.append(loss)
-    misfits, deviations = judge([HIDDEN, MACHINE])
-    assert misfits[1] == pytest.approx(np.mean(want))
+    objectives, deviations = judge([HIDDEN, MACHINE])
+    assert objectives[1] == pytest.approx(np.mean(want))
     assert deviations.shape[0] == 2 and deviations.shape[1] >= len(traces)
     told = 2 * np.log1p(deviations[0] ** 2 / 4).sum() / len(traces)  # nothing is left but biases
-    assert misfits[0] == pytest.approx(told)
+    assert objectives[0] == pytest.approx(told)
     assert len(bias) == len(spread) == CLASSES and (spread > 0).all()
 
 
@@ -64,27 +65,29 @@ def test_bursts_tell_the_width():
     assert search.width_of(cycles[:100]) is None
 
 
-def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path, monkeypatch):
-    small = {
-        "_BREEDING": ((1000, 2, 0), (2000, 2, 1)),
-        "_SETTLING": 3000,
-        "_OFFERING": 3000,
-        "_OFFERS": 3,
-        "_POPULATION": 24,
-    }
-    small |= {"_STEPS": 1, "_COMBINED": 4}
-    for name, value in small.items():
-        monkeypatch.setattr(search, name, value)
+def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path):
+    small = SearchSettings(
+        rounds=(Round(1000, 2, 0), Round(2000, 2, 1)),
+        settling_rows=3000,
+        offering_rows=3000,
+        offers=3,
+        population=24,
+        steps=1,
+        combined=4,
+    )
     trace = extract(tmp_path, synthetic.text(5, 3000, blocks=False))
     traces = [(trace, times(trace, HIDDEN))]
-    start = [{**MACHINE, "phys_float": 128}, *drawn_cores([{**MACHINE, "phys_float": 128}], 20, 1)]
+    start = [
+        {**MACHINE, "phys_float": 128},
+        *random_designs([{**MACHINE, "phys_float": 128}], 20, 1),
+    ]
     before = [dict(c) for c in start]
     said: list[str] = []
-    found = search.similar_cores(traces, start, 6, 7, report=said.append)
+    found = search.similar_cores(traces, start, 6, 7, report=said.append, settings=small)
     assert start == before and len(found) == 6 and len(said) == 2 + (2 + 1 + 1) + 3 + 3
     assert all(possible(c) for c in found)
-    assert found == search.similar_cores(traces, start, 6, 7, 1)
-    assert found != search.similar_cores(traces, start, 6, 8)
+    assert found == search.similar_cores(traces, start, 6, 7, 1, settings=small)
+    assert found != search.similar_cores(traces, start, 6, 8, settings=small)
     judge = search.Judge([(*traces[0], class_labels(trace, 3000))], 3000)
     errors, least = judge(found)[0], judge(start)[0].min()
     assert errors[0] < least and (errors <= least).all()

@@ -12,7 +12,7 @@ from oracles import latency
 
 import tracekit
 from tracekit.cli.main import main
-from tracekit.store.verify import verify
+from tracekit.store.verification import verify
 
 TEXTS = [
     *("lua_mix.arm.8w.full", "lua_queens.x86.8w.full", "mm.arm.8w.full", "qsort.x86.8w.full"),

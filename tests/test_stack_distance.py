@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,15 +16,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracekit
-from tracekit import _core, lru
+from tracekit import _core
+from tracekit.analysis import lru
 from tracekit.errors import UsageError
 
-_spec = importlib.util.spec_from_file_location(
-    "oracle_stack_distance", Path(__file__).parent / "oracles" / "stack_distance.py"
-)
-assert _spec and _spec.loader
-_oracle = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_oracle)
+
+def _loaded(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FOLDER = Path(__file__).resolve().parent
+_oracle = _loaded("oracle_stack_distance", FOLDER / "oracles" / "stack_distance.py")
+_peers = _loaded("stack_distance_peers", FOLDER.parent / "bench" / "peers.py")
+needs_peers = pytest.mark.skipif(_peers.why_not() is not None, reason=str(_peers.why_not()))
 
 ALL = ["portable", "avx2", "avx512"]
 HERE = ALL[: ALL.index(_core.active_isa()) + 1]
@@ -111,17 +120,19 @@ def test_updating_only_some(isa: str, data: st.DataObject) -> None:
 
 
 def peer(lines: np.ndarray) -> np.ndarray:
-    return _core.peers.fenwick_stack_distance(lines)
+    return _peers.fenwick_stack_distance(lines)
 
 
+@needs_peers
 @settings(max_examples=60, deadline=None)
 @given(streams(dense))
 def test_peers_against_the_oracle(lines: list[int]) -> None:
     want = _oracle.stack_distance(lines)
-    assert _core.peers.fenwick_stack_distance(array(lines)).tolist() == want
-    assert _core.peers.splay_stack_distance(array(lines)).tolist() == want
+    assert _peers.fenwick_stack_distance(array(lines)).tolist() == want
+    assert _peers.splay_stack_distance(array(lines)).tolist() == want
 
 
+@needs_peers
 @isa
 @pytest.mark.parametrize("first_stamps", [1, 40_000, 400_000, 2_000_000, 5_000_000, 80_000_000])
 @pytest.mark.parametrize("stride", [1, 3, 1 << 12, 0x9E3779B97F4A7C15])
@@ -145,6 +156,7 @@ def test_every_depth_of_tree(isa: str, first_stamps: int, stride: int) -> None:
     np.testing.assert_array_equal(np.concatenate(got), peer(lines))
 
 
+@needs_peers
 @isa
 def test_growth_from_dense_to_sparse_and_back(isa: str) -> None:
     """Both layouts of the table of last accesses, and the changes between them."""
@@ -200,16 +212,16 @@ def test_the_variable_forces_the_code() -> None:
 
 
 def test_public_function() -> None:
-    assert tracekit.stack_distance([1, 2, 2, 1]).tolist() == [lru.COLD, lru.COLD, 1, 2]
+    assert tracekit.stack_distance([1, 2, 2, 1]).tolist() == [tracekit.NEVER, tracekit.NEVER, 1, 2]
     assert tracekit.stack_distance(np.array([0, 63, 64, 1]), 64).tolist() == [
-        lru.COLD,
+        tracekit.NEVER,
         1,
-        lru.COLD,
+        tracekit.NEVER,
         2,
     ]
     assert tracekit.stack_distance([]).dtype == np.uint32
     every_other = np.arange(10, dtype=np.uint64)[::2]
-    assert tracekit.stack_distance(every_other).tolist() == [lru.COLD] * 5
+    assert tracekit.stack_distance(every_other).tolist() == [tracekit.NEVER] * 5
     for bad in ([1.5], [[1]], [-1], ["a"]):
         with pytest.raises(UsageError):
             tracekit.stack_distance(bad)
@@ -220,7 +232,7 @@ def test_public_function() -> None:
 
 def test_streaming_class() -> None:
     stack = lru.StackDistance(64)
-    assert stack.access([0, 64]).tolist() == [lru.COLD, lru.COLD]
+    assert stack.access([0, 64]).tolist() == [tracekit.NEVER, tracekit.NEVER]
     other = stack.copy()
     assert stack.access([0, 64], np.array([False, True])).tolist() == [2, 1]
     assert other.access([0, 64]).tolist() == [2, 2]

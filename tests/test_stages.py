@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from tracekit.io.ahead import Ahead
-from tracekit.io.stages import overlap
+from tracekit.inputs.ahead import Ahead
+from tracekit.pipeline import overlap
 
 
 def test_what_one_thread_reads_the_other_gets_in_order() -> None:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from oracles.tks_blocks import code_block, epoch_block
 
 from tracekit import _core
+from tracekit.analysis.hotspots import hot
 from tracekit.cli.main import main
 from tracekit.errors import FormatError, TracekitError
-from tracekit.hot import hot
-from tracekit.streams.tks import EPOCH, MAPS, TksReader, TksWriter
+from tracekit.inputs.tks import EPOCH, MAPS, TksReader, TksWriter
 from tracekit.symbols import UNKNOWN, AddressMap, Frame, Mapped, build_id, parse_maps
 
 SOURCE = """

@@ -14,7 +14,7 @@ from oracles.tks_blocks import code_block, epoch_block, varint
 
 from tracekit import _core
 from tracekit.errors import FormatError, TracekitError
-from tracekit.streams.tks import CODE, END, EPOCH, META, TksReader, TksWriter, is_tks, summary
+from tracekit.inputs.tks import CODE, END, EPOCH, META, TksReader, TksWriter, is_tks, summary
 
 N_FIELDS = len(_core.EPOCH_FIELDS)
 
@@ -62,14 +62,15 @@ def test_reads_what_the_document_says(content: tuple[list[tuple[int, bytes]], li
 
 
 def write(path: Path, blocks: list[bytes], end: bool = True) -> None:
-    writer = TksWriter(path, arch="x86", meta={"command": ["x"]})
+    writer = TksWriter(path, arch="x86", meta={"command": ["x"]}, force=True)
     for b in blocks:
         writer.block(b)
     if end:
         writer.close({"epochs": len(blocks)})
     else:
         writer.flush()
-        path.write_bytes(writer._part.read_bytes())
+        (part,) = path.parent.glob(f"{path.name}.*.part")
+        path.write_bytes(part.read_bytes())
         writer.discard()
 
 

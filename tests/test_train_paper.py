@@ -12,15 +12,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import synthetic
-from test_reference import MACHINE
+from test_sim import MACHINE
 
 import tracekit
 from tracekit.cli.main import main
 from tracekit.dataset import load_manifest
-from tracekit.dataset.join import join
+from tracekit.dataset.joining import join
 from tracekit.errors import FormatError, TracekitError, UsageError
-from tracekit.train.metrics import metrics
-from tracekit.train.paper import PaperOptions, train_paper
+from tracekit.train.perfvec import PaperOptions, train_paper
+from tracekit.training_events import metrics
 
 torch = pytest.importorskip("torch")
 SMALL = PaperOptions(epochs=2, hidden=8, streams=4, step=64, seed=1, threads=1, device="cpu")
@@ -80,7 +80,7 @@ def test_a_killed_process_goes_on(data, tmp_path):
         "import os, sys\n"
         "from pathlib import Path\n"
         "from tracekit.dataset import load_manifest\n"
-        "from tracekit.train.paper import PaperOptions, train_paper\n"
+        "from tracekit.train.perfvec import PaperOptions, train_paper\n"
         "def report(e):\n"
         "    if e['event'] == 'epoch': os.kill(os.getpid(), 9)\n"
         f"o = {SMALL!r}\n"
@@ -127,10 +127,10 @@ def test_two_processes_learn_what_one_does(data, tmp_path):
 
 
 def test_it_stops_when_unseen_programs_gain_nothing(data, tmp_path, monkeypatch):
-    from tracekit.train import paper
+    from tracekit.train import perfvec
 
     scores = iter([0.5, 0.4, 0.45, 0.41, 0.1])
-    monkeypatch.setattr(paper._Run, "validation_error", lambda _: next(scores))
+    monkeypatch.setattr(perfvec._Run, "validation_error", lambda _: next(scores))
     events: list[dict] = []
     options = replace(SMALL, epochs=9, patience=2)
     train_paper(load_manifest(data / "v.json"), tmp_path, options, events.append)

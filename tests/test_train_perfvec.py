@@ -10,26 +10,32 @@ import pytest
 import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_reference import MACHINE
+from test_sim import MACHINE
 
 import tracekit
+from tracekit.calibration.informative_programs import (
+    ProgramInformation,
+    choose_programs,
+    informative_programs,
+    machine_information,
+)
+from tracekit.calibration.machine_rows import add_machines, tune, write_machine
+from tracekit.calibration.random_designs import random_designs
+from tracekit.calibration.search_settings import Round, SearchSettings
 from tracekit.cli.main import main
 from tracekit.dataset import load_manifest
-from tracekit.dataset.join import join
+from tracekit.dataset.joining import join
 from tracekit.errors import FormatError, TracekitError, UsageError
-from tracekit.perfvec import load_model, search
-from tracekit.perfvec.ablation import CORES
-from tracekit.perfvec.choice import Telling, choose_programs, telling, telling_programs
-from tracekit.perfvec.drawn import drawn_cores
-from tracekit.perfvec.dse import Space, explore, pareto
-from tracekit.perfvec.expression import Expression
-from tracekit.perfvec.fit import Sums, mixture_row
-from tracekit.perfvec.folds import folds
-from tracekit.perfvec.nnls import nnls
-from tracekit.perfvec.predict import predict
-from tracekit.perfvec.ranks import kendall, spearman
-from tracekit.perfvec.tune import add_machines, tune, write_machine
-from tracekit.reference import core_row, totals, walk
+from tracekit.evaluation.ablation import CORES
+from tracekit.evaluation.ranks import kendall, spearman
+from tracekit.exploration.dse import Space, explore, pareto
+from tracekit.exploration.objective import Expression
+from tracekit.mixture import load_model
+from tracekit.mixture.family_folds import folds
+from tracekit.mixture.fit import Sums, mixture_row
+from tracekit.mixture.least_squares import nnls
+from tracekit.prediction.trace_times import predict
+from tracekit.sim import core_row, totals, walk
 
 A, B = {**MACHINE, "name": "a"}, {**MACHINE, "name": "b", "width": 1, "l1d_lat": 4, "bp": "LTAGE"}
 NEW = {**MACHINE, "name": "new", "width": 2, "clock_ghz": 1.0}
@@ -81,7 +87,7 @@ def test_training_finds_the_mixture(data, model):
     found = load_model(model)
     assert found.names == ("a", "b")
     with tracekit.open(str(data / "p3.zst")) as t:
-        result = predict(found, t)
+        result = predict(t, found).to_dict()
         true = np.load(data / "p3.npy").sum(axis=1)
     assert [m["cycles"] for m in result["machines"]] == pytest.approx(true.tolist(), rel=0.02)
     assert (model / "metrics.jsonl").read_text().count("\n") == 8
@@ -100,7 +106,7 @@ def test_training_again_gives_the_same_bytes(data, model):
 
 
 def test_sums_of_other_cores_are_made_again(data, tmp_path, monkeypatch):
-    from tracekit.train import collect as module
+    from tracekit.mixture import program_sums as module
 
     programs = load_manifest(data / "m.json").programs[:1]
 
@@ -118,9 +124,9 @@ def test_sums_of_other_cores_are_made_again(data, tmp_path, monkeypatch):
 def test_parts_add_up(data, model, capsys):
     found = load_model(model)
     with tracekit.open(str(data / "p1.zst")) as t:
-        whole = predict(found, t)
+        whole = predict(t, found).to_dict()
         for by in ("phase", "pc"):
-            parts = predict(found, t, by=by, phases=7)["parts"]
+            parts = predict(t, found, by=by, phases=7).to_dict()["parts"]
             assert sum(p["rows"] for p in parts) == len(t)
             for m in whole["machines"]:
                 assert sum(p["cycles"][m["name"]] for p in parts) == pytest.approx(
@@ -152,7 +158,7 @@ def test_the_shipped_model_is_whole():
 
 
 def load_path():
-    from tracekit.perfvec import default_model_path
+    from tracekit.mixture import default_model_path
 
     return default_model_path()
 
@@ -163,7 +169,7 @@ def test_a_damaged_model_is_refused(model, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(model, broken)
     card = json.loads((broken / "card.json").read_text())
-    card["reference_cores"].reverse()
+    card["simulated_cores"].reverse()
     (broken / "card.json").write_text(json.dumps(card))
     with pytest.raises(FormatError, match="column 0 is 'a', its core is 'b'"):
         load_model(broken)
@@ -173,16 +179,14 @@ def test_a_damaged_model_is_refused(model, tmp_path):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_tuning_a_new_machine(data, model, tmp_path, known, monkeypatch):
-    monkeypatch.setattr(search, "_BREEDING", ((2000, 3, 0),))
-    monkeypatch.setattr(search, "_POPULATION", 24)
-    monkeypatch.setattr(search, "_OFFERS", 2)
+def test_tuning_a_new_machine(data, model, tmp_path, known):
+    small = SearchSettings(rounds=(Round(2000, 3, 0),), population=24, offers=2)
     found = load_model(model)
     traces = []
     for k in (0, 2):
         t = tracekit.open(str(data / f"p{k}.zst"))
         traces.append((t, np.concatenate([w.cycles for w in walk(t, [NEW])])[:, 0].astype(float)))
-    tuned = tune(found, traces, "new", parameters=NEW if known else None)
+    tuned = tune(found, traces, "new", parameters=NEW if known else None, settings=small)
     write_machine(tmp_path / "new.json", tuned)
     wider = add_machines(found, [tmp_path / "new.json"])
     with tracekit.open(str(data / "p5.zst")) as t:
@@ -203,7 +207,15 @@ def test_tune_reads_joined_files_and_arrays(data, model, tmp_path, capsys):
         [str(data / "p0.data.zst"), "--column", "a"],
         [f"{data}/p0.zst={tmp_path}/one.npy"],
     ):
-        out = ["--name", "x", "--parameters", str(data / "a.json"), "-o", str(tmp_path / "x.json")]
+        out = [
+            "--name",
+            "x",
+            "--parameters",
+            str(data / "a.json"),
+            "-o",
+            str(tmp_path / "x.json"),
+            "--force",
+        ]
         assert main(["tune", *source, *out, "--model", str(model), "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert abs(found["tuned_on"][0]["error"]) < 0.02 and found["parameters_known"]
@@ -253,7 +265,7 @@ def test_evaluation_takes_parts_away(data, tmp_path, capsys):
     assert result["all of the cores"] < 0.03
     assert result["one width and one set of units for all"] > 1.4 * result["all of the cores"]
     assert result["nothing fitted: a machine is its own core"] == pytest.approx(0.1, abs=0.02)
-    assert main([*args, "--folds", "3", "--drawn", "3", "--tuning", "2"]) == 0
+    assert main([*args, "--folds", "3", "--random-designs", "3", "--tuning", "2"]) == 0
     shown = capsys.readouterr().out
     assert "2 programs each, 3 drawn cores" in shown and "parameters not known" in shown
 
@@ -283,9 +295,9 @@ def test_the_program_that_tells_cores_apart_is_chosen():
 
 
 def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeypatch):
-    from tracekit.perfvec.choice import core_telling, telling_programs
+    from tracekit.calibration.informative_programs import core_information, informative_programs
 
-    monkeypatch.setattr("tracekit.perfvec.drawn.DRAWN", 3)
+    monkeypatch.setattr("tracekit.calibration.random_designs.RANDOM_DESIGNS", 3)
     paths = [str(data / f"p{i}.zst") for i in range(4)]
     arguments = ["tune", *paths, "--model", str(model), "--suggest"]
     assert main([*arguments, "2", "--json"]) == 0
@@ -297,13 +309,15 @@ def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeyp
     programs = []
     for path in paths:
         with tracekit.open(path) as trace:
-            programs.append(core_telling(trace, [A, B], 3))
+            programs.append(core_information(trace, [A, B], 3))
             assert (programs[-1].x[:, :2] == programs[-1].y).all()
             cycles = np.concatenate([w.cycles for w in walk(trace, [A])]).astype(float)
-            machine = telling(trace, [A, B], cycles)  # its bias is what good cores are off by
+            machine = machine_information(
+                trace, [A, B], cycles
+            )  # its bias is what good cores are off by
             assert machine.time_y == pytest.approx(machine.time_x[:1])
-    assert telling_programs(programs, 2) == telling_programs(programs, 2)
-    assert telling_programs(programs, 3)[:2] == telling_programs(programs, 2)
+    assert informative_programs(programs, 2) == informative_programs(programs, 2)
+    assert informative_programs(programs, 3)[:2] == informative_programs(programs, 2)
 
 
 def test_programs_that_show_how_cores_differ_tell_most():
@@ -314,15 +328,15 @@ def test_programs_that_show_how_cores_differ_tell_most():
     for k in range(8):
         numbers = 30 * np.stack([a, a] if k % 2 else [b, b]) if k in (4, 5) else np.zeros((2, 24))
         time = np.exp(a + b * (k % 2))
-        programs.append(Telling(numbers, numbers, time, time))
-    assert set(telling_programs(programs, 2)) == {4, 5}
-    assert set(telling_programs(programs, 2, [-1] * 24, range(24))) == {4, 5}
-    assert len(telling_programs(programs, 99)) == 7
+        programs.append(ProgramInformation(numbers, numbers, time, time))
+    assert set(informative_programs(programs, 2)) == {4, 5}
+    assert set(informative_programs(programs, 2, [-1] * 24, range(24))) == {4, 5}
+    assert len(informative_programs(programs, 99)) == 7
 
 
-def test_drawn_cores_are_possible_and_the_same_again():
-    drawn = drawn_cores([A, B], 9, seed=3)
-    assert drawn == drawn_cores([A, B], 9, seed=3) != drawn_cores([A, B], 9, seed=4)
+def test_random_designs_are_possible_and_the_same_again():
+    drawn = random_designs([A, B], 9, seed=3)
+    assert drawn == random_designs([A, B], 9, seed=3) != random_designs([A, B], 9, seed=4)
     assert len({c["name"] for c in drawn}) == 9
     for c in drawn:
         core_row(c)
@@ -357,7 +371,7 @@ def test_one_family_is_too_few(data, tmp_path):
     m["programs"] = m["programs"][:2]
     (data / "one.json").write_text(json.dumps(m))
     with pytest.raises(UsageError, match="at least two families"):
-        from tracekit.train.default import train_default
+        from tracekit.mixture.training import train_default
 
         train_default(load_manifest(data / "one.json"), tmp_path / "x")
 

@@ -16,3 +16,6 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
         assert (tmp_path / file).exists()
     for said in ("2 machines", "by phase, on", "both programs:", "constant CPI", "1. l1d_kb"):
         assert said in out
+    assert "nan" not in out  # two programs: all seen ones are tuned on
+    line = next(x for x in out.splitlines() if x.strip().startswith("parameters not known"))
+    assert line.split()[3:4] == ["\N{EN DASH}"] and "%" in line

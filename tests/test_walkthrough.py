@@ -10,7 +10,7 @@ import pytest
 import tracekit
 from tests.docs_page import commands, run_in
 from tests.test_record import _why_not
-from tracekit.streams.tks import summary
+from tracekit.inputs.tks import summary
 
 
 @pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")

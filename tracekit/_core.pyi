@@ -5,10 +5,11 @@ from typing import Any, TypedDict, overload
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Buffer
+from typing_extensions import Buffer, NotRequired
 
 # --- register_core.cpp
 OP_CLASSES: tuple[str, ...]
+BRANCH_KINDS: tuple[str, ...]
 """gem5's operation classes by name, in tracekit's own stable numbering."""
 OP_CLASS_REF: tuple[int, ...]
 """The number that gem5 v20.1-v22.1 gave each of them (MemRead = 47)."""
@@ -54,6 +55,31 @@ class TksDecoder:
     def take(self) -> NativeBatch: ...
 
 def tks_text_block(kind: int, json: str) -> bytes: ...
+def tks_code_block(table: EncodingTable, from_: int, /) -> bytes: ...
+def tks_epoch_block(info: dict[str, int], rows: NativeBatch, /) -> bytes: ...
+
+class QemuCode:
+    def __init__(
+        self,
+        table: EncodingTable,
+        describe: Callable[[list[tuple[int, bytes]]], list[tuple[Any, ...]]],
+    ) -> None: ...
+
+class QemuStream:
+    def __init__(self, code: QemuCode, piece: int) -> None: ...
+    def feed(self, data: Any) -> None: ...
+    @property
+    def waits(self) -> bool: ...
+    @property
+    def blocks(self) -> int: ...
+    def inherit(self, parent: QemuStream, blocks: int) -> None: ...
+    def leftover(self, file: bytes) -> None: ...
+    def finish(self) -> None: ...
+    def take(self) -> list[tuple[int, int, int, NativeBatch]]: ...
+    def take_texts(self) -> list[tuple[int, bytes]]: ...
+    def silent(self) -> dict[int, int]: ...
+    @property
+    def anomalies(self) -> dict[str, dict[str, int]]: ...
 
 class RecordSystemError(OSError):
     """args: kind (permission, seccomp, traced, not_64_bit, gone, system), message."""
@@ -76,13 +102,14 @@ class EpochRequest:
     ) -> None: ...
 
 class EpochResult(TypedDict):
-    outcome: str  # taken, in_system_call, stopped, gone, busy, clone_failed
+    outcome: str  # taken, in_system_call, stopped, gone, busy, clone_failed, lacks_memory
     info: dict[str, int]
     waited_ns: int
     reap_ns: int
     instructions: int
     accesses: int
     maps: bytes  # the text of /proc/PID/maps
+    handled_faults: int  # that handlers of the copy saw to
     clone_errno: int
     exit_status: int | None  # as waitpid gives it
 
@@ -95,7 +122,9 @@ class Recorder:
     def full(self, request: EpochRequest, let_go: bool) -> EpochResult: ...
     def encode(self) -> tuple[bytes, bytes]: ...
 
-def record_start(arguments: list[str], environment: list[str]) -> int: ...
+def record_start(
+    arguments: list[str], environment: list[str], output_to_error: bool = False
+) -> int: ...
 def minor_faults(pid: int) -> int: ...
 def page_copy_ns() -> float: ...
 def bare_step_ns(steps: int) -> tuple[float, float]: ...
@@ -113,7 +142,7 @@ class Rows:
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
 
-# --- register_streams.cpp
+# --- register_formats.cpp
 class EncodingTable:
     """The distinct instructions of native streams: ids from 0 in order of first appearance."""
 
@@ -124,7 +153,10 @@ class EncodingTable:
     def pcs(self) -> npt.NDArray[np.uint64]: ...
 
 class NativeBatch:
-    """Native instructions in program order (csrc/streams/native_batch.hpp); arrays are views."""
+    """Native instructions in program order (csrc/formats/common/native_batch.hpp).
+
+    Arrays are views.
+    """
 
     def __init__(self) -> None: ...
     def __len__(self) -> int: ...
@@ -189,7 +221,7 @@ class TextStreamParser:
 
 # --- register_native_rows.cpp
 class NativeSource:
-    """Native batches to rows (csrc/streams/native_rows.hpp)."""
+    """Native batches to rows (csrc/formats/native_rows/native_rows.hpp)."""
 
     def __init__(self, table: EncodingTable, described: str, arch: str, halves: bool) -> None: ...
     def meet(self, batch: NativeBatch) -> list[int]:
@@ -233,6 +265,7 @@ class ChampsimEncoder:
 
 # --- register_stack_distance.cpp
 COLD: int
+"""Of the class StackDistance, which caps nothing."""
 
 class StackDistance:
     def __init__(
@@ -265,17 +298,22 @@ class StackDistance:
     @property
     def nbytes(self) -> int: ...
 
-class peers:
-    @staticmethod
-    def splay_stack_distance(lines: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]: ...
-    @staticmethod
-    def fenwick_stack_distance(lines: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]: ...
-    @staticmethod
-    def last_access_floor(lines: npt.NDArray[np.uint64]) -> int: ...
-
-# --- register_reference.cpp
+# --- register_sim.cpp
 CORE_PARAMETERS: tuple[tuple[str, float, float], ...]
-"""Name, least and most value of each parameter of a reference core, in the order of its row."""
+"""Name, least and most value of each parameter of a core, in the order of its row."""
+CAUSES: tuple[tuple[str, str], ...]
+"""(name, group) of each cause of cycles, in the order of the arrays of causes."""
+CORE_INST_BITS: dict[str, int]
+"""What a row of a core is or does, by name: its bit in ``flags``."""
+CORE_INST_SOURCES: int
+CORE_INST_DESTINATIONS: int
+NO_REGISTER: int
+MOST_CORE_REGISTERS: int
+CORE_TIMING: tuple[str, ...]
+"""What a timed walk gives for each row and core, in order."""
+PREDICTORS: tuple[str, ...]
+PREFETCHERS: tuple[str, ...]
+"""By their numbers in a core's row."""
 
 def predict_directions(
     kind: int,
@@ -285,8 +323,12 @@ def predict_directions(
     taken: npt.NDArray[np.uint8],
     committed: npt.NDArray[np.uint32],
 ) -> npt.NDArray[np.uint8]: ...
+def cache_hits(
+    kb: int, ways: int, lines: npt.NDArray[np.uint64], policy: int = 0
+) -> npt.NDArray[np.bool_]:
+    """Which of the line numbers a cold LRU cache of a reference core finds."""
 
-class ReferenceCores:
+class SimulatedCores:
     def __init__(
         self,
         pc: npt.NDArray[np.uint64],
@@ -299,6 +341,17 @@ class ReferenceCores:
         dst: npt.NDArray[np.uint16],
         parts: npt.NDArray[np.uint32],
         cores: npt.NDArray[np.float64],
+        causes: bool = False,
+    ) -> None: ...
+    def cause_sums(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+        labels: npt.NDArray[np.uint32],
+        out: npt.NDArray[np.float64],
+        threads: int = 1,
     ) -> None: ...
     def run(
         self,
@@ -331,12 +384,16 @@ class ReferenceCores:
     ) -> npt.NDArray[np.float64]: ...
 
 # --- register_features.cpp
+NEVER: int
+"""The stack distance of a first touch, and the cap of every distance in a column."""
+
 class EncodedChunk(TypedDict):
     rows: int
     tick_unit: int
     retired_before: int
     timed: bool
     streams: dict[str, bytes]  # without the empty ones
+    hashes: NotRequired[list[int]]  # of COLUMNS in their order, where asked for
 
 def static_forms(
     texts: list[str], codes: list[bytes], rest: npt.NDArray[np.uint8]
@@ -354,6 +411,7 @@ class FeatureStage:
         skip: int = 0,
         count: int | None = None,
         chunk_rows: int = 65536,
+        hashes: bool = False,
     ) -> None: ...
     def add(self, rows: Rows) -> bool: ...
     def finish(self) -> bool: ...
@@ -365,7 +423,7 @@ class FeatureStage:
     def counts(self) -> npt.NDArray[np.uint64]: ...
     def bit_counts(self) -> list[int]: ...
     def unfinished(self) -> int: ...
-    def hot(self) -> dict[str, npt.NDArray[np.uint8]]: ...
+    def hot(self) -> dict[str, npt.NDArray[Any]]: ...
     def macro_table(self, micro: StaticTable) -> StaticTable | None: ...
 
 # --- register_gem5_text.cpp, register_tkt.cpp, register_perfvec_text.cpp
@@ -381,6 +439,7 @@ class Gem5Text:
     def counters(self) -> dict[str, dict[str, int]]: ...
     def arch(self) -> str: ...
     def stats(self) -> dict[str, Any]: ...
+    def cpu_stats(self, cpu: int) -> dict[str, int]: ...
 
 class Tkt:
     """Reads a .tkt stream (docs/tkt-format.md), in chunks cut anywhere."""
@@ -467,6 +526,9 @@ class Chunk:
     def __init__(self, table: HotTable, rows: int, static_id: Buffer, bits: Buffer) -> None: ...
     def static_id(self) -> npt.NDArray[np.uint32]: ...
     def bits(self) -> npt.NDArray[np.uint8]: ...
+    def hashes(
+        self, streams: list[bytes], tick_unit: int, line_bits: int, timed: bool, /
+    ) -> list[int]: ...
     def addr(self, stream: Buffer, /) -> npt.NDArray[np.uint64]: ...
     def fetch_distance(self, stream: Buffer, line_bits: int, /) -> npt.NDArray[np.uint32]: ...
     def distance(self, stream: Buffer, /) -> npt.NDArray[np.uint32]: ...
@@ -478,6 +540,8 @@ class Chunk:
     def probability(self, stream: Buffer, /) -> npt.NDArray[np.float32]: ...
     def ticks(self, streams: Sequence[Buffer], unit: int, /) -> list[npt.NDArray[np.uint64]]: ...
 
-# --- register_bench.cpp: what bench/bench_parse.py measures against
-def bench_newlines(data: Buffer) -> int: ...
-def bench_getline(data: Buffer) -> tuple[int, int]: ...
+# --- register_plugins.cpp
+def add_predictor(name: str, state_bytes: int, predict: int, resolve: int, update: int) -> int: ...
+def add_prefetcher(name: str, state_bytes: int, access: int) -> int: ...
+def add_replacement(name: str, set_bytes: int, touch: int, victim: int) -> int: ...
+def plugin_complaint() -> str: ...

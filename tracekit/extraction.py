@@ -6,9 +6,7 @@ import contextlib
 import itertools
 import os
 import re
-import sys
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,94 +14,28 @@ import numpy as np
 
 from tracekit import _core
 from tracekit._version import __version__
-from tracekit.cores import available_cores
-from tracekit.errors import FormatError, TracekitError, UsageError
-from tracekit.io.ahead import Ahead
-from tracekit.io.progress import Progress
-from tracekit.io.source import STDIN, Input
-from tracekit.io.stages import overlap
-from tracekit.sources import Source, recognise
-from tracekit.sources.base import HEAD, is_dense
+from tracekit.cpus import available_cores
+from tracekit.errors import FormatError, UsageError
+from tracekit.extraction_types import (
+    CHUNK_ROWS,
+    HARMLESS,
+    ExtractedFile,
+    ExtractionResult,
+    Options,
+)
+from tracekit.inputs import Source, recognise
+from tracekit.inputs.ahead import Ahead
+from tracekit.inputs.base import HEAD, is_dense
+from tracekit.inputs.blocks import STDIN, Input
+from tracekit.inputs.damaged_names import FEW_ROWS, damaged_name_of
+from tracekit.inputs.native_sources import Pulled, open_pulled
+from tracekit.io.output import check_output
+from tracekit.pipeline import overlap
+from tracekit.progress import Progress
 from tracekit.store import statics
-from tracekit.store.index import MAX_CHUNK_ROWS
-from tracekit.store.writer import Writer, check_output
-from tracekit.streams.source import Pulled, open_pulled
+from tracekit.store.writer import Writer
 
 T = TypeVar("T")
-
-CHUNK_ROWS = 1 << 16
-
-#: Counted, but no damage.
-HARMLESS = frozenset({"macro_op_line"})
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to extract; ``tracekit.extract`` documents each."""
-
-    level: Literal["micro", "macro"] = "micro"
-    cpu: str | None = None
-    start: int = 0
-    count: int | None = None
-    cold: bool = False
-    binary: str | None = None
-    gem5_operands: bool = False
-    history: int = 8
-    line_bytes: int = 64
-    clock_ps: int | None = None
-    chunk_rows: int = CHUNK_ROWS
-    force: bool = False
-    strict: bool = False
-    sha256: bool = False
-    threads: Literal["separate", "interleaved"] = "separate"
-    isa: str | None = None
-    overlap: bool | None = None
-
-    def __post_init__(self) -> None:
-        if self.level not in ("micro", "macro"):
-            raise UsageError(f"level: micro or macro, not {self.level!r}")
-        if self.start < 0 or (self.count is not None and self.count < 1):
-            raise UsageError("start: at least 0; count: at least 1")
-        if (
-            self.line_bytes < 1
-            or self.line_bytes & (self.line_bytes - 1)
-            or self.line_bytes > 1 << 20
-        ):
-            raise UsageError("line_bytes: a power of two up to 1048576")
-        if not 1 <= self.history <= 24:
-            raise UsageError("history: 1 to 24")
-        if not 256 <= self.chunk_rows <= MAX_CHUNK_ROWS:
-            raise UsageError(f"chunk_rows: 256 to {MAX_CHUNK_ROWS}")
-        if self.clock_ps is not None and self.clock_ps < 1:
-            raise UsageError("clock_ps: at least 1")
-
-    @property
-    def line_bits(self) -> int:
-        return self.line_bytes.bit_length() - 1
-
-
-@dataclass
-class Output:
-    """One file that was written."""
-
-    path: str
-    cpu: str
-    rows: int
-    bytes: int
-
-
-@dataclass
-class Result:
-    """What an extraction did."""
-
-    outputs: list[Output]
-    anomalies: dict[str, dict[str, int]]
-    stats: dict[str, Any]
-    input: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        return sum(o.rows for o in self.outputs)
 
 
 class _Stream:
@@ -111,6 +43,7 @@ class _Stream:
 
     def __init__(self, number: int, name: str, output: Path, options: Options) -> None:
         self.number, self.name = number, name
+        self.seen = 0  # rows that came, kept or not
         self.stage = _core.FeatureStage(
             options.history,
             options.line_bits,
@@ -119,6 +52,7 @@ class _Stream:
             skip=0 if options.cold else options.start,
             count=options.count,
             chunk_rows=options.chunk_rows,
+            hashes=options.verify,
         )
         head = {"tracekit": __version__}
         self.writer = Writer(output, head, force=options.force)
@@ -128,6 +62,7 @@ class _Stream:
         return self.stage.done
 
     def add(self, rows: Any) -> None:
+        self.seen += len(rows)
         while self.stage.add(rows):
             self.writer.chunk(self.stage.chunk())
 
@@ -164,21 +99,44 @@ class Extraction:
     """One input on its way to one or more files."""
 
     def __init__(
-        self, path: str | os.PathLike[str], output: str | os.PathLike[str], options: Options
+        self,
+        path: str | os.PathLike[str] | Pulled,
+        output: str | os.PathLike[str],
+        options: Options,
     ):
         self._o, self._output = options, Path(output)
         if options.binary is not None:  # told now rather than behind hours of trace
             from tracekit.isa.elf import ElfImage
 
             ElfImage(options.binary).close()
-        check_output(self._output, options.force, os.fspath(path))
-        self._input: Input | Pulled = open_pulled(path, options.threads) or Input(
-            path, sha256=options.sha256
-        )
+        self._input: Input | Pulled
+        if isinstance(path, Pulled):  # a program that runs
+            check_output(self._output, options.force)
+            self._input = path
+        else:
+            check_output(self._output, options.force, os.fspath(path))
+            self._input = open_pulled(path, options.threads) or Input(path, sha256=options.sha256)
+            if options.isa is not None and isinstance(self._input, Pulled):
+                raise UsageError(f"isa: {self._input.name} is no QEMU execlog")
+            if options.threads != "separate" and isinstance(self._input, Input):
+                raise UsageError(
+                    f"threads: {self._input.name} is one stream; drmemtrace folders and recordings "
+                    "have several"
+                )
         self._streams: dict[int, _Stream] = {}
+        # Rows of streams after the first that are still few, and of damaged names.
+        self._held: dict[int, tuple[str, list[Any]]] = {}
+        self._damaged = 0
+        self._fed = 0  # decompressed bytes that were parsed
         self._source: Source | Pulled | None = None
 
-    def run(self, progress: Progress | None = None) -> Result:
+    @property
+    def size(self) -> int | None:
+        """Bytes of the input on the disk; None of a pipe."""
+        return self._input.size
+
+    def run(self, progress: Progress | None = None) -> ExtractionResult:
+        """Read the whole input and write the files; nothing is left behind where that fails."""
         with contextlib.ExitStack() as cleanup:
             cleanup.enter_context(self._input)
             cleanup.callback(self._discard)
@@ -186,14 +144,19 @@ class Extraction:
             with contextlib.closing(self._rows()) as batches:
                 for rows in batches:
                     for number, name, batch in rows:
-                        self._stream(number, name).add(batch)
+                        self._add(number, name, batch)
                     if progress:
-                        progress.update(
-                            self._input.position, sum(s.writer.rows for s in self._streams.values())
-                        )
+                        written = sum(s.writer.rows for s in self._streams.values())
+                        progress.update(self._consumed(), f"{written:,} rows")
                     if self._streams and all(s.done for s in self._streams.values()):
                         break
             return self._finish()
+
+    def _consumed(self) -> int:
+        """Bytes of the input whose rows came here, or are about to."""
+        if isinstance(self._input, Input):
+            return self._input.consumed(self._fed)
+        return self._input.position
 
     def _rows(self) -> Generator[list[_Taken], None, None]:
         """Rows from stages in threads of their own, as far as there are cores for them: decompress
@@ -252,6 +215,8 @@ class Extraction:
                 if len(head) >= HEAD:
                     break
             source = self._source = recognise(head, self._input.name, self._o.isa)
+            if self._o.isa is not None and source.stats().get("format") != "execlog":
+                raise UsageError(f"isa: {self._input.name} is no QEMU execlog")
             self._check_level(source)
             if self._o.gem5_operands:
                 self._use_gem5_operands(source)
@@ -260,6 +225,7 @@ class Extraction:
                     source.feed(piece)
                     # At once, however small: --count ends a pipe that then falls silent.
                     yield self._taken(source)
+                self._fed += len(block)
                 whole.recycle(block)
             source.finish()
             yield self._taken(source)
@@ -286,13 +252,56 @@ class Extraction:
         ]
 
     def _check_strict(self, source: Source | Pulled) -> None:
-        for kind, a in source.counters().items():
+        for kind, a in (self._counters() if self._source else source.counters()).items():
             if kind not in HARMLESS:
                 raise FormatError(
                     f"{a['count']} x {kind.replace('_', ' ')} (--strict)",
                     path=self._input.name,
                     offset=a["first_offset"] or None,
                 )
+
+    def _add(self, number: int, name: str, batch: Any) -> None:
+        if self._streams and number not in self._streams:
+            _, batches = self._held.setdefault(number, (name, []))
+            batches.append(batch)
+            if sum(map(len, batches)) > FEW_ROWS:
+                self._release(number)
+        else:
+            self._stream(number, name).add(batch)
+
+    def _release(self, number: int) -> None:
+        name, batches = self._held.pop(number)
+        stream = self._stream(number, name)
+        for batch in batches:
+            stream.add(batch)
+
+    def _drop_damaged(self) -> None:
+        """A CPU's name that is damaged in a line or two is no other CPU: those lines are counted,
+        and the output that was asked for keeps its name."""
+        counts = {s.name: s.seen for s in self._streams.values()}
+        for number, (name, batches) in list(self._held.items()):
+            rows = sum(map(len, batches))
+            if damaged_name_of(name, rows, counts) is None:
+                self._release(number)
+            else:
+                self._damaged += rows
+                del self._held[number]
+        counts = {s.name: s.seen for s in self._streams.values()}
+        for number, s in list(self._streams.items()):
+            others = {n: c for n, c in counts.items() if n != s.name}
+            if damaged_name_of(s.name, counts[s.name], others) is not None:
+                self._damaged += counts[s.name]
+                s.writer.discard()
+                del self._streams[number]
+
+    def _counters(self) -> dict[str, dict[str, int]]:
+        """The source's anomalies, and the rows of damaged names."""
+        assert self._source is not None
+        found = self._source.counters()
+        if self._damaged:
+            one = found.setdefault("damaged_cpu_name", {"count": 0, "first_offset": 0})
+            one["count"] += self._damaged
+        return found
 
     def _stream(self, number: int, name: str) -> _Stream:
         if number not in self._streams:
@@ -307,15 +316,16 @@ class Extraction:
                     check_output(path, self._o.force, self._input.path)
         return self._streams[number]
 
-    def _finish(self) -> Result:
+    def _finish(self) -> ExtractionResult:
         source = self._source
         assert source is not None
+        self._drop_damaged()
         if self._o.strict:
             self._check_strict(source)
         for s in self._streams.values():
             s.finish()
         written = [s for s in self._streams.values() if s.writer.rows]
-        anomalies, stats = source.counters(), source.stats()
+        anomalies, stats = self._counters(), source.stats()
         if not written:
             known = [n for n in source.cpus() if n]
             if self._o.cpu is not None and self._o.cpu not in known:
@@ -331,15 +341,29 @@ class Extraction:
                 path=self._input.name,
                 hint=", ".join(f"{a['count']} x {k}" for k, a in anomalies.items()) or None,
             )
-        outputs = []
+        outputs: list[ExtractedFile] = []
         for s in written:
             path = _with_name(self._output, s.name) if len(written) > 1 else self._output
-            outputs.append(self._write_index(s, path, anomalies, stats))
-        return Result(outputs, anomalies, stats, self._input.provenance())
+            own = self._own_stats(s, stats) if len(written) > 1 else stats
+            outputs.append(self._write_index(s, path, anomalies, own))
+        return ExtractionResult(outputs, anomalies, stats, self._input.provenance())
+
+    def _own_stats(self, s: _Stream, stats: dict[str, Any]) -> dict[str, Any]:
+        """What of the numbers is one CPU's alone.  O3PipeView blocks name no CPU: one that no
+        Exec line belongs to, squashed, is anybody's, so that their number is the text's."""
+        if not hasattr(self._source, "cpu_stats"):
+            return stats
+        assert self._source is not None
+        own = self._source.cpu_stats(s.number)
+        return {
+            **{k: v for k, v in stats.items() if k not in own and k != "squashed"},
+            **own,
+            "all_cpus": stats,
+        }
 
     def _write_index(
         self, s: _Stream, path: Path, anomalies: dict[str, Any], stats: dict[str, Any]
-    ) -> Output:
+    ) -> ExtractedFile:
         assert self._source is not None
         micro = self._source.table(s.number)
         table = s.stage.macro_table(micro) or micro
@@ -373,7 +397,7 @@ class Extraction:
             },
             path,
         )
-        return Output(str(path), s.name, s.writer.rows, s.writer.bytes_written)
+        return ExtractedFile(str(path), s.name, s.writer.rows, s.writer.bytes_written)
 
     def _apply_binary(self, columns: dict[str, Any]) -> dict[str, Any] | None:
         if self._o.binary is None:
@@ -393,49 +417,89 @@ def extract(
     input: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
+    level: Literal["micro", "macro"] = "micro",
+    cpu: str | None = None,
+    start: int = 0,
+    count: int | None = None,
+    cold: bool = False,
+    binary: str | os.PathLike[str] | None = None,
+    gem5_operands: bool = False,
+    history: int = 8,
+    line_bytes: int = 64,
+    clock_ps: int | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+    force: bool = False,
+    strict: bool = False,
+    sha256: bool = False,
+    verify: bool = False,
+    threads: Literal["separate", "interleaved"] = "separate",
+    isa: Literal["x86", "arm", "riscv"] | None = None,
+    overlap: bool | None = None,
     quiet: bool = True,
-    **options: Any,
-) -> Result:
-    """Extracts a trace to a feats.zst: the command ``tracekit extract`` as a function.
+) -> ExtractionResult:
+    """Extract a trace to a feats.zst, as ``tracekit extract`` does.
 
-    ``input`` is a path or "-"; its format and compression are recognised by content.  Options:
-
-    level: "micro" (a row is a micro-op) or "macro" (an instruction; features.md, "The macro
-    level"). cpu: of a trace of several CPUs, the one to keep; else each gets a file of its own.
-    start, count: rows to keep, counted at that level.  Features are those of the whole trace: rows
-        before ``start`` warm the distances and histories up; the clock starts at the first row
-        kept.  cold: they do not, and the features begin there as well.
+    input: a path, or "-" for standard input; format and compression are recognised by content.
+    output: the file to write.  A trace of several CPUs gives one file each, with the CPU's name in
+        the file's.
+    level: "micro" (a row is a micro-op) or "macro" (a row is an instruction).
+    cpu: of a trace of several CPUs, the one to keep.
+    start, count: rows to leave out and rows to keep, counted at that level.  Features are those of
+        the whole trace: the rows before ``start`` warm distances and histories up; the clock starts
+        at the first row kept.
+    cold: they do not, and the features begin there as well.
     binary: the traced ELF file, whose machine code is decoded where gem5's text is ambiguous.
     gem5_operands: of a .tkt trace, gem5's own registers (its architectural indices) and access
-    sizes
-        instead of those that the disassembly tells, which are the same as from text.
-    history: outcomes in the histories of the local and global branch entropy.
-    line_bytes: size of a cache line.    clock_ps: the CPU's clock period, else found from the
-    ticks. force: replace an existing output.    strict: damage is fatal.    sha256: hash the input
-    so, too. threads: of a drmemtrace folder, each thread to a file of its own ("separate"), or
-    "interleaved". isa: of a QEMU execlog: x86, arm or riscv; else found from the text.
+        sizes instead of those that the disassembly tells, which are the same as from text.
+    history: outcomes, from 1 to 24, in the histories of the local and global branch entropy.
+    line_bytes: size of a cache line, a power of two.
+    clock_ps: the CPU's clock period in picoseconds, else found from the ticks.
+    chunk_rows: rows of a chunk of the file, which is what a reader decodes at once.
+    force: replace an existing output.
+    strict: damage in the trace is an error.
+    sha256: hash the input with SHA-256, too.
+    verify: the file is read back before it gets its name, and a hash of each column compared with
+        that of the rows before they were encoded.
+    threads: of a drmemtrace folder, each thread to a file of its own ("separate"), or all in the
+        order of their timestamps ("interleaved").
+    isa: of a QEMU execlog; else found from the text.
+    overlap: read, parse and write in threads of their own; where there are processors for them
+        unless given.
+    quiet: show no progress on standard error.
 
-    Raises TracekitError (FormatError, UsageError): with file and place; nothing is left behind.
+    Raises `FormatError` with file and place for a damaged input, and `UsageError` for options that
+    do not fit; nothing is left behind.  Sources: docs/features.md (features), docs/inputs.md
+    (formats).
+
+    >>> import tracekit
+    >>> result = tracekit.extract("trace.out.xz", "lua.zst", count=1000)
+    >>> result
+    lua.zst: 1,000 rows
     """
-    try:
-        o = Options(**options)
-    except TypeError as e:
-        raise UsageError(str(e).replace("Options.__init__()", "extract")) from None
+    o = Options(
+        level=level,
+        cpu=cpu,
+        start=start,
+        count=count,
+        cold=cold,
+        binary=None if binary is None else os.fspath(binary),
+        gem5_operands=gem5_operands,
+        history=history,
+        line_bytes=line_bytes,
+        clock_ps=clock_ps,
+        chunk_rows=chunk_rows,
+        force=force,
+        strict=strict,
+        sha256=sha256,
+        threads=threads,
+        isa=isa,
+        overlap=overlap,
+        verify=verify,
+    )
     run = Extraction(input, output, o)
     label = "stdin" if os.fspath(input) == STDIN else Path(input).name
-    progress = Progress(label, run._input.size, quiet=quiet)
-    try:
+    with Progress(label, run.size, "B", quiet=quiet) as progress:
         return run.run(progress)
-    finally:
-        progress.close()
 
 
-def warn(result: Result) -> None:
-    """Tells on stderr what was survived."""
-    for kind, a in result.anomalies.items():
-        if kind not in HARMLESS:
-            where = f", the first at byte {a['first_offset']}" if a["first_offset"] else ""
-            sys.stderr.write(f"tracekit: {a['count']} x {kind.replace('_', ' ')}{where}\n")
-
-
-__all__ = ["Extraction", "Options", "Output", "Result", "TracekitError", "extract", "warn"]
+__all__ = ["Extraction", "extract"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from tracekit import _core
 
-__all__ = ["BITS", "COLUMNS", "FAR", "STAGES", "STATIC_COLUMNS", "Column"]
+__all__ = ["BITS", "COLUMNS", "NEVER", "STAGES", "STATIC_COLUMNS", "Column"]
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,56 @@ STATIC_COLUMNS: dict[str, Column] = {
 STAGES = ("fetch", "decode", "rename", "dispatch", "issue", "complete", "retire", "store")
 OP_CLASSES: tuple[str, ...] = _core.OP_CLASSES
 FLAGS: tuple[str, ...] = _core.FLAGS
-BRANCH_KINDS = (
-    *("none", "conditional", "jump", "call"),
-    *("indirect", "indirect_call", "return", "indirect_conditional"),
-)
+BRANCH_KINDS: tuple[str, ...] = _core.BRANCH_KINDS
 
-#: The distance of a first touch, and the cap of every distance.
-FAR = 100_000_000
+#: The stack distance of what was never touched before, and of what was touched so many distinct
+#: lines ago or more: columns and functions have this one number.
+NEVER: int = _core.NEVER
+
+#: The columns by type, for type checkers.
+Uint64Column = Literal[
+    "addr",
+    "fetch",
+    "decode",
+    "rename",
+    "dispatch",
+    "issue",
+    "complete",
+    "retire",
+    "store",
+    "pc",
+    "flags",
+]
+Uint32Column = Literal[
+    "static_id",
+    "fetch_distance",
+    "load_distance",
+    "store_distance",
+    "load_distance_ref",
+    "store_distance_ref",
+    "data_distance",
+]
+Uint16Column = Literal[
+    "data_reuse",
+    "upc",
+    "access_size",
+]
+Uint8Column = Literal[
+    "bits",
+    "window_before",
+    "window_now",
+    "op",
+    "branch",
+]
+Float32Column = Literal[
+    "p_local",
+    "p_global",
+]
+BoolColumn = Literal[
+    "is_mem",
+    "taken",
+    "fault",
+    "untimed",
+    "predicated_off",
+    "mispredicted",
+]

@@ -4,16 +4,17 @@
 PYBIND11_MODULE(_core, m) {
   m.doc() = "tracekit's C++ core; use the functions of the package tracekit instead";
   tracekit::register_core(m);
-  tracekit::register_bench(m);
   tracekit::register_isa(m);
-  tracekit::register_streams(m);
+  tracekit::register_formats(m);
   tracekit::register_tkt(m);
   tracekit::register_native_rows(m);
   tracekit::register_record(m);
+  tracekit::register_qemu(m);
   tracekit::register_features(m);
   tracekit::register_stack_distance(m);
   tracekit::register_gem5_text(m);
   tracekit::register_chunk(m);
-  tracekit::register_reference(m);
+  tracekit::register_sim(m);
+  tracekit::register_plugins(m);
   tracekit::register_perfvec_text(m);
 }

@@ -2,7 +2,7 @@
 
 #include "bind/buffer.hpp"
 #include "bind/register.hpp"
-#include "encode/chunk_codec.hpp"
+#include "encode/column_hash.hpp"
 
 namespace py = pybind11;
 
@@ -54,11 +54,8 @@ void register_chunk(py::module_& m) {
              auto t = std::make_shared<HotTable>();
              t->statics.resize(static_cast<std::size_t>(n));
              for (py::ssize_t i = 0; i < n; ++i) {
-               HotStatic& h = t->statics[static_cast<std::size_t>(i)];
-               h.pc = pc.at(i);
-               h.upc = upc.at(i);
-               h.bits = bits.at(i);
-               for (int k = 0; k < 2; ++k) h.fall[k] = fall.at(i, k) ? h.pc + fall.at(i, k) : 0;
+               const StoredHot s{pc.at(i), upc.at(i), bits.at(i), {fall.at(i, 0), fall.at(i, 1)}};
+               t->statics[static_cast<std::size_t>(i)] = restored(s);
              }
              return t;
            }),
@@ -121,6 +118,18 @@ void register_chunk(py::module_& m) {
            [](const Chunk& c, const py::buffer& b) {
              return column_of<float>(c, b,
                                      [&](auto in, auto* to) { c.decoder.probability(in, to); });
+           })
+      .def("hashes",
+           [](const Chunk& c, const std::vector<py::buffer>& streams, std::uint64_t tick_unit,
+              unsigned line_bits, bool timed) {
+             if (streams.size() != column::count) throw py::value_error("one stream a column");
+             if (line_bits > 63) throw py::value_error("line_bits: 0 to 63");
+             std::vector<ByteView> views;
+             for (const auto& s : streams) views.emplace_back(s);
+             ColumnStreams in;
+             for (unsigned id = 0; id < column::count; ++id) in[id] = span_of(views[id]);
+             py::gil_scoped_release release;
+             return decoded_hashes(c.decoder, in, {tick_unit, line_bits, timed});
            })
       .def("ticks", [](const Chunk& c, const std::vector<py::buffer>& streams, std::uint64_t unit) {
         if (streams.size() != stage::count) throw py::value_error("one stream a stage");

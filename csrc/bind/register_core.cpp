@@ -1,19 +1,31 @@
 #include "bind/register.hpp"
 #include "core/cpu.hpp"
+#include "core/no_such_isa.hpp"
 #include "core/op_class.hpp"
+#include "core/static_inst.hpp"
 
 namespace py = pybind11;
 
 namespace tracekit {
 
 void register_core(py::module_& m) {
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const NoSuchIsa& e) {
+      const py::object type = py::module_::import("tracekit.errors").attr("UsageError");
+      PyErr_SetString(type.ptr(), e.what());
+    }
+  });
   m.def(
       "active_isa", [] { return std::string(isa_name(active_isa())); },
       "The instruction set that the kernels use (TRACEKIT_ISA forces one).");
-  py::list ops, refs, flags;
+  py::list ops, refs, flags, kinds;
   for (auto n : op_class_names) ops.append(py::str(n.data(), n.size()));
   for (auto r : op_class_ref) refs.append(py::int_(r));
   for (auto n : flag_names) flags.append(py::str(n.data(), n.size()));
+  for (auto n : branch_kind_names) kinds.append(py::str(n.data(), n.size()));
+  m.attr("BRANCH_KINDS") = py::tuple(kinds);
   m.attr("OP_CLASSES") = py::tuple(ops);
   m.attr("OP_CLASS_REF") = py::tuple(refs);
   m.attr("FLAGS") = py::tuple(flags);

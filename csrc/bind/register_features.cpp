@@ -5,7 +5,7 @@
 
 #include "bind/register.hpp"
 #include "bind/rows.hpp"
-#include "encode/chunk_codec.hpp"
+#include "encode/column_hash.hpp"
 #include "features/engine.hpp"
 #include "macro/macro_join.hpp"
 
@@ -26,6 +26,7 @@ class FeatureStage {
     unsigned history, line_bits;
     bool macro;
     std::size_t unseen, skip, count, chunk_rows;
+    bool hashes;
   };
   explicit FeatureStage(const Options& o)
       : engine_({o.history, o.line_bits, o.macro}),
@@ -39,6 +40,7 @@ class FeatureStage {
     if (o.line_bits > 20) throw py::value_error("line_bits: 0 to 20");
     if (o.chunk_rows < 1) throw py::value_error("chunk_rows: at least 1");
     if (o.macro) macro_.emplace();
+    if (o.hashes) hasher_.emplace();
   }
   // Takes rows until a chunk is whole (true; the rest when called with the same rows again) or all
   // are taken.
@@ -75,6 +77,7 @@ class FeatureStage {
     std::size_t rows;
     std::uint64_t unit, retired_before;
     bool timed;
+    std::optional<ColumnHashes> hashes;  // of the rows before they were encoded
   };
   // The one that add or finish told of.
   const Chunk& chunk() const { return chunk_; }
@@ -147,7 +150,8 @@ class FeatureStage {
   }
   void encode(std::size_t begin, std::size_t end) {
     FeatureBatch& rows = batch();
-    if (encoder_.size() == 0) chunk_ = {0, 0, retired_, false};
+    if (encoder_.size() == 0) chunk_ = {0, 0, retired_, false, std::nullopt};
+    if (hasher_) hasher_->add(rows, begin, end);
     encoder_.append(rows, begin, end, statics());
     chunk_.timed = rows.timed;
     counts_.resize(statics().size());
@@ -168,11 +172,13 @@ class FeatureStage {
     chunk_.rows = encoder_.size();
     encoder_.finish(statics());
     chunk_.unit = encoder_.tick_unit();
+    if (hasher_) chunk_.hashes = hasher_->take();
   }
 
   FeatureEngine engine_;
   std::optional<MacroJoin> macro_;
   ChunkEncoder encoder_;
+  std::optional<ColumnHasher> hasher_;
   Chunk chunk_{};
   std::size_t front_{};  // ready rows that are encoded or skipped
   std::vector<std::uint64_t> counts_;
@@ -187,15 +193,20 @@ class FeatureStage {
 
 py::dict export_hot(const std::vector<HotStatic>& statics) {
   const auto n = static_cast<py::ssize_t>(statics.size());
+  py::array_t<std::uint64_t> pc(n);
+  py::array_t<std::uint16_t> upc(n);
   py::array_t<std::uint8_t> bits(n);
   py::array_t<std::uint8_t> fall({n, py::ssize_t{2}});
   for (py::ssize_t i = 0; i < n; ++i) {
-    const HotStatic& h = statics[static_cast<std::size_t>(i)];
-    bits.mutable_at(i) = h.bits;
-    for (int k = 0; k < 2; ++k)
-      fall.mutable_at(i, k) = static_cast<std::uint8_t>(h.fall[k] ? h.fall[k] - h.pc : 0);
+    const StoredHot s = stored(statics[static_cast<std::size_t>(i)]);
+    pc.mutable_at(i) = s.pc;
+    upc.mutable_at(i) = s.upc;
+    bits.mutable_at(i) = s.bits;
+    for (int k = 0; k < 2; ++k) fall.mutable_at(i, k) = s.fall[k];
   }
   py::dict d;
+  d["pc"] = pc;
+  d["upc"] = upc;
   d["hot_bits"] = bits;
   d["fall"] = fall;
   return d;
@@ -204,6 +215,7 @@ py::dict export_hot(const std::vector<HotStatic>& statics) {
 }  // namespace
 
 void register_features(py::module_& m) {
+  m.attr("NEVER") = py::int_(far_distance);
   py::class_<StaticTable>(m, "StaticTable", "The static instructions of one stream.")
       .def("__len__", &StaticTable::size)
       .def("columns", [](const StaticTable& t) { return export_statics(t); });
@@ -217,14 +229,15 @@ void register_features(py::module_& m) {
 
   py::class_<FeatureStage>(m, "FeatureStage", "Rows to features to the streams of chunks.")
       .def(py::init([](unsigned history, unsigned line_bits, bool macro, std::size_t unseen,
-                       std::size_t skip, std::optional<std::size_t> count, std::size_t chunk_rows) {
+                       std::size_t skip, std::optional<std::size_t> count, std::size_t chunk_rows,
+                       bool hashes) {
              return std::make_unique<FeatureStage>(
                  FeatureStage::Options{history, line_bits, macro, unseen, skip,
-                                       count.value_or(~std::size_t{0}), chunk_rows});
+                                       count.value_or(~std::size_t{0}), chunk_rows, hashes});
            }),
            py::arg("history"), py::arg("line_bits"), py::arg("macro"), py::arg("unseen") = 0,
            py::arg("skip") = 0, py::arg("count") = py::none(),
-           py::arg("chunk_rows") = std::size_t{1} << 16)
+           py::arg("chunk_rows") = std::size_t{1} << 16, py::arg("hashes") = false)
       .def("add", &FeatureStage::add, py::arg("rows"), py::call_guard<py::gil_scoped_release>(),
            "True when a chunk is whole: take it, then call again with the same rows.")
       .def("finish", &FeatureStage::finish, py::call_guard<py::gil_scoped_release>(),
@@ -245,6 +258,7 @@ void register_features(py::module_& m) {
              d["retired_before"] = c.retired_before;
              d["timed"] = c.timed;
              d["streams"] = streams;
+             if (c.hashes) d["hashes"] = *c.hashes;
              return d;
            })
       .def_property_readonly("done", &FeatureStage::done, "Whether `count` rows are encoded.")

@@ -3,7 +3,7 @@
 #include "bind/buffer.hpp"
 #include "bind/register.hpp"
 #include "bind/rows.hpp"
-#include "parse/gem5_text.hpp"
+#include "formats/gem5_text/gem5_text.hpp"
 
 namespace py = pybind11;
 
@@ -58,14 +58,25 @@ void register_gem5_text(py::module_& m) {
           py::arg("cpu"), py::return_value_policy::reference_internal)
       .def("counters", [](const Gem5Source& s) { return export_counters(s.text.counters()); })
       .def("arch", [](const Gem5Source& s) { return arch_name(s.text.arch()); })
-      .def("stats", [](const Gem5Source& s) {
-        const OrderStats o = s.text.order_stats();
-        py::dict d;
-        d["exec_lines"] = s.text.exec_lines();
-        d["blocks"] = s.text.blocks();
-        d["squashed"] = o.squashed;
-        return d;
-      });
+      .def("stats",
+           [](const Gem5Source& s) {
+             const OrderStats o = s.text.order_stats();
+             py::dict d;
+             d["exec_lines"] = s.text.exec_lines();
+             d["blocks"] = s.text.blocks();
+             d["squashed"] = o.squashed;
+             return d;
+           })
+      .def(
+          "cpu_stats",
+          [](Gem5Source& s, std::size_t i) {
+            const CpuStream& c = s.cpu(i);
+            py::dict d;
+            d["exec_lines"] = c.lines;
+            d["blocks"] = c.blocks;
+            return d;
+          },
+          py::arg("cpu"));
 }
 
 }  // namespace tracekit

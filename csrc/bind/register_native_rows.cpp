@@ -2,8 +2,8 @@
 
 #include "bind/register.hpp"
 #include "bind/rows.hpp"
-#include "streams/champsim.hpp"
-#include "streams/native_rows.hpp"
+#include "formats/champsim/champsim.hpp"
+#include "formats/native_rows/native_rows.hpp"
 
 namespace py = pybind11;
 
@@ -104,7 +104,7 @@ struct ChampsimEncoder {
 
 void register_native_rows(py::module_& m) {
   py::class_<NativeSource>(m, "NativeSource",
-                           "Native batches to rows; see csrc/streams/native_rows.hpp.")
+                           "Native batches to rows; see csrc/formats/native_rows/native_rows.hpp.")
       .def(py::init([](const EncodingTable& table, const std::string& described,
                        const std::string& arch, bool halves) {
              const Described how =

@@ -1,7 +1,7 @@
 #include "bind/buffer.hpp"
 #include "bind/register.hpp"
 #include "bind/rows.hpp"
-#include "parse/perfvec_text.hpp"
+#include "formats/perfvec_text/perfvec_text.hpp"
 
 namespace py = pybind11;
 

@@ -1,5 +1,5 @@
 #include "bind/register.hpp"
-#include "streams/tks.hpp"
+#include "formats/tks/tks.hpp"
 
 #if defined(__linux__) && defined(__x86_64__)
 #include "record/recorder.hpp"
@@ -19,6 +19,16 @@ py::dict info_dict(const tks::EpochInfo& i) {
   return d;
 }
 
+// What `d` lacks is 0.
+tks::EpochInfo info_from(const py::dict& d) {
+  tks::EpochInfo i;
+#define X(name) \
+  if (d.contains(#name)) i.name = d[#name].cast<std::uint64_t>();
+  TRACEKIT_EPOCH_FIELDS(X)
+#undef X
+  return i;
+}
+
 py::tuple names(const auto& all) {
   py::list l;
   for (const std::string_view n : all) l.append(py::str(n.data(), n.size()));
@@ -30,6 +40,20 @@ void register_tks(py::module_& m) {
   m.attr("EPOCH_FIELDS") = names(tks::epoch_field_names);
   m.def("tks_text_block", [](int kind, const std::string& json) {
     return py::bytes(tks::encode_text(static_cast<tks::BlockKind>(kind), json));
+  });
+  m.def("tks_code_block", [](const EncodingTable& table, std::size_t from) {
+    if (from > table.size()) throw py::index_error("no such machine code");
+    return py::bytes(from == table.size() ? std::string()
+                                          : tks::encode_code(table, from, table.size()));
+  });
+  m.def("tks_epoch_block", [](const py::dict& info, const NativeBatch& rows) {
+    const tks::EpochInfo fields = info_from(info);
+    std::string out;
+    {
+      const py::gil_scoped_release free;
+      out = tks::encode_epoch(fields, rows);
+    }
+    return py::bytes(out);
   });
   py::class_<tks::Decoder>(m, "TksDecoder", "Decodes a recording's blocks, one after another.")
       .def(py::init<EncodingTable&>(), py::arg("table"), py::keep_alive<1, 2>())
@@ -116,6 +140,7 @@ py::dict result_dict(const record::EpochResult& r) {
   d["instructions"] = r.size;
   d["accesses"] = r.accesses;
   d["maps"] = py::bytes(r.maps);
+  d["handled_faults"] = r.handled;
   d["clone_errno"] = r.clone_errno;
   d["exit_status"] = r.exit_status ? py::object(py::int_(*r.exit_status)) : py::object(py::none());
   return d;
@@ -133,6 +158,7 @@ record::EpochRequest request(pid_t tid, pid_t tgid, std::uint64_t number,
   r.limits.time_ns = time_ns;
   r.limits.accesses = accesses;
   r.limits.program = pidfd;
+  r.limits.original = tgid;
   r.limits.follow_exec = follow_exec;
   r.limits.continues = continues;
   r.wait_ns = wait_ns;
@@ -187,7 +213,8 @@ void register_recorder(py::module_& m) {
         const auto [code, epoch] = r.encode();
         return py::make_tuple(py::bytes(code), py::bytes(epoch));
       });
-  m.def("record_start", &record::start, py::call_guard<py::gil_scoped_release>());
+  m.def("record_start", &record::start, py::arg("arguments"), py::arg("environment"),
+        py::arg("output_to_error") = false, py::call_guard<py::gil_scoped_release>());
   m.def("minor_faults", &record::minor_faults);
   m.def("page_copy_ns", &record::page_copy_ns, py::call_guard<py::gil_scoped_release>());
   m.def("bare_step_ns", &record::bare_step_ns, py::call_guard<py::gil_scoped_release>());

@@ -1,7 +1,6 @@
 #include <mutex>
 #include <optional>
 
-#include "bench/stack_distance_peers.hpp"
 #include "bind/register.hpp"
 #include "features/stack_distance.hpp"
 
@@ -91,14 +90,6 @@ Distances access_some(Bound& bound, const Addresses& addresses, const Flags& upd
   return out;
 }
 
-template <void (*peer)(const std::uint64_t*, std::size_t, std::uint32_t*)>
-Distances run_peer(const Addresses& lines) {
-  const std::size_t n = length(lines, "lines");
-  Distances out(static_cast<py::ssize_t>(n));
-  peer(lines.data(), n, out.mutable_data());
-  return out;
-}
-
 }  // namespace
 
 void register_stack_distance(py::module_& m) {
@@ -130,13 +121,6 @@ void register_stack_distance(py::module_& m) {
       .def_property_readonly(
           "nbytes", [](Bound& b) { return b.locked([](StackDistance& s) { return s.bytes(); }); });
   m.attr("COLD") = py::int_(StackDistance::cold);
-
-  py::module_ peers = m.def_submodule("peers", "what the benches compare with");
-  peers.def("splay_stack_distance", &run_peer<peers::splay_stack_distance>);
-  peers.def("fenwick_stack_distance", &run_peer<peers::fenwick_stack_distance>);
-  peers.def("last_access_floor", [](const Addresses& lines) {
-    return peers::last_access_floor(lines.data(), length(lines, "lines"));
-  });
 }
 
 }  // namespace tracekit

@@ -1,8 +1,8 @@
 #include "bind/buffer.hpp"
 #include "bind/register.hpp"
 #include "bind/rows.hpp"
-#include "parse/tkt_reader.hpp"
-#include "parse/tkt_writer.hpp"
+#include "formats/tkt/tkt_reader.hpp"
+#include "formats/tkt/tkt_writer.hpp"
 
 namespace py = pybind11;
 
@@ -52,21 +52,27 @@ py::dict columns(TktSource& source) {
   return d;
 }
 
+py::list texts(const std::vector<std::string>& names) {
+  py::list out;
+  for (const std::string& name : names) out.append(text(name));
+  return out;
+}
+
 py::dict describe(const tkt::Header& h) {
   py::dict d;
-  d["isa"] = h.isa;
-  d["cpu_name"] = h.cpu_name;
-  d["model"] = h.model;
-  d["producer"] = h.producer;
+  d["isa"] = text(h.isa);
+  d["cpu_name"] = text(h.cpu_name);
+  d["model"] = text(h.model);
+  d["producer"] = text(h.producer);
   d["tick_frequency"] = h.tick_frequency;
   d["tick_unit"] = h.tick_unit;
   d["stages"] = h.stages;
   d["knows"] = h.knows;
   d["cpu"] = h.cpu;
   d["threads"] = h.threads;
-  d["op_classes"] = h.op_classes;
-  d["flags"] = h.flags;
-  d["reg_classes"] = h.reg_classes;
+  d["op_classes"] = texts(h.op_classes);
+  d["flags"] = texts(h.flags);
+  d["reg_classes"] = texts(h.reg_classes);
   return d;
 }
 
@@ -142,7 +148,7 @@ void register_tkt(py::module_& m) {
       .def("cpus",
            [](const TktSource& s) {
              py::list names;
-             if (s.reader.has_header()) names.append(s.reader.header().cpu_name);
+             if (s.reader.has_header()) names.append(text(s.reader.header().cpu_name));
              return names;
            })
       .def(

@@ -16,6 +16,11 @@ const char* arch_name(Arch arch) {
   return names[static_cast<unsigned>(arch)];
 }
 
+py::object text(std::string_view bytes) {
+  return py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<py::ssize_t>(bytes.size()), "replace"));
+}
+
 py::dict export_counters(const Counters& counters) {
   py::dict d;
   for (const auto& [kind, a] : counters.kinds()) {
@@ -56,12 +61,9 @@ py::dict export_statics(const StaticTable& table) {
     };
     regs(s.src, src_class, src_index, max_src);
     regs(s.dst, dst_class, dst_index, max_dst);
-    // The text of a trace is untrusted: whatever is no UTF-8 must not become an exception here.
-    disassembly.append(py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
-        s.disassembly.data(), static_cast<py::ssize_t>(s.disassembly.size()), "replace")));
+    disassembly.append(text(s.disassembly));
     bytes.append(py::bytes(s.bytes));
-    op_name.append(py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
-        s.op_name.data(), static_cast<py::ssize_t>(s.op_name.size()), "replace")));
+    op_name.append(text(s.op_name));
   }
   py::dict d;
   d["pc"] = pc, d["upc"] = upc, d["op"] = op, d["flags"] = flags, d["branch"] = branch;

@@ -3,14 +3,15 @@
 
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "bind/register.hpp"
 #include "core/counters.hpp"
-#include "core/hot_static.hpp"
 #include "core/row_batch.hpp"
 #include "core/static_table.hpp"
+#include "isa/hot_static.hpp"
 
 namespace tracekit {
 
@@ -76,6 +77,8 @@ class Handover {
   std::size_t taken_{};
 };
 
+// The text of a trace is untrusted: what is no UTF-8 in it is replaced, and never an exception.
+pybind11::object text(std::string_view bytes);
 // The table as a dict of NumPy arrays and lists; its keys are documented in
 // tracekit/store/statics.py.
 pybind11::dict export_statics(const StaticTable& table);

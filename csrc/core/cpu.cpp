@@ -1,8 +1,9 @@
 #include "core/cpu.hpp"
 
 #include <cstdlib>
-#include <stdexcept>
 #include <string>
+
+#include "core/no_such_isa.hpp"
 
 namespace tracekit {
 namespace {
@@ -40,12 +41,10 @@ Isa active_isa() {
   for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
     if (std::string(isa_name(isa)) == forced) {
       if (isa > best)
-        throw std::runtime_error("TRACEKIT_ISA=" + std::string(forced) + ": this CPU has no " +
-                                 forced);
+        throw NoSuchIsa("TRACEKIT_ISA=" + std::string(forced) + ": this CPU has no " + forced);
       return isa;
     }
-  throw std::runtime_error("TRACEKIT_ISA=" + std::string(forced) +
-                           ": not one of portable, avx2, avx512");
+  throw NoSuchIsa("TRACEKIT_ISA=" + std::string(forced) + ": not one of portable, avx2, avx512");
 }
 
 }  // namespace tracekit

@@ -1,8 +1,10 @@
 // One static instruction (a micro-op, at the micro level): everything about it that never changes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/op_class.hpp"
 #include "core/small_vector.hpp"
@@ -34,14 +36,14 @@ using SrcRegs = SmallVector<Reg, max_src>;
 using DstRegs = SmallVector<Reg, max_dst>;
 
 enum class BranchKind : std::uint8_t {
-  none,
-  conditional,  // direct, may fall through
-  jump,         // direct, unconditional
-  call,         // direct call
-  indirect,     // indirect jump
-  indirect_call,
-  ret,
-  indirect_conditional,
+#define KIND(name, text) name,
+#include "core/branch_kind.def"
+#undef KIND
+};
+inline constexpr std::array branch_kind_names = {
+#define KIND(name, text) std::string_view(text),
+#include "core/branch_kind.def"
+#undef KIND
 };
 
 struct StaticInst {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/hot_static.hpp"
 #include "encode/bytes.hpp"
 #include "features/engine.hpp"
+#include "isa/hot_static.hpp"
 
 namespace tracekit {
 

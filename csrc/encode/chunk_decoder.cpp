@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "encode/chunk_codec.hpp"
-#include "encode/foretold.hpp"
+#include "encode/implied_bits.hpp"
 
 namespace tracekit {
 namespace {
@@ -37,7 +37,7 @@ ChunkDecoder::ChunkDecoder(std::span<const HotStatic> statics, std::size_t n,
   if (base > 0xff) throw DecodeError("bits out of range");
   for (std::size_t i = 0; i < n; ++i) {
     const HotStatic* next = i + 1 < n ? &statics[sid_[i + 1]] : nullptr;
-    bits_[i] = static_cast<std::uint8_t>(base) ^ foretold_bits(statics[sid_[i]], next);
+    bits_[i] = static_cast<std::uint8_t>(base) ^ implied_bits(statics[sid_[i]], next);
   }
   for (std::uint64_t at = 0; b.left();) {
     const std::uint64_t step = b.varint(), surprise = b.varint();

@@ -5,7 +5,7 @@
 
 #include "core/exact_divisor.hpp"
 #include "encode/chunk_codec.hpp"
-#include "encode/foretold.hpp"
+#include "encode/implied_bits.hpp"
 
 namespace tracekit {
 namespace {
@@ -97,7 +97,7 @@ void ChunkEncoder::finish(const std::vector<HotStatic>& statics) {
   if (!open_) begin_chunk();
   if (run_) streams_[column::static_id].varint(run_ - 1);
   if (pending_) {
-    surprise_.push_back(last_bits_ ^ foretold_bits(statics[last_sid_], nullptr));
+    surprise_.push_back(last_bits_ ^ implied_bits(statics[last_sid_], nullptr));
     pending_ = 0;
   }
   finish_bits();
@@ -146,7 +146,7 @@ void ChunkEncoder::append_rows(const FeatureBatch& rows, std::size_t begin, std:
   const std::uint32_t* sid = rows.sid.data();
   const HotStatic* at = &statics[sid[begin]];
   if (pending_)
-    *surprise++ = last_bits_ ^ foretold_bits(statics[last_sid_], at);
+    *surprise++ = last_bits_ ^ implied_bits(statics[last_sid_], at);
   else
     line_ = ~(at->pc >> line_bits_);  // a chunk's first row has its distance written
   std::uint64_t line = line_;
@@ -164,7 +164,7 @@ void ChunkEncoder::append_rows(const FeatureBatch& rows, std::size_t begin, std:
     }
     if (i + 1 == end) break;
     const HotStatic* next = &statics[sid[i + 1]];
-    *surprise++ = bits ^ foretold_bits(*at, next);
+    *surprise++ = bits ^ implied_bits(*at, next);
     at = next;
   }
   memory_.resize(static_cast<std::size_t>(memory - memory_.data()));

@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "core/hot_static.hpp"
 #include "core/row_batch.hpp"
 #include "features/branch_entropy.hpp"
 #include "features/data_reuse.hpp"
 #include "features/stack_distance.hpp"
+#include "isa/hot_static.hpp"
 
 namespace tracekit {
 

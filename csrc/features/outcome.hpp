@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/hot_static.hpp"
 #include "core/row_batch.hpp"
+#include "isa/hot_static.hpp"
 
 namespace tracekit {
 

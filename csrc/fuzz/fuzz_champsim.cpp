@@ -1,9 +1,10 @@
-// Any bytes as ChampSim records: read, converted to rows, written, read again with the same
-// meaning.
+// Any bytes as ChampSim records: read, converted to rows, through the codec; written, read again
+// with the same meaning.
 #include <algorithm>
 
-#include "streams/champsim.hpp"
-#include "streams/native_rows.hpp"
+#include "formats/champsim/champsim.hpp"
+#include "formats/native_rows/native_rows.hpp"
+#include "fuzz/round_trip.hpp"
 
 namespace {
 
@@ -32,6 +33,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   StaticTable first, second;
   RowBatch a, b;
   read(data + 1, size - 1, data[0] & 1, 1 + (data[0] >> 1), first, a);
+  fuzz::Choices choices(data, size);
+  fuzz::RoundTrip trip;
+  trip.add(a, Arch::unknown, first, choices);
+  trip.finish(first, choices);
   ChampsimWriter writer(Arch::unknown);
   std::vector<std::uint8_t> bytes, again;
   writer.encode(first, a.sid.data(), a.addr.data(), a.bits.data(), a.size(), bytes);

@@ -2,8 +2,8 @@
 // codec unharmed.
 #include <memory>
 
+#include "formats/gem5_text/gem5_text.hpp"
 #include "fuzz/round_trip.hpp"
-#include "parse/gem5_text.hpp"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "formats/perfvec_text/perfvec_text.hpp"
 #include "fuzz/round_trip.hpp"
-#include "parse/perfvec_text.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tracekit;

@@ -1,16 +1,16 @@
-// Rows through the feature stage and the chunk codec and back: what is decoded must be what was
-// encoded.
+// Rows through the feature stage and the chunk codec and back, by the static table as a reader of
+// the file has it: what is decoded must be what was encoded.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 #include <vector>
 
 #include "core/static_table.hpp"
-#include "encode/chunk_codec.hpp"
+#include "encode/column_hash.hpp"
 #include "features/engine.hpp"
 #include "macro/macro_join.hpp"
 
@@ -39,67 +39,66 @@ class Choices {
   std::uint64_t state_ = 0xcbf29ce484222325ULL;
 };
 
-template <class T>
-void same(const std::vector<T>& decoded, const Column<T>& encoded,
-          unsigned line = __builtin_LINE()) {
-  require(decoded.empty() ||
-              std::memcmp(decoded.data(), encoded.data(), decoded.size() * sizeof(T)) == 0,
-          line);
-}
+// A chunk as it goes into a file, and what its rows were.
+struct EncodedChunk {
+  std::size_t n{};
+  ChunkMeta meta;
+  std::array<std::vector<std::uint8_t>, column::count> streams;
+  ColumnHashes hashes{};
+};
 
-// Encodes the first n rows and compares every column after decoding.
-inline void check_chunk(ChunkEncoder& encoder, const FeatureBatch& rows, std::size_t n,
-                        const std::vector<HotStatic>& statics, unsigned line_bits) {
-  encoder.append(rows, 0, n / 3, statics);
-  encoder.append(rows, n / 3, n, statics);
-  encoder.finish(statics);
-  const auto in = [&](unsigned id) { return encoder.stream(id); };
-  const ChunkDecoder decoder(statics, n, in(column::static_id), in(column::bits));
-  same(decoder.sid(), rows.sid);
-  same(decoder.bits(), rows.bits);
-  std::vector<std::uint64_t> wide(n);
-  std::vector<std::uint32_t> word(n), plain(n);
-  std::vector<std::uint16_t> half(n);
-  std::vector<std::uint8_t> byte(n);
-  std::vector<float> real(n);
-  decoder.addr(in(column::addr), wide.data());
-  same(wide, rows.addr);
-  decoder.fetch_distance(in(column::fetch_distance), line_bits, word.data());
-  same(word, rows.fetch_distance);
-  decoder.distance(in(column::data_distance), word.data());
-  same(word, rows.data_distance);
-  decoder.distance(in(column::load_distance), plain.data());
-  same(plain, rows.load_distance);
-  decoder.distance_ref(in(column::load_distance_ref), plain.data(), word.data());
-  same(word, rows.load_distance_ref);
-  decoder.distance(in(column::store_distance), plain.data());
-  same(plain, rows.store_distance);
-  decoder.distance_ref(in(column::store_distance_ref), plain.data(), word.data());
-  same(word, rows.store_distance_ref);
-  decoder.reuse(in(column::data_reuse), half.data());
-  same(half, rows.data_reuse);
-  decoder.window(in(column::window_before), byte.data());
-  same(byte, rows.window_before);
-  decoder.window(in(column::window_now), byte.data());
-  same(byte, rows.window_now);
-  decoder.probability(in(column::p_local), real.data());
-  same(real, rows.p_local);
-  decoder.probability(in(column::p_global), real.data());
-  same(real, rows.p_global);
-  if (!rows.timed) return;
-  std::array<std::span<const std::uint8_t>, stage::count> streams;
-  std::array<std::vector<std::uint64_t>, stage::count> ticks;
-  std::array<std::uint64_t*, stage::count> out{};
-  for (unsigned s = 0; s < stage::count; ++s) {
-    streams[s] = in(column::fetch + s);
-    ticks[s].resize(n);
-    out[s] = ticks[s].data();
+// Decodes a chunk with the statics as a reader has them and compares every column.
+inline void check_chunk(const EncodedChunk& c, std::span<const HotStatic> statics) {
+  ColumnStreams in;
+  for (unsigned id = 0; id < column::count; ++id) in[id] = c.streams[id];
+  const ChunkDecoder decoder(statics, c.n, in[column::static_id], in[column::bits]);
+  const ColumnHashes decoded = decoded_hashes(decoder, in, c.meta);
+  for (unsigned id = 0; id < column::count; ++id) {
+    if (decoded[id] == c.hashes[id]) continue;
+    std::fprintf(stderr, "column %s:\n", column::names[id].data());
+    require(false);
   }
-  decoder.ticks(streams, encoder.tick_unit(), out);
-  for (unsigned s = 0; s < stage::count; ++s) same(ticks[s], rows.ticks[s]);
 }
 
-// The feature stage of one stream, checked as it goes.
+// The chunks of one level, kept until the static table is whole: a reader has no other one.
+class Written {
+ public:
+  void add(FeatureBatch& rows, std::size_t n, const std::vector<HotStatic>& statics) {
+    encoder_.append(rows, 0, n / 3, statics);
+    encoder_.append(rows, n / 3, n, statics);
+    encoder_.finish(statics);
+    EncodedChunk& c = chunks_.emplace_back();
+    c.n = n;
+    c.meta = {encoder_.tick_unit(), line_bits, rows.timed};
+    for (unsigned id = 0; id < column::count; ++id) {
+      const auto s = encoder_.stream(id);
+      c.streams[id].assign(s.begin(), s.end());
+    }
+    hasher_.add(rows, 0, n / 2);
+    hasher_.add(rows, n / 2, n);
+    c.hashes = hasher_.take();
+  }
+  // `table` is what the file describes the instructions with, `hot` what the rows were encoded by.
+  void check(const StaticTable& table, const std::vector<HotStatic>& hot) const {
+    require(table.size() >= hot.size());
+    std::vector<HotStatic> read;
+    for (std::size_t i = 0; i < hot.size(); ++i) {
+      const StaticInst& inst = table[static_cast<std::uint32_t>(i)];
+      const StoredHot s = stored(hot[i]);
+      require(inst.pc == s.pc && inst.upc == s.upc);
+      read.push_back(restored(s));
+    }
+    for (const EncodedChunk& c : chunks_) check_chunk(c, read);
+  }
+
+ private:
+  static constexpr unsigned line_bits = 6;
+  ChunkEncoder encoder_{line_bits};
+  ColumnHasher hasher_;
+  std::vector<EncodedChunk> chunks_;
+};
+
+// The feature stage of one stream at both levels; at the end everything is read back.
 class RoundTrip {
  public:
   void add(const RowBatch& rows, Arch arch, const StaticTable& table, Choices& choices) {
@@ -116,18 +115,20 @@ class RoundTrip {
     FeatureBatch& m = macro_.rows();
     while (m.size()) {
       const std::size_t n = 1 + choices.below(m.size());
-      check_chunk(macro_encoder_, m, n, macro_.statics(), line_bits);
+      macro_written_.add(m, n, macro_.statics());
       m.drop_front(n);
     }
-    require(join_statics(table, macro_.members()).size() == macro_.statics().size());
+    written_.check(table, engine_.statics());
+    const StaticTable macro_table = join_statics(table, macro_.members());
+    require(macro_table.size() == macro_.statics().size());
+    macro_written_.check(macro_table, macro_.statics());
   }
 
  private:
-  static constexpr unsigned line_bits = 6;
   void drain(Choices& choices) {
     while (engine_.ready()) {
       const std::size_t n = 1 + choices.below(engine_.ready());
-      check_chunk(encoder_, engine_.rows(), n, engine_.statics(), line_bits);
+      written_.add(engine_.rows(), n, engine_.statics());
       macro_.add(engine_.rows(), n, engine_.statics());
       engine_.drop_front(n);
     }
@@ -135,7 +136,7 @@ class RoundTrip {
   std::size_t taken_{};
   FeatureEngine engine_;
   MacroJoin macro_;
-  ChunkEncoder encoder_{line_bits}, macro_encoder_{line_bits};
+  Written written_, macro_written_;
 };
 
 }  // namespace tracekit::fuzz

@@ -126,7 +126,9 @@ StaticTable join_statics(const StaticTable& micro,
   for (const auto& ids : members) {
     const StaticInst& first = micro[ids.front()];
     if (ids.size() == 1 && !first.has(flag::IsMicroop)) {
-      out.add(first);
+      StaticInst whole = first;
+      whole.upc = 0;  // a native instruction's number there tells its accesses apart
+      out.add(std::move(whole));
       continue;
     }
     StaticInst m;

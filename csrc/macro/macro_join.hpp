@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/hot_static.hpp"
 #include "features/engine.hpp"
+#include "isa/hot_static.hpp"
 
 namespace tracekit {
 

@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "formats/common/native_batch.hpp"
 #include "record/operands.hpp"
-#include "streams/native_batch.hpp"
 
 namespace tracekit::record {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/static_inst.hpp"
+#include "formats/common/native_batch.hpp"
 #include "record/ptrace.hpp"
-#include "streams/native_batch.hpp"
 
 namespace tracekit::record {
 

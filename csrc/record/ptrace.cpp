@@ -73,7 +73,7 @@ class Timer {
   void create() {
     if (owner_ == getpid()) return;  // a forked child has none of its parent's timers
     const int signal = SIGRTMAX - 2;
-    struct sigaction nothing {};
+    struct sigaction nothing{};
     nothing.sa_handler = [](int) {};
     sigaction(signal, &nothing, nullptr);
     sigevent event{};

@@ -121,6 +121,8 @@ EpochResult Recorder::epoch(const EpochRequest& request, const Poll& poll) {
       const std::uint64_t now = minor_faults(request.tgid);
       out.info.faults = now > faults ? now - faults : 0;
       fill(out, request, steps, false);
+      out.handled = steps.handled;
+      if (steps.lacks_memory) out.outcome = Outcome::lacks_memory;
     }
   } catch (...) {
     finish([] {});
@@ -213,8 +215,8 @@ std::pair<std::string, std::string> Recorder::encode() {
   return out;
 }
 
-pid_t start(const std::vector<std::string>& arguments,
-            const std::vector<std::string>& environment) {
+pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+            bool output_to_error) {
   if (arguments.empty()) throw Error("system", "no program to start");
   std::vector<char*> argv, envp;
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
@@ -232,7 +234,7 @@ pid_t start(const std::vector<std::string>& arguments,
   if (pid == 0) {
     char byte;
     close(go[1]);
-    if (read(go[0], &byte, 1) == 1) {
+    if (read(go[0], &byte, 1) == 1 && (!output_to_error || dup2(2, 1) == 1)) {
       for (const int s : {SIGPIPE, SIGXFSZ}) ::signal(s, SIG_DFL);  // Python ignores them
       execvpe(argv[0], argv.data(), envp.data());
       const int e = errno;

@@ -27,6 +27,7 @@ struct EpochResult {
   std::uint64_t waited_ns{};
   std::uint64_t reap_ns{};  // a second, shorter pause, where the program had to reap its copy
   std::uint64_t size{}, accesses{};
+  std::uint64_t handled{};  // faults that the copy's own handlers saw to
   std::string maps;  // what was stepped: its /proc/PID/maps, empty where the outcome is not `taken`
   int clone_errno{};
   std::optional<int> exit_status;  // the program has ended and we were told: its wait status
@@ -64,8 +65,10 @@ class Recorder {
 };
 
 // Starts a program that stops, traced, before its first instruction; `environment` is NAME=VALUE
-// each.  Throws Error.
-pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment);
+// each; with `output_to_error` its standard output goes where its standard error goes.  Throws
+// Error.
+pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+            bool output_to_error);
 
 // Minor page faults of a process so far; 0 when it is gone.
 std::uint64_t minor_faults(pid_t pid);

@@ -71,6 +71,8 @@ const char* outcome_name(Outcome o) {
       return "busy";
     case Outcome::clone_failed:
       return "clone_failed";
+    case Outcome::lacks_memory:
+      return "lacks_memory";
   }
   return "?";
 }

@@ -26,6 +26,7 @@ enum class Outcome : std::uint8_t {
   gone,            // the thread has ended
   busy,            // signals kept coming; the program ran, nothing was copied
   clone_failed,    // no memory or no process number left for a copy
+  lacks_memory,    // the copy came to memory that the program has and it was not given
 };
 const char* outcome_name(Outcome o);
 

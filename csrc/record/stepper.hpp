@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/native_batch.hpp"
+#include "formats/tks/tks.hpp"
 #include "record/code_cache.hpp"
 #include "record/snapshot.hpp"
 #include "record/system_calls.hpp"
-#include "streams/native_batch.hpp"
-#include "streams/tks.hpp"
 
 namespace tracekit::record {
 
@@ -22,6 +22,7 @@ struct StepLimits {
   bool follow_exec{};  // in place: goes on in the program that an exec starts
   bool continues{};    // its first instruction follows from the last one that was recorded
   int program{-1};     // a pidfd of the original: its end ends the epoch (-1: none)
+  pid_t original{};    // whose copy is stepped
 };
 
 struct StepResult {
@@ -30,6 +31,8 @@ struct StepResult {
   std::optional<int> status;   // the thread has ended: its wait status
   std::uint64_t steps{};       // single steps made; more than instructions where strings repeat
   std::uint64_t unrecorded{};  // accesses left out: a repeat that ran on over the limit
+  std::uint64_t handled{};     // faults that a handler of the copy's saw to
+  bool lacks_memory{};         // a fault, at memory that the original may reach: all is void
   std::string maps;            // /proc/PID/maps, as late as it could be read
 };
 
@@ -49,6 +52,7 @@ class Stepper {
 
  private:
   enum class Mode : std::uint8_t { copy, in_place };
+  class Run;
   StepResult run(Mode mode, pid_t tid, const StepLimits& limits, const Identity& who,
                  NativeBatch& out, int& signal, const Poll& poll);
   bool shared(std::uint64_t address, std::uint64_t size) const {

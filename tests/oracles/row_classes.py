@@ -1,4 +1,4 @@
-"""Classes of rows (tracekit.perfvec.classes), row by row."""
+"""Classes of rows (tracekit.calibration.row_classes), row by row."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracekit.streams.tks import CODE, EPOCH
+from tracekit.inputs.tks import CODE, EPOCH
 
 
 def varint(v: int) -> bytes:

@@ -11,10 +11,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from tracekit._version import __version__
+from tracekit.cli.report import check_json_file
+from tracekit.cli.suggesting import Suggesting
 from tracekit.errors import TracekitError, UsageError
+from tracekit.extras import needed
+from tracekit.old_names import OldNameWarning, current_arguments
+from tracekit.text import Escaped, shown
 
 #: Command -> what it does; each is a module of this folder with add_parser and run.
 COMMANDS = {
@@ -32,23 +39,37 @@ COMMANDS = {
     "mrc": "miss ratios of fully associative LRU caches of every size",
     "train": "a model folder from a dataset",
     "evaluate": "errors on unseen programs and machines, beside the baselines",
+    "why": "why a program takes its time on a machine, and what would help",
+    "what-if": "the time of a program on a machine that is changed",
+    "explain": "where the difference of two times sits, by cause and function",
+    "report": "one HTML file: where the time goes on machines, and why",
+    "view": "rows in the pipeline, for Konata or Perfetto",
     "predict": "time of a program on every known machine",
+    "simulate": "time of a program on machines given by their parameters",
+    "machines": "the machines known by name, and what their parameters mean",
     "compare": "designs against one another, instruction by instruction",
     "tune": "a new machine's row from short traces",
     "dse": "rank a grid of designs by an objective",
     "join": "targets on many machines beside one copy of the features",
+    "completion": "a shell's completion of commands and options, on standard output",
+    "plugin": "the gem5 plug-in's sources to a folder",
 }
 
 #: Those that neither multiply matrices nor start programs.  OpenBLAS, which NumPy brings, would
 #: start a thread for each core, which spins for a while: a third of the processor time of a start.
-WITHOUT_BLAS = {"extract", "info", "verify", "dump", "export", "epochs", "diff", "hot", "mrc"}
+WITHOUT_BLAS = {
+    *("extract", "info", "verify", "dump", "export", "epochs", "diff", "hot", "mrc", "plugin"),
+}
+
+_PLAIN = warnings.formatwarning
 
 DONE, BAD_INPUT, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def create_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The whole parser, or that of one command (the others' modules are not imported)."""
-    parser = argparse.ArgumentParser(
+    """The whole parser, or that of one command (the others' modules are not imported; of "" none
+    is)."""
+    parser = Suggesting(
         prog="tracekit",
         description="Instruction traces to features, datasets and fast predictions.",
     )
@@ -58,7 +79,7 @@ def create_parser(only: str | None = None) -> argparse.ArgumentParser:
         if only not in (None, name):
             sub.add_parser(name, help=help_text)
             continue
-        module = importlib.import_module(f"tracekit.cli.{name}")
+        module = importlib.import_module(f"tracekit.cli.cmd_{name.replace('-', '_')}")
         module.add_parser(sub, help_text)
     return parser
 
@@ -111,26 +132,36 @@ def end_with_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def retried(unraisable: Any) -> None:
+    """For sys.unraisablehook: Ctrl-C that came where no exception can be raised comes again."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        # By a timer, not by a thread: starting one may take longer than until the signal comes.
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def main(argv: Sequence[str] | None = None, ready: Callable[[], None] = lambda: None) -> int:
+    """Runs one command; its exit code.  ``argv``: the process's own arguments unless given;
+    ``ready`` is called when everything is imported that is needed before the command starts."""
     args = list(sys.argv[1:] if argv is None else argv)
     command = next((a for a in args if not a.startswith("-")), None)
-    known = command if command in COMMANDS else None
-    if argv is None and known in WITHOUT_BLAS:
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if isinstance(
-        sys.stdout, io.TextIOWrapper
-    ):  # the text of a trace may not fit the terminal's encoding
+    known = command if command in COMMANDS or command is None else ""
+    if argv is None:
+        _open_standard_files()
+        if known in WITHOUT_BLAS:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The text of a trace may not fit the terminal's encoding.
         sys.stdout.reconfigure(errors="backslashreplace")
+    before, format_before = sys.stdout, warnings.formatwarning
+    warnings.formatwarning = _one_line  # type: ignore[assignment]
+    out = sys.stdout = Escaped(before)
     try:
-        with stoppable():
-            parsed = create_parser(known).parse_args(args)
-            code: int = parsed.func(parsed)
-            sys.stdout.flush()
-            return code
-    except UsageError as e:
-        return _fail(e, USAGE)
+        return _run(args, known, ready, out)
     except TracekitError as e:
-        return _fail(e, BAD_INPUT)
+        return _fail(e, USAGE if isinstance(e, UsageError) else BAD_INPUT)
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except Stopped as e:
@@ -145,6 +176,56 @@ def main(argv: Sequence[str] | None = None) -> int:
             _mute()
         place = f"{e.filename}: " if e.filename else ""
         return _fail(f"{place}{e.strerror or e}", BAD_INPUT)
+    except Exception as e:
+        return _unforeseen(e)
+    finally:
+        sys.stdout = before
+        warnings.formatwarning = format_before
+
+
+def _run(args: list[str], known: str | None, ready: Callable[[], None], out: Escaped) -> int:
+    with stoppable():
+        try:
+            parsed = create_parser(known).parse_args(current_arguments(known, args))
+        except SystemExit:  # of --help, which may not have been written
+            if out.failed is not None:
+                raise out.failed from None
+            sys.stdout.flush()
+            raise
+        ready()
+        check_json_file(parsed)
+        code: int = parsed.func(parsed)
+        sys.stdout.flush()
+        return code
+
+
+def _unforeseen(e: Exception) -> int:
+    """The last resort: one line for what nobody thought of."""
+    if os.environ.get("TRACEKIT_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exc()
+    if isinstance(e, ModuleNotFoundError) and (missing := needed(e.name or "")) is not None:
+        return _fail(missing, USAGE)
+    what = f"{type(e).__name__}: {e}" if str(e) else type(e).__name__
+    return _fail(f"{what[:1000]} (TRACEKIT_DEBUG=1 tells where; please report it)", BAD_INPUT)
+
+
+def _open_standard_files() -> None:
+    """Where the shell closed one (``>&-``), a file that cannot be used takes its number, so that no
+    other file gets it."""
+    for number, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)  # the lowest number that is free
+            os.set_inheritable(number, True)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def _mute() -> None:
@@ -156,12 +237,16 @@ def _mute() -> None:
         os.close(null)
 
 
+def _one_line(message: Warning | str, category: type[Warning], *where: Any) -> str:
+    """How ``warnings`` prints: what is about a user's files has no place in our sources."""
+    if issubclass(category, OldNameWarning):
+        return f"tracekit: {shown(message)}\n"
+    return _PLAIN(message, category, *where)
+
+
 def _fail(error: object, code: int) -> int:
     """One line, whatever a file's name or a message holds."""
-    text = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(error)
-    )
-    sys.stderr.write(f"tracekit: {text}\n")
+    sys.stderr.write(f"tracekit: {shown(error)}\n")
     return code
 
 

@@ -38,7 +38,9 @@ def read_cycles(path: str | Path, machines: tuple[str, ...], rows: int) -> Array
             cycles = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as e:
         raise FormatError(f"cannot be read: {e.strerror or e}", path=str(path)) from None
-    except (ValueError, KeyError, EOFError, zstandard.ZstdError) as e:
+    except FormatError:
+        raise
+    except Exception as e:  # NumPy's reader raises whatever its parsers raise
         raise FormatError(f"no array of cycles: {e}", path=str(path)) from None
     if not isinstance(cycles, np.ndarray) or cycles.dtype.kind not in "uif":
         raise FormatError("cycles are an array of numbers, machines x rows", path=str(path))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from tracekit.store.reader import TraceFile
 
 __all__ = ["Dataset"]
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.generic]
 Range = tuple[int, int]
 
 _KEPT = 3  # blocks
@@ -42,7 +41,7 @@ class Dataset:
                 path=self.trace.path,
                 hint="tracekit join puts them beside the features",
             )
-        self._index: dict[str, Any] = found
+        self._index = found
         self.machines: tuple[str, ...] = tuple(found["machines"])
         self.dtype = np.dtype(found["dtype"])
         self._kept: OrderedDict[int, Array] = OrderedDict()
@@ -51,6 +50,7 @@ class Dataset:
 
     @property
     def path(self) -> str:
+        """The file's."""
         return self.trace.path
 
     def __len__(self) -> int:

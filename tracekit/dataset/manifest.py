@@ -9,7 +9,6 @@ Paths are relative to the manifest; ``data`` is a file that ``tracekit join`` wr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +16,11 @@ from typing import Any
 
 from tracekit.dataset.file import Dataset
 from tracekit.errors import FormatError, UsageError
-from tracekit.reference.machine import load_machine
+from tracekit.io.files import read_json, read_toml
+from tracekit.sim.machine import load_machine
 
 __all__ = ["Manifest", "Program", "load_manifest"]
 
-MAX_FILE = 64 << 20
 _TOP = {"machines", "programs", "validation", "test"}
 _PROGRAM = {"name", "family", "data"}
 
@@ -123,6 +122,10 @@ def load_manifest(path: str | Path) -> Manifest:
     names = [p.name for p in programs]
     if twice := {n for n in names if names.count(n) > 1}:
         raise bad(f"program {', '.join(sorted(twice))} is there twice")
+    if not all(n.isprintable() for p in programs for n in (p.name, p.family)) or not all(
+        m.isprintable() for m in machines
+    ):
+        raise bad("a name has characters that cannot be printed")
     families = {p.family for p in programs}
     held = {}
     for key in ("validation", "test"):
@@ -135,29 +138,7 @@ def load_manifest(path: str | Path) -> Manifest:
 
 
 def _read(path: Path) -> Any:
-    try:
-        if path.stat().st_size > MAX_FILE:
-            raise FormatError(f"more than {MAX_FILE} bytes", path=str(path))
-        text = path.read_bytes().decode("utf-8")
-    except OSError as e:
-        raise FormatError(f"cannot be read: {e.strerror}", path=str(path)) from None
-    except UnicodeDecodeError as e:
-        raise FormatError(f"not UTF-8: {e}", path=str(path)) from None
-    if path.suffix == ".toml":
-        try:
-            import tomllib
-        except ModuleNotFoundError:
-            raise UsageError(
-                "TOML needs Python 3.11", path=str(path), hint="write it as JSON"
-            ) from None
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as e:
-            raise FormatError(f"not TOML: {e}", path=str(path)) from None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as e:
-        raise FormatError(f"not JSON: {e}", path=str(path)) from None
+    return read_toml(path) if path.suffix == ".toml" else read_json(path)
 
 
 def _names(value: Any, where: str, bad: Any) -> tuple[str, ...]:

@@ -105,7 +105,8 @@ PERFVEC = register(
     )
 )
 
-_PARTS = ((0, 22), (22, 22), (44, 20))  # bits 0-21, 22-43, 44-63: each exact in a float32
+#: Lowest bit and number of bits: each part is exact in a float32.
+_PARTS = ((0, 22), (22, 22), (44, 20))
 
 
 def _pc_part(shift: int, width: int) -> Callable[[Any], Array]:
@@ -119,7 +120,7 @@ NEUROSCALAR = register(
         (
             *(Feature(f"pc{k}", static=_pc_part(s, w)) for k, (s, w) in enumerate(_PARTS)),
             Feature("op", static=lambda t: t.op + 1.0),
-            *(Feature(f"addr{k}", column=f"addr>>{s}&{w}") for k, (s, w) in enumerate(_PARTS)),
+            *(Feature(f"addr{k}", column="addr", bits=part) for k, part in enumerate(_PARTS)),
             *_regs("src", 2),
             *_regs("dst", 1),
         ),

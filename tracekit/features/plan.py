@@ -35,6 +35,8 @@ _Step = Callable[[Any, int, int, _assemble.Assembly], None]
 
 
 class Plan:
+    """How the features of a set are assembled from a file's columns."""
+
     def __init__(self, spec: FeatureSet, statics: Any, entropy: str) -> None:
         self._table: F32 = np.zeros((len(statics), len(spec.columns)), np.float32)
         self._steps: list[_Step] = []
@@ -45,7 +47,7 @@ class Plan:
                 self._steps.append(_computed(f.dynamic, k))
             else:
                 assert f.column is not None
-                self._steps.append(_stored(f.column, k, entropy))
+                self._steps.append(_stored(f.column, f.bits, k, entropy))
 
     def rows(self, chunk: Any, begin: int, end: int) -> _assemble.Assembly:
         """Rows [begin, end) of the chunk, decoded: ``take`` puts windows of them together."""
@@ -66,8 +68,8 @@ def _computed(function: Callable[[Any], Any], k: int) -> _Step:
     return put
 
 
-def _stored(name: str, k: int, entropy: str) -> _Step:
-    stored = "bits" if name in schema.BITS else "addr" if name.startswith("addr>>") else name
+def _stored(name: str, bits: tuple[int, int] | None, k: int, entropy: str) -> _Step:
+    stored = "bits" if name in schema.BITS else name
     put: Callable[[Any, _assemble.Assembly], None]
     if name in schema.BITS:
         mask = schema.BITS[name][0]
@@ -77,9 +79,9 @@ def _stored(name: str, k: int, entropy: str) -> _Step:
     elif name.startswith("p_"):
         of = _probability_entropy(entropy)
         put = lambda v, out: out.put(of(v), k)  # noqa: E731
-    elif name.startswith("addr>>"):
-        shift, width = (int(x) for x in name[6:].split("&"))
-        put = lambda v, out: out.put_bits_of(v, shift, (1 << width) - 1, k)  # noqa: E731
+    elif bits is not None:
+        first, count = bits
+        put = lambda v, out: out.put_bits_of(v, first, (1 << count) - 1, k)  # noqa: E731
     else:
         put = lambda v, out: out.put(v, k)  # noqa: E731
     return lambda chunk, begin, end, out: put(chunk.column(stored)[begin:end], out)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
+from tracekit.old_names import bits_of_column
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,34 @@ class Feature:
 
     Exactly one of: ``static``, a function of the StaticTable giving one number an instruction;
     ``column``, a stored column or bit of that name; ``dynamic``, a function of a Chunk giving one
-    number a row.
+    number a row.  ``bits``, of an integer column: the lowest bit and how many of them are the
+    number, at most 24, which float32 holds.
     """
 
     name: str
-    static: Callable[[Any], Array] | None = None
+    static: Callable[..., Array] | None = None
     column: str | None = None
-    dynamic: Callable[[Any], Array] | None = None
+    dynamic: Callable[..., Array] | None = None
+    bits: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        if self.column is not None and (old := bits_of_column(self.column)) is not None:
+            object.__setattr__(self, "column", old[0])
+            object.__setattr__(self, "bits", old[1])
         if sum(x is not None for x in (self.static, self.column, self.dynamic)) != 1:
             raise UsageError(f"feature {self.name}: give one of static, column, dynamic")
+        if self.bits is not None:
+            first, count = self.bits
+            if self.column != "addr":
+                raise UsageError(f"feature {self.name}: bits are of the column addr")
+            if not (0 <= first < 64 and 1 <= count <= min(24, 64 - first)):
+                raise UsageError(f"feature {self.name}: bits {self.bits} are no 1 to 24 of 64")
 
 
 @dataclass(frozen=True)
 class FeatureSet:
+    """Columns in their order, as `TraceFile.features` gives them: float32 [rows, features]."""
+
     name: str
     version: int
     features: tuple[Feature, ...]
@@ -54,7 +67,19 @@ _sets: dict[str, FeatureSet] = {}
 
 
 def register(spec: FeatureSet) -> FeatureSet:
-    """Makes a set known by its name; a name that is taken is an error."""
+    """Make a set known by its name, for ``trace.features(name)``.
+
+    spec: the set; its features' functions get a static table or a chunk and give one number an
+        instruction or a row.
+
+    Raises `UsageError` where the name is taken.  Returns ``spec``.
+
+    >>> import tracekit
+    >>> size = tracekit.Feature("size", static=lambda table: table.access_size)
+    >>> _ = tracekit.register_feature_set(tracekit.FeatureSet("only-size", 1, (size,)))
+    >>> tracekit.open("feats.zst").features("only-size").shape
+    (6134, 1)
+    """
     if spec.name in _sets:
         raise UsageError(f"feature set {spec.name!r} exists already")
     _sets[spec.name] = spec
@@ -70,6 +95,7 @@ def get(name: str) -> FeatureSet:
 
 
 def names() -> tuple[str, ...]:
+    """The names of all registered sets."""
     return tuple(_sets)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tracekit.infer.engine import REPRESENTATION, Engine, load
-from tracekit.infer.quantize import quantize
+from tracekit.infer.engine import REPRESENTATION, Engine
+from tracekit.infer.loading import load
+from tracekit.infer.quantization import quantize
 from tracekit.infer.stream import Stream
 
 __all__ = ["REPRESENTATION", "Engine", "Stream", "load", "quantize"]

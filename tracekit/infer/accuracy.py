@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.infer.engine import Engine, load
-from tracekit.infer.quantize import CORRECTIONS, INT8
+from tracekit.infer.engine import Engine
+from tracekit.infer.loading import load
+from tracekit.infer.quantization import CORRECTIONS, INT8
 from tracekit.model import load_card
 
 __all__ = ["accuracy"]

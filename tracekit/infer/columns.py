@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.infer.stages import Columns
+from tracekit.infer.blocks import Columns
 
 __all__ = ["choose_columns"]
 

@@ -21,22 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.infer.blocks import UNIT, Block
+from tracekit.infer.chain import Chain, ResidualRunner
 from tracekit.infer.emit import WHOLE
 from tracekit.infer.engine import REPRESENTATION, ROWS, STEPS, Engine
+from tracekit.infer.heads import TwoWayRunner
+from tracekit.infer.linear import LinearPlan, LinearRunner
+from tracekit.infer.lstm import BiLstmRunner, LstmPlan, LstmRunner
 from tracekit.infer.pack import round_bf16
-from tracekit.infer.stages import (
-    UNIT,
-    BiLstmRunner,
-    Block,
-    Chain,
-    ConvRunner,
-    LinearPlan,
-    LinearRunner,
-    LstmPlan,
-    LstmRunner,
-    ResidualRunner,
-    TwoWayRunner,
-)
+from tracekit.infer.recurrences import ConvRunner
 
 __all__ = ["corrections"]
 

@@ -6,7 +6,7 @@ import os
 
 import llvmlite.binding as llvm
 
-from tracekit.cores import available_cores
+from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
 
 __all__ = ["DTYPES", "ISAS", "active_isa", "has", "thread_count"]

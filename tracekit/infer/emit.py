@@ -76,10 +76,12 @@ class Target:
 
     @property
     def floats(self) -> ir.VectorType:
+        """A vector of float32, one for each lane."""
         return ir.VectorType(F32, self.lanes)
 
     @property
     def ints(self) -> ir.VectorType:
+        """A vector of int32, one for each lane."""
         return ir.VectorType(I32, self.lanes)
 
 
@@ -236,7 +238,7 @@ class Emitter:
                 zero = self.const(0.0)
                 new_h = b.select(b.fcmp_ordered(">", new_h, zero), new_h, zero)
             factor = None
-            if copy.format in WHOLE:  # rounded as stages.Convert does
+            if copy.format in WHOLE:  # rounded as blocks.Convert does
                 new_h, factor = b.fmul(new_h, self.const(127.0)), self.const(1.0)
             self.store_as(copy.format, new_h, beside, factor)
         yield

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.infer import loops
+from tracekit.infer.blocks import Block, Columns, Convert
 from tracekit.infer.kernels import TARGETS, gather_kernel
 from tracekit.infer.pack import aligned
-from tracekit.infer.stages import Block, Columns, Convert
 from tracekit.model.spec import InputColumn
 
 __all__ = ["InputPlan", "InputRunner"]

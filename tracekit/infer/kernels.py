@@ -1,7 +1,7 @@
 """The compiled tiles: LSTM steps and linear layers, one variant for each target and number format.
 
 All addresses are integers and all strides are in bytes; callers keep the arrays alive and padded
-(stages.py).
+(linear.py, lstm.py).
 """
 
 from __future__ import annotations

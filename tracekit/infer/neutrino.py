@@ -213,28 +213,32 @@ def layers(steps: Sequence[Step], machine: Machine) -> list[dict[str, Any]]:
     return list(out.values())
 
 
+#: Instructions a second of the paper's accelerator, by tiles, as its sampling rates give them.
+_RATE = {tiles: HOST / rate for tiles, rate in SAMPLING.items()}
+
+
 def table3() -> list[dict[str, Any]]:
     """The paper's numbers for its accelerator, each beside what its other numbers give.
 
     ``consistent`` says whether both agree to the digits that the paper prints.
     """
-    speed = {tiles: HOST / rate for tiles, rate in SAMPLING.items()}
+    keys = ("claim", "paper", "derived", "consistent", "note")
+    rows = (*_speeds(), *_costs(), *_sizes())
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def _speeds() -> list[tuple[Any, ...]]:
+    """Cycles and rates."""
     macs = 4 * 512 * 256
-    per_joule = speed[1] / POWER_W[1]
-
-    def row(claim: str, paper: Any, derived: Any, same: bool, note: str) -> dict[str, Any]:
-        keys = ("claim", "paper", "derived", "consistent", "note")
-        return dict(zip(keys, (claim, paper, derived, same, note), strict=True))
-
-    out = [
-        row(
+    return [
+        (
             "cycles of a 256-wide product with one row",
             256,
             256,
             True,
             "(1, 256) x (256, 256) on 256 lanes",
         ),
-        row(
+        (
             "cycles of an LSTM layer",
             PAPER_LAYER,
             macs // 256,
@@ -242,59 +246,66 @@ def table3() -> list[dict[str, Any]]:
             f"{macs} multiply-adds over 256 lanes are {macs // 256} cycles; 8264 is four times "
             "that and 72: four rows at once, or weights that pass a port of 64 bytes a cycle",
         ),
-        row(
+        (
             "lanes in use in an LSTM layer",
             0.99,
             round(macs / 256 / PAPER_LAYER, 3),
             False,
             "for one row in 8264 cycles; 0.991 if these are the cycles of four rows",
         ),
-        row(
+        (
             "instructions a second, 1 tile",
             SPEED[1],
-            round(speed[1]),
+            round(_RATE[1]),
             True,
             "from the sampling rate and the host's 3000 MIPS; 0.02 million when rounded",
         ),
-        row(
+        (
             "instructions a second, 8 tiles",
             SPEED[8],
-            round(speed[8]),
+            round(_RATE[8]),
             True,
             "8 times one tile, as the sampling rates are",
         ),
-        row(
+        (
             "seconds between epochs, 1 tile",
             4.9,
-            round(EPOCH / speed[1], 2),
+            round(EPOCH / _RATE[1], 2),
             False,
             "the introduction's 4.9 s against 152,642 epochs of 100,000 at 3000 MIPS",
         ),
-        row("seconds between epochs, 8 tiles", 0.6, round(EPOCH / speed[8], 2), True, "rounded"),
-        row(
+        ("seconds between epochs, 8 tiles", 0.6, round(EPOCH / _RATE[8], 2), True, "rounded"),
+        (
             "clock in MHz",
             None,
-            round(speed[1] * 2 * PAPER_LAYER / 1e6, 1),
+            round(_RATE[1] * 2 * PAPER_LAYER / 1e6, 1),
             False,
             "not given; this is what two layers of 8264 cycles for each instruction ask for "
-            f"({speed[1] * 2 * PAPER_LAYER / 4e6:.1f} if they are four instructions' cycles), "
+            f"({_RATE[1] * 2 * PAPER_LAYER / 4e6:.1f} if they are four instructions' cycles), "
             "the other layers left out",
         ),
-        row(
+    ]
+
+
+def _costs() -> list[tuple[Any, ...]]:
+    """Power, area and energy."""
+    per_joule = _RATE[1] / POWER_W[1]
+    return [
+        (
             "power of 8 tiles in W",
             POWER_W[8],
             round(8 * POWER_W[1], 3),
             True,
             "8 times one tile; the introduction says 230 mW",
         ),
-        row(
+        (
             "area of 8 tiles",
             AREA[8],
             round(AREA[1] - TILE_AREA[1] + TILE_AREA[8], 2),
             True,
             "the buffers once and the tiles 8 times, to the rounding",
         ),
-        row(
+        (
             "energy an instruction against an RTX 4090",
             85,
             round(per_joule / (GPU_SPEED / GPU_W), 1),
@@ -302,21 +313,27 @@ def table3() -> list[dict[str, Any]]:
             "with Table 2's 5.92 million a second and the card's rated 450 W; 85 needs 3.7 million "
             "at 450 W.  The abstract calls it performance: by speed, 8 tiles are 1/38 of the GPU",
         ),
-        row(
+        (
             "area against an RTX 4090",
             391,
             round(GPU_AREA / AREA[1]),
             False,
             "with the card's die of 608.5 mm² and one tile with its buffers",
         ),
-        row(
+    ]
+
+
+def _sizes() -> list[tuple[Any, ...]]:
+    """Technology and memory."""
+    return [
+        (
             "technology in nm",
             "7 (section 2.1)",
             "16 (sections 4.3 and 5)",
             False,
             "both for the same 28 mW",
         ),
-        row(
+        (
             "an epoch's features in bytes",
             "1 MB",
             EPOCH * 13,
@@ -324,7 +341,7 @@ def table3() -> list[dict[str, Any]]:
             "13 numbers of one byte for 100,000 instructions fit the 1.25 MB buffer only if its "
             "megabytes are binary",
         ),
-        row(
+        (
             "weights in the 1.25 MB buffer",
             "fit",
             1_073_348,
@@ -332,4 +349,3 @@ def table3() -> list[dict[str, Any]]:
             "one byte for each of the paper's parameters",
         ),
     ]
-    return out

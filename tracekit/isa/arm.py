@@ -62,11 +62,11 @@ _BRANCHES: Final = {
     "bl": "call",
     "br": "indirect",
     "blr": "indirect_call",
-    "ret": "ret",
+    "ret": "return",
     **dict.fromkeys(("cbz", "cbnz", "tbz", "tbnz"), "conditional"),
     **dict.fromkeys(("braa", "brab", "braaz", "brabz"), "indirect"),
     **dict.fromkeys(("blraa", "blrab", "blraaz", "blrabz"), "indirect_call"),
-    **dict.fromkeys(("retaa", "retab", "eret", "eretaa", "eretab", "drps"), "ret"),
+    **dict.fromkeys(("retaa", "retab", "eret", "eretaa", "eretab", "drps"), "return"),
 }
 _READS_CC: Final = words(
     """adc adcs sbc sbcs ngc ngcs csel csinc csinv csneg cset csetm cinc cinv cneg ccmp ccmn
@@ -311,7 +311,7 @@ def _registers_of(
     dst = dict.fromkeys(table[r] for r in written if r in table)
     if branch in ("call", "indirect_call"):
         dst[_LINK] = None
-    elif branch == "ret" and not src:
+    elif branch == "return" and not src:
         src[_LINK] = None
     if mnemonic in _READS_CC or (mnemonic == "b" and branch == "conditional"):
         src[CC] = None

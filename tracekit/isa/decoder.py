@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.extras import install_command
 from tracekit.isa.types import Arch, DecodedInst, invalid
 
 _MODULES: Final = {"arm": "CS_ARCH_ARM64", "x86": "CS_ARCH_X86", "riscv": "CS_ARCH_RISCV"}
@@ -30,7 +31,7 @@ class Decoder:
             import capstone
         except ImportError:
             raise TracekitError(
-                "decoding machine code needs capstone", hint="pip install 'tracekit[binary]'"
+                "decoding machine code needs capstone", hint=install_command("binary")
             ) from None
         module = importlib.import_module(f"tracekit.isa.{arch}")
         self.arch = arch

@@ -16,7 +16,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tracekit.errors import FormatError, TracekitError
+from tracekit.extras import install_command
+from tracekit.io.files import open_file
 from tracekit.isa.types import Arch
+from tracekit.text import shown
 
 _ARCHES: Final[dict[str, Arch]] = {"EM_AARCH64": "arm", "EM_X86_64": "x86", "EM_RISCV": "riscv"}
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
@@ -38,8 +41,8 @@ _MAX_SYMBOL_NAME = 4096  # bytes; longer names (C++ templates) are cut
 
 
 class Symbol(NamedTuple):
-    """A function: ``name`` as the file has it (C++ names stay mangled), first address, size in
-    bytes (0 = unknown)."""
+    """A function: ``name`` as the file has it (C++ names stay mangled; what cannot be printed is
+    escaped), first address, size in bytes (0 = unknown)."""
 
     name: str
     address: int
@@ -68,7 +71,7 @@ class ElfImage:
         self._build_id: Any = _UNREAD
         self._pieces: list[int] | None = None
         try:
-            with Path(path).open("rb") as f:
+            with open_file(path) as f:
                 self._map = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:  # an empty file cannot be mapped
             raise self._bad("empty file") from None
@@ -129,7 +132,7 @@ class ElfImage:
             from elftools.elf.elffile import ELFFile
         except ImportError:
             raise TracekitError(
-                "reading ELF files needs pyelftools", hint="pip install 'tracekit[binary]'"
+                "reading ELF files needs pyelftools", hint=install_command("binary")
             ) from None
         data: Any = self._data()
         data.seek(0)
@@ -276,7 +279,7 @@ class ElfImage:
                     -at,
                 )  # sized, then global, then first
                 if address not in found or rank > found[address][0]:
-                    label = bytes(text[at:end]).decode("utf-8", "backslashreplace")
+                    label = shown(bytes(text[at:end]).decode("utf-8", "backslashreplace"))
                     found[address] = rank, Symbol(label, address, size)
             if found:
                 break  # .dynsym is a part of .symtab

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracekit._core import FLAGS, OP_CLASSES
-from tracekit.errors import UsageError
 from tracekit.isa.binary import Static, apply_binary
 from tracekit.isa.elf import ElfImage
+from tracekit.isa.program_match import check_instructions, check_isa
 from tracekit.isa.types import BRANCH_KINDS, Reg
 
 _NO_REG: Final = 255
@@ -26,12 +26,8 @@ def overlay(
     cannot be read, `UsageError` where it is not the program that was traced.
     """
     with ElfImage(binary) as elf:
-        if arch not in ("unknown", elf.arch):
-            raise UsageError(
-                f"is a program for {elf.arch}, the trace is of {arch}",
-                path=elf.path,
-                hint="give the program that was traced",
-            )
+        check_isa(elf, arch)
+        check_instructions(elf, columns["pc"], columns["flags"], columns["bytes"])
         merged, counts = apply_binary(_statics(columns), elf, macro=macro)
     for i, s in enumerate(merged):
         if s.code:

@@ -146,7 +146,7 @@ def _standard(w: int) -> _Fields:
         return _Fields((_x(rs1), _x(rs2)), (), "conditional")
     if opcode == 0x67:
         link, back = rd in _LINKS, rs1 in _LINKS
-        kind = "ret" if back and not link else "indirect_call" if link else "indirect"
+        kind = "return" if back and not link else "indirect_call" if link else "indirect"
         return _Fields((_x(rs1),), (_x(rd),), kind)
     if opcode == 0x6F:
         return _Fields((), (_x(rd),), "call" if rd in _LINKS else "jump")
@@ -223,7 +223,7 @@ def _compressed(w: int) -> _Fields:
         return _Fields((reg, sp), (), memory=_store(_C_STORES[funct3]))
     if w >> 12 & 1 == 0:  # c.jr, c.mv
         if rs2 == 0:
-            return _Fields((_x(rd),), (), "ret" if rd in _LINKS else "indirect")
+            return _Fields((_x(rd),), (), "return" if rd in _LINKS else "indirect")
         return _Fields((_x(rs2),), (_x(rd),))
     if rs2:  # c.add
         return _Fields((_x(rd), _x(rs2)), (_x(rd),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from tracekit._core import FLAGS, OP_CLASSES
+from tracekit.schema import BRANCH_KINDS as BRANCH_KINDS
 
 Arch = Literal["arm", "x86", "riscv"]
 Reg = tuple[int, int]
@@ -13,19 +14,13 @@ Reg = tuple[int, int]
 INTEGER, FLOATING, VECTOR, VECTOR_ELEMENT, PREDICATE, CONDITION, MISC = range(7)
 CC: Final[Reg] = (CONDITION, 0)  # an architecture's condition codes are one register
 
-BRANCH_KINDS: Final = (
-    *("none", "conditional", "jump", "call", "indirect", "indirect_call", "ret"),
-    "indirect_conditional",
-)
-"""BranchKind of csrc/core/static_inst.hpp, in its order."""
-
 BRANCH_FLAGS: Final[dict[str, tuple[str, ...]]] = {
     "conditional": ("IsControl", "IsDirectControl", "IsCondControl"),
     "jump": ("IsControl", "IsDirectControl", "IsUncondControl"),
     "call": ("IsControl", "IsDirectControl", "IsUncondControl", "IsCall"),
     "indirect": ("IsControl", "IsIndirectControl", "IsUncondControl"),
     "indirect_call": ("IsControl", "IsIndirectControl", "IsUncondControl", "IsCall"),
-    "ret": ("IsControl", "IsIndirectControl", "IsUncondControl", "IsReturn"),
+    "return": ("IsControl", "IsIndirectControl", "IsUncondControl", "IsReturn"),
     "indirect_conditional": ("IsControl", "IsIndirectControl", "IsCondControl"),
 }
 """The flags that gem5 gives a branch of each kind."""

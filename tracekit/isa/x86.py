@@ -200,7 +200,7 @@ def decode(insn: Any) -> DecodedInst:
 
 def _branch(insn: Any, code: int, operands: Any) -> str:
     if code in _RETS:
-        return "ret"
+        return "return"
     direct = bool(operands) and operands[0].type == xc.X86_OP_IMM
     if code in _CALLS:
         return "call" if direct else "indirect_call"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
-import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,16 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, UsageError
+from tracekit.io.files import read_json
+from tracekit.io.output import kept_folder, replacing, write_json
 from tracekit.model.spec import ModelSpec
-from tracekit.model.tensors import read_safetensors, write_safetensors
+from tracekit.model.tensors import read_safetensors, safetensors_bytes
+from tracekit.old_names import current_card
 
 __all__ = ["Card", "load_card", "load_tensors", "save_card", "save_model"]
 
 FORMAT, VERSION = "tracekit-model", 1
-MAX_CARD = 64 << 20
 MAX_COLUMNS = 4096
 MAX_LOOKAHEAD = 1 << 16
-WEIGHTS, GOLDEN = "model.safetensors", "golden.safetensors"
+CARD, WEIGHTS, GOLDEN = "card.json", "model.safetensors", "golden.safetensors"
+NEW = "tracekit-new"
 Tensors = dict[str, NDArray[np.float32]]
 
 
@@ -107,50 +112,48 @@ KNOWN |= {"microarchitectures", "training", "files"}
 
 def load_card(folder: str | Path) -> Card:
     """Read and check ``folder/card.json``; raises FormatError."""
-    path = Path(folder) / "card.json"
+    path = Path(folder) / CARD
     try:
-        if path.stat().st_size > MAX_CARD:
-            raise FormatError(f"more than {MAX_CARD} bytes", path=str(path))
-        data = json.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise FormatError(
-            f"cannot be read: {error.strerror}",
-            path=str(path),
-            hint="a model is a folder with card.json",
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"not JSON: {error}", path=str(path)) from error
+        data = read_json(path)
+    except FormatError as error:
+        hint = None if "JSON" in error.message else "a model is a folder with card.json"
+        raise FormatError(error.message, path=str(path), hint=hint) from None
     try:
-        return _parse(data)
+        return _parse(data, str(path))
     except FormatError as error:
         raise FormatError(error.message, path=str(path), hint=error.hint) from error
 
 
-def _parse(data: Any) -> Card:
+def _parse(data: Any, path: str) -> Card:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise FormatError(f'not a model card: "format" is not "{FORMAT}"')
     if data.get("version") != VERSION:
         raise FormatError(f"version {data.get('version')!r}; this tracekit reads {VERSION}")
+    data = current_card(data, path)
     features = data.get("features")
     if not isinstance(features, dict):
         raise FormatError("features is not an object")
     columns = features.get("columns")
     if not isinstance(columns, list) or not 0 < len(columns) <= MAX_COLUMNS:
         raise FormatError(f"features.columns is not a list of 1 to {MAX_COLUMNS} names")
-    if not all(isinstance(c, str) for c in columns):
-        raise FormatError("features.columns: a name is not a string")
+    if not all(isinstance(c, str) and c.isprintable() for c in columns):
+        raise FormatError("features.columns: a name is not a printable string")
     machines = data.get("microarchitectures", [])
     if not isinstance(machines, list) or not all(isinstance(m, dict) for m in machines):
         raise FormatError("microarchitectures is not a list of objects")
+    if not all(isinstance(m.get("parameters") or {}, dict) for m in machines):
+        raise FormatError("microarchitectures: parameters is not an object")
     files, training = data.get("files", {}), data.get("training", {})
-    if not isinstance(files, dict) or not all(isinstance(h, str) for h in files.values()):
-        raise FormatError("files is not an object of hashes")
+    if not isinstance(files, dict) or not all(_is_hash(h) for h in files.values()):
+        raise FormatError("files is not an object of SHA-256 hashes")
     if not isinstance(training, dict):
         raise FormatError("training is not an object")
     texts = [data.get("name", ""), data.get("preset", ""), data.get("unit", "cycles")]
     texts += [features.get("set", ""), features.get("level", "")]
     if not all(isinstance(t, str) for t in texts):
         raise FormatError("name, preset, unit, features.set and features.level are strings")
+    if not all(str(t).isprintable() for t in (*texts, *(m.get("name") for m in machines))):
+        raise FormatError("a name has characters that cannot be printed")
     return Card(
         name=texts[0],
         spec=ModelSpec.parse(data.get("spec")),
@@ -166,11 +169,22 @@ def _parse(data: Any) -> Card:
     )
 
 
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
 def load_file(folder: str | Path, card: Card, name: str) -> dict[str, NDArray[Any]]:
     """The tensors of one of the card's files, its hash checked; raises FormatError."""
     path = Path(folder) / name
     if name not in card.files:
         raise FormatError(f"{name} is not among the card's files", path=str(path))
+    waiting = beside(path, card.files[name])  # its writer was killed behind the card
+    if waiting.exists():
+        try:
+            return read_safetensors(waiting, sha256=card.files[name])
+        except FormatError:
+            if waiting.exists():
+                raise
     return read_safetensors(path, sha256=card.files[name])
 
 
@@ -205,29 +219,83 @@ def save_model(
     card: Card,
     tensors: Mapping[str, NDArray[Any]],
     golden: Mapping[str, NDArray[Any]] | None = None,
+    more: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
 ) -> None:
-    """Write the folder (made where missing): weights, golden rows, then the card with hashes.
+    """Write the folder (made where missing): weights, golden rows, further files (``more``, by
+    name), then the card with their hashes.
 
     Only the tensors that ``card.spec`` asks for are written.  Raises FormatError where one is
     missing or has another shape.
     """
     folder = Path(folder)
     weights = check_tensors(card.spec, tensors, str(folder / WEIGHTS))
-    folder.mkdir(parents=True, exist_ok=True)
-    write_safetensors(folder / WEIGHTS, weights)
-    names = [WEIGHTS]
-    if golden is not None:
-        if "input" not in golden:
-            raise UsageError("golden has no tensor 'input'", path=str(folder))
-        write_safetensors(folder / GOLDEN, golden)
-        names.append(GOLDEN)
+    if golden is not None and "input" not in golden:
+        raise UsageError("golden has no tensor 'input'", path=str(folder))
     card.files = {}
-    save_card(folder, card, names)
+    own = {WEIGHTS: weights, **({GOLDEN: golden} if golden is not None else {})}
+    with kept_folder(folder):
+        save_card(folder, card, {**own, **(more or {})})
 
 
-def save_card(folder: str | Path, card: Card, changed: list[str]) -> None:
-    """Hash the changed files into ``card.files`` and write card.json."""
+def save_card(
+    folder: str | Path, card: Card, changed: Mapping[str, Mapping[str, NDArray[Any]]]
+) -> None:
+    """Write the changed files (tensors by name) and the card with their hashes.
+
+    A reader finds the old model or the new one, whole, at every moment: each file is written
+    beside the old one, under a name with its hash (`beside`); the card, which says which hashes
+    are the model's, takes its place in one step; then the files take theirs.  One writer at a time.
+    """
     folder = Path(folder)
-    for name in changed:
-        card.files[name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    (folder / "card.json").write_text(json.dumps(card.to_dict(), indent=1) + "\n", "utf-8")
+    with _alone(folder):
+        _settle(folder)
+        new = {}
+        try:
+            for name, tensors in changed.items():
+                pieces = safetensors_bytes(tensors)
+                digest = hashlib.sha256(b"".join(pieces)).hexdigest()
+                new[name] = beside(folder / name, digest)
+                with replacing(new[name], force=True) as out:
+                    for piece in pieces:
+                        out.write(piece)
+                card.files[name] = digest
+            write_json(folder / CARD, card.to_dict(), force=True)
+        except BaseException:
+            _settle(folder)
+            raise
+        for name, place in new.items():
+            place.replace(folder / name)
+
+
+def beside(path: Path, digest: str) -> Path:
+    """Where a file of that SHA-256 stands until its card is written."""
+    return path.with_name(f"{path.name}.{digest[:16]}.{NEW}")
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Waits until no other process writes the model."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _settle(folder: Path) -> None:
+    """Ends what a killed writer began: files that the card names take their places, others go."""
+    waiting = [p for p in folder.iterdir() if p.name.endswith(f".{NEW}")]
+    if not waiting:
+        return
+    try:
+        files = load_card(folder).files
+    except FormatError:
+        files = {}
+    for name, digest in files.items():
+        place = beside(folder / name, digest)
+        if place in waiting:
+            place.replace(folder / name)
+    for place in waiting:
+        place.unlink(missing_ok=True)

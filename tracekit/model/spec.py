@@ -13,14 +13,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit.errors import FormatError
+from tracekit.model.fields import (
+    MAX_ENTRIES,
+    MAX_WIDTH,
+    a_list,
+    an_object,
+    fields_of,
+    finite_of,
+    merged,
+    size_of,
+    text_of,
+)
+from tracekit.model.limits import check_sizes
 
 __all__ = ["ACTIVATIONS", "READOUTS", "Head", "InputColumn", "Layer", "ModelSpec", "reads_input"]
 
 ACTIVATIONS = ("relu", "softplus", "sigmoid", "tanh", "silu", "expm1", "exp")
 READOUTS = ("median", "mode", "mean")  # of a distribution
 STATEFUL = ("lstm", "gru", "mingru", "conv1d")
-MAX_WIDTH = 8192
-MAX_ENTRIES = 4096
 MAX_DEPTH = 8
 MAX_TAPS = 1024
 MAX_REACH = 1 << 14  # rows that a convolution looks back: the engine keeps them
@@ -66,32 +76,33 @@ class InputColumn:
 
     @classmethod
     def parse(cls, entry: Any, where: str) -> InputColumn:
-        entry = _object(entry, where)
+        """One entry of ``spec.inputs``; FormatError names ``where``."""
+        entry = an_object(entry, where)
         transform = entry.get("transform", "value")
         if not isinstance(transform, str) or transform not in TRANSFORMS:
             raise FormatError(f"{where}: transform {transform!r}: one of {', '.join(TRANSFORMS)}")
-        _fields(entry, TRANSFORMS[transform], {"column", "transform"}, where)
-        column = _text(entry, "column", where)
+        fields_of(entry, TRANSFORMS[transform], {"column", "transform"}, where)
+        column = text_of(entry, "column", where)
         if transform == "bits":
-            return cls(column, transform, bits=_size(entry, "bits", where, 24))
+            return cls(column, transform, bits=size_of(entry, "bits", where, 24))
         if transform == "embedding":
             edges = entry.get("edges", [])
             if not isinstance(edges, list) or len(edges) > MAX_ENTRIES:
                 raise FormatError(f"{where}: edges is not a list of at most {MAX_ENTRIES} numbers")
-            values = tuple(_finite(e, f"{where}.edges") for e in edges)
+            values = tuple(finite_of(e, f"{where}.edges") for e in edges)
             if any(a >= b for a, b in itertools.pairwise(values)):
                 raise FormatError(f"{where}: edges do not increase")
             if bool(values) == ("size" in entry):
                 raise FormatError(f"{where}: an embedding has either size or edges")
-            size = len(values) + 1 if values else _size(entry, "size", where, 1 << 20)
-            name, dim = _text(entry, "name", where), _size(entry, "dim", where)
+            size = len(values) + 1 if values else size_of(entry, "size", where, 1 << 20)
+            name, dim = text_of(entry, "name", where), size_of(entry, "dim", where)
             return cls(column, transform, name=name, size=size, dim=dim, edges=values)
-        mean = _finite(entry.get("mean", 0.0), f"{where}.mean")
-        std = _finite(entry.get("std", 1.0), f"{where}.std")
+        mean = finite_of(entry.get("mean", 0.0), f"{where}.mean")
+        std = finite_of(entry.get("std", 1.0), f"{where}.std")
         clip = entry.get("clip")
         if std <= 0:
             raise FormatError(f"{where}: std is {std}, not positive")
-        if clip is not None and (clip := _finite(clip, f"{where}.clip")) <= 0:
+        if clip is not None and (clip := finite_of(clip, f"{where}.clip")) <= 0:
             raise FormatError(f"{where}: clip is {clip}, not positive")
         return cls(column, transform, mean, std, clip)
 
@@ -135,12 +146,14 @@ class Layer:
 
     @classmethod
     def parse(cls, entry: Any, width: int, where: str, depth: int = 0) -> Layer:
-        entry = _object(entry, where)
+        """One entry of ``spec.layers``, which reads ``width`` values; FormatError names
+        ``where``."""
+        entry = an_object(entry, where)
         kind = entry.get("type")
         if not isinstance(kind, str) or kind not in FIELDS:
             raise FormatError(f"{where}: type {kind!r}: one of {', '.join(FIELDS)}")
-        _fields(entry, FIELDS[kind], {"type"}, where)
-        name = _text(entry, "name", where) if "name" in FIELDS[kind][0] else ""
+        fields_of(entry, FIELDS[kind], {"type"}, where)
+        name = text_of(entry, "name", where) if "name" in FIELDS[kind][0] else ""
         bias = entry.get("bias", True)
         if not isinstance(bias, bool):
             raise FormatError(f"{where}: bias is not true or false")
@@ -157,14 +170,14 @@ class Layer:
                 raise FormatError(f"{where}: width {own} cannot be added to {width}")
             return cls(kind, width, width, inner=inner)
         if kind == "layernorm":
-            eps = _finite(entry.get("eps", 1e-5), f"{where}.eps")
+            eps = finite_of(entry.get("eps", 1e-5), f"{where}.eps")
             if eps <= 0:
                 raise FormatError(f"{where}: eps is {eps}, not positive")
             return cls(kind, width, width, name, eps=eps)
-        out = _size(entry, "hidden" if "hidden" in entry else "out", where)
-        layers = _size(entry, "layers", where, 64) if "layers" in entry else 1
-        kernel = _size(entry, "kernel", where, MAX_TAPS) if "kernel" in entry else 1
-        dilation = _size(entry, "dilation", where, MAX_TAPS) if "dilation" in entry else 1
+        out = size_of(entry, "hidden" if "hidden" in entry else "out", where)
+        layers = size_of(entry, "layers", where, 64) if "layers" in entry else 1
+        kernel = size_of(entry, "kernel", where, MAX_TAPS) if "kernel" in entry else 1
+        dilation = size_of(entry, "dilation", where, MAX_TAPS) if "dilation" in entry else 1
         if (kernel - 1) * dilation > MAX_REACH:
             raise FormatError(f"{where}: reaches back over more than {MAX_REACH} rows")
         both = entry.get("bidirectional", False)
@@ -237,7 +250,7 @@ class Layer:
         if self.type == "layernorm":
             return {f"{n}.weight": (i,), f"{n}.bias": (i,)}
         if self.type in ("residual", "concat"):
-            return _merge([layer.tensors() for layer in self.inner])
+            return merged([layer.tensors() for layer in self.inner])
         if self.type in ACTIVATIONS:
             return {}
         rows = 2 * o if self.type == "mingru" else o
@@ -268,8 +281,10 @@ class Head:
 
     @classmethod
     def parse(cls, entry: Any, width: int, where: str) -> Head:
-        entry = _object(entry, where)
-        name = _text(entry, "name", where)
+        """One entry of ``spec.heads``, which reads ``width`` values; FormatError names
+        ``where``."""
+        entry = an_object(entry, where)
+        name = text_of(entry, "name", where)
         targets = entry.get("targets", False)
         if not isinstance(targets, bool):
             raise FormatError(f"{where}: targets is not true or false")
@@ -277,7 +292,7 @@ class Head:
         common = {"name", "type", "targets"}
         if kind in ("stack", "distribution"):
             more = {"exact", "readout", "scale", "cap"} if kind == "distribution" else set()
-            _fields(entry, ({"layers", *more}, set()), common, where)
+            fields_of(entry, ({"layers", *more}, set()), common, where)
             layers = parse_stack(entry["layers"], width, f"{where}.layers")
             if any(layer.stateful for layer in layers):
                 raise FormatError(f"{where}: a head has no layers with state")
@@ -287,25 +302,25 @@ class Head:
         if kind != "two_way":
             raise FormatError(f"{where}: type {kind!r}: stack, two_way or distribution")
         needed = {"hidden", "threshold", "cap", "classifier", "short", "long"}
-        _fields(entry, (needed, {"out"}), common, where)
+        fields_of(entry, (needed, {"out"}), common, where)
         names = entry["classifier"]
         if not isinstance(names, list) or [type(n) for n in names] != [str, str]:
             raise FormatError(f"{where}: classifier is not two tensor prefixes")
-        cap = _finite(entry["cap"], f"{where}.cap")
+        cap = finite_of(entry["cap"], f"{where}.cap")
         if cap <= 0:
             raise FormatError(f"{where}: cap is {cap}, not positive")
         return cls(
             name,
             width,
-            _size(entry, "out", where) if "out" in entry else 1,
+            size_of(entry, "out", where) if "out" in entry else 1,
             kind,
             targets,
-            hidden=_size(entry, "hidden", where),
-            threshold=_finite(entry["threshold"], f"{where}.threshold"),
+            hidden=size_of(entry, "hidden", where),
+            threshold=finite_of(entry["threshold"], f"{where}.threshold"),
             cap=cap,
             classifier=(names[0], names[1]),
-            short=_text(entry, "short", where),
-            long=_text(entry, "long", where),
+            short=text_of(entry, "short", where),
+            long=text_of(entry, "long", where),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -341,22 +356,22 @@ class Head:
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of what it needs."""
         if self.type != "two_way":
-            return _merge([layer.tensors() for layer in self.layers])
+            return merged([layer.tensors() for layer in self.layers])
         fc1, fc2 = self.classifier
         shapes = [(fc1, self.hidden, self.width_in), (fc2, 2, self.hidden)]
         shapes += [(n, self.width_out, self.width_in) for n in (self.short, self.long)]
-        return _merge([{f"{n}.weight": (o, i), f"{n}.bias": (o,)} for n, o, i in shapes])
+        return merged([{f"{n}.weight": (o, i), f"{n}.bias": (o,)} for n, o, i in shapes])
 
 
 def _distribution(head: Head, entry: Mapping[str, Any], where: str) -> Head:
-    exact = _size(entry, "exact", where, 256)
-    scale = [_finite(v, f"{where}.scale") for v in _list(entry["scale"], f"{where}.scale")]
+    exact = size_of(entry, "exact", where, 256)
+    scale = [finite_of(v, f"{where}.scale") for v in a_list(entry["scale"], f"{where}.scale")]
     if not scale or len(scale) * (exact + 2) != head.width_out or min(scale) <= 0:
         raise FormatError(
             f"{where}: {head.width_out} outputs of its layers are not {exact} + 2 for each of "
             f"{len(scale)} positive scales"
         )
-    cap = _finite(entry["cap"], f"{where}.cap")
+    cap = finite_of(entry["cap"], f"{where}.cap")
     if cap <= 0:
         raise FormatError(f"{where}: cap is {cap}, not positive")
     readout = entry["readout"]
@@ -378,11 +393,11 @@ class ModelSpec:
     @classmethod
     def parse(cls, spec: Any) -> ModelSpec:
         """From the card's ``spec``; raises FormatError naming the entry that is wrong."""
-        spec = _object(spec, "spec")
-        _fields(spec, ({"inputs", "layers", "heads"}, set()), set(), "spec")
+        spec = an_object(spec, "spec")
+        fields_of(spec, ({"inputs", "layers", "heads"}, set()), set(), "spec")
         inputs = tuple(
             InputColumn.parse(e, f"spec.inputs[{i}]")
-            for i, e in enumerate(_list(spec["inputs"], "spec.inputs"))
+            for i, e in enumerate(a_list(spec["inputs"], "spec.inputs"))
         )
         if not inputs:
             raise FormatError("spec.inputs is empty")
@@ -393,12 +408,13 @@ class ModelSpec:
         width = layers[-1].width_out if layers else width
         heads = tuple(
             Head.parse(e, width, f"spec.heads[{i}]")
-            for i, e in enumerate(_list(spec["heads"], "spec.heads"))
+            for i, e in enumerate(a_list(spec["heads"], "spec.heads"))
         )
         if len({head.name for head in heads}) != len(heads):
             raise FormatError("spec.heads: two heads of one name")
         out = cls(inputs, layers, heads)
-        out.tensors()  # a tensor claimed with two shapes is an error
+        # A tensor claimed with two shapes is an error, too.
+        check_sizes(out.flat_layers(), out.parameters())
         return out
 
     def to_dict(self) -> dict[str, Any]:
@@ -435,7 +451,7 @@ class ModelSpec:
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every tensor of the model."""
         entries: Sequence[InputColumn | Layer | Head] = (*self.inputs, *self.layers, *self.heads)
-        return _merge([entry.tensors() for entry in entries])
+        return merged([entry.tensors() for entry in entries])
 
     def parameters(self) -> int:
         """Number of weights, biases included."""
@@ -456,58 +472,7 @@ def parse_stack(entries: Any, width: int, where: str, depth: int = 0) -> tuple[L
     if depth > MAX_DEPTH:
         raise FormatError(f"{where}: nested deeper than {MAX_DEPTH}")
     out: list[Layer] = []
-    for i, entry in enumerate(_list(entries, where)):
+    for i, entry in enumerate(a_list(entries, where)):
         out.append(Layer.parse(entry, width, f"{where}[{i}]", depth))
         width = out[-1].width_out
     return tuple(out)
-
-
-def _merge(parts: Sequence[Mapping[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:
-    out: dict[str, tuple[int, ...]] = {}
-    for part in parts:
-        for name, shape in part.items():
-            if out.setdefault(name, shape) != shape:
-                raise FormatError(f"tensor {name!r} is asked for as {out[name]} and as {shape}")
-    return out
-
-
-def _object(entry: Any, where: str) -> dict[str, Any]:
-    if not isinstance(entry, dict):
-        raise FormatError(f"{where} is not a JSON object")
-    return entry
-
-
-def _list(entries: Any, where: str) -> list[Any]:
-    if not isinstance(entries, list) or len(entries) > MAX_ENTRIES:
-        raise FormatError(f"{where} is not a list of at most {MAX_ENTRIES} entries")
-    return entries
-
-
-def _fields(
-    entry: Mapping[str, Any], fields: tuple[set[str], set[str]], common: set[str], where: str
-) -> None:
-    needed, allowed = fields
-    if missing := needed - entry.keys():
-        raise FormatError(f"{where}: {', '.join(sorted(missing))} missing")
-    if unknown := entry.keys() - needed - allowed - common:
-        raise FormatError(f"{where}: unknown {', '.join(sorted(unknown))}")
-
-
-def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
-    value = entry.get(key)
-    if not isinstance(value, str) or not 0 < len(value) <= 256:
-        raise FormatError(f"{where}: {key} is not a name")
-    return value
-
-
-def _size(entry: Mapping[str, Any], key: str, where: str, most: int = MAX_WIDTH) -> int:
-    value = entry.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise FormatError(f"{where}: {key} is {value!r}; a number from 1 to {most}")
-    return value
-
-
-def _finite(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e38:
-        raise FormatError(f"{where} is not a finite number")
-    return float(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import struct
 from collections.abc import Mapping
@@ -13,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, UsageError
+from tracekit.io.files import parse_json, read_limited
+from tracekit.io.output import replacing
 
 __all__ = ["MAX_FILE", "read_safetensors", "write_safetensors"]
 
 MAX_HEADER = 16 << 20
-MAX_FILE = 4 << 30
+MAX_FILE = 1 << 30
 MAX_RANK = 8
 # BF16 has no NumPy type: it is read as uint16 and widened to float32.
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -41,13 +44,7 @@ def read_safetensors(path: str | Path, sha256: str | None = None) -> dict[str, N
     where the file does not have the SHA-256 asked for.
     """
     path = Path(path)
-    try:
-        size = path.stat().st_size
-        if size > MAX_FILE:
-            raise FormatError(f"{size} bytes; at most {MAX_FILE} are read", path=str(path))
-        data = path.read_bytes()
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from error
+    data = read_limited(path, MAX_FILE)
     if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256:
         raise FormatError(
             f"SHA-256 is {found}, the card says {sha256}",
@@ -60,20 +57,31 @@ def read_safetensors(path: str | Path, sha256: str | None = None) -> dict[str, N
     if length > min(MAX_HEADER, len(data) - 8):
         raise FormatError(f"header claims {length} bytes", path=str(path), offset=0)
     try:
-        header = json.loads(data[8 : 8 + length].decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        header = parse_json(data[8 : 8 + length])
+    except ValueError as error:
         raise FormatError(f"header is not JSON: {error}", path=str(path), offset=8) from error
     if not isinstance(header, dict):
         raise FormatError("header is not a JSON object", path=str(path), offset=8)
     body = memoryview(data)[8 + length :]
-    return {
-        name: _tensor(name, entry, body, path)
-        for name, entry in header.items()
-        if name != "__metadata__"
-    }
+    entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    tensors = {name: _view(name, entry, body, path) for name, entry in entries.items()}
+    _refuse_overlaps(entries, path)
+    return {name: _own(array, entries[name]["dtype"]) for name, array in tensors.items()}
 
 
-def _tensor(name: str, entry: Any, body: memoryview, path: Path) -> NDArray[Any]:
+def _refuse_overlaps(entries: Mapping[str, Any], path: Path) -> None:
+    """Each byte belongs to one tensor, so that their copies are no larger than the file (bfloat16
+    twice as large)."""
+    places = [(*entry["data_offsets"], name) for name, entry in entries.items()]
+    spans = sorted(p for p in places if p[0] < p[1])
+    for (_, end, name), (begin, _, other) in itertools.pairwise(spans):
+        if begin < end:
+            raise FormatError(f"tensors {name!r} and {other!r} share bytes", path=str(path))
+
+
+def _view(name: str, entry: Any, body: memoryview, path: Path) -> NDArray[Any]:
+    """A tensor within the file's bytes, its claims checked."""
+
     def bad(why: str) -> FormatError:
         return FormatError(f"tensor {name!r}: {why}", path=str(path))
 
@@ -92,20 +100,25 @@ def _tensor(name: str, entry: Any, body: memoryview, path: Path) -> NDArray[Any]
         count *= n  # Python integers: no overflow
     if not begin <= end <= len(body) or end - begin != count * DTYPES[kind].itemsize:
         raise bad(f"bytes {begin} to {end} do not fit shape {shape} of {kind}")
-    array = np.frombuffer(body[begin:end], DTYPES[kind]).reshape(shape)
+    return np.frombuffer(body[begin:end], DTYPES[kind]).reshape(shape)
+
+
+def _own(array: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Aligned and writable, so that the file's bytes can go."""
     if kind == "BF16":
         wide: NDArray[Any] = (array.astype(np.uint32) << 16).view(np.float32)
         return wide
     out: NDArray[Any] = array.copy()
-    return out  # aligned, writable, and the file's bytes can go
+    return out
 
 
 def _is_size(n: Any) -> bool:
     return isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= MAX_FILE
 
 
-def write_safetensors(path: str | Path, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Write the tensors, sorted by name, so that equal contents give equal bytes."""
+def safetensors_bytes(tensors: Mapping[str, NDArray[Any]]) -> list[bytes]:
+    """A file's content, in pieces: the tensors sorted by name, so that equal contents give equal
+    bytes."""
     header: dict[str, Any] = {}
     chunks: list[bytes] = []
     offset = 0
@@ -124,6 +137,11 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, NDArray[Any]]) -> 
         offset += len(raw)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with Path(path).open("wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        out.writelines(chunks)
+    return [struct.pack("<Q", len(text)) + text, *chunks]
+
+
+def write_safetensors(path: str | Path, tensors: Mapping[str, NDArray[Any]]) -> None:
+    """Write the tensors; a file that exists is replaced."""
+    with replacing(path, force=True) as out:
+        for piece in safetensors_bytes(tensors):
+            out.write(piece)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.perfvec.ranks import kendall
+from tracekit.evaluation.ranks import kendall
 
-__all__ = ["GAPS", "Counts", "by_gap", "count", "merge", "predictions", "report"]
+__all__ = ["DIFFERENCES", "Counts", "by_difference", "count", "merge", "predictions", "report"]
 
-#: Differences of two machines' totals above which ``by_gap`` counts pairs, as a share of them.
-GAPS = (0.0, 0.003, 0.01, 0.03)
+#: Differences of two machines' totals above which ``by_difference`` counts pairs, as a share.
+DIFFERENCES = (0.0, 0.003, 0.01, 0.03)
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
 
@@ -151,7 +151,7 @@ def report(c: Counts, without: Sequence[tuple[str, str]] = ()) -> dict[str, Any]
     }
 
 
-def by_gap(counts: Sequence[Counts]) -> list[dict[str, float]]:
+def by_difference(counts: Sequence[Counts]) -> list[dict[str, float]]:
     """How the order of two machines by a program's total time is met, over pairs whose true totals
     are more than ``above`` of the pair's mean apart: ``share`` of all pairs, and ``kendall``, 1 for
     pairs in the right order and -1 for the others, averaged."""
@@ -163,7 +163,7 @@ def by_gap(counts: Sequence[Counts]) -> list[dict[str, float]]:
             hits.append(np.sign(true) * np.sign(found))
     gap, hit = np.array(gaps), np.array(hits)
     out = []
-    for above in GAPS:
+    for above in DIFFERENCES:
         use = gap > above
         tau = float(hit[use].mean()) if use.any() else float("nan")
         out.append({"above": above, "share": float(use.mean()), "kendall": tau})

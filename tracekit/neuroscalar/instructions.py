@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xxhash
 
 from tracekit.dataset.macro import begins
-from tracekit.reference import TIMING, walk
+from tracekit.sim import TIMING, walk
 from tracekit.store.reader import TraceFile
 
 __all__ = ["FEATURE_SET", "SHARED", "Block", "blocks", "columns", "instruction_starts", "to_rows"]

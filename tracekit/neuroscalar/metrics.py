@@ -33,6 +33,7 @@ class Scores:
     total: float
 
     def as_dict(self) -> dict[str, float]:
+        """The scores by name."""
         return asdict(self)
 
 

@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from tracekit import features
 from tracekit.errors import FormatError, UsageError
+from tracekit.extras import install_command
 from tracekit.model import Card, load_card
 from tracekit.model.card import load_file
 from tracekit.neuroscalar import history, instructions
 from tracekit.neuroscalar.readout import apply_mean_map
-from tracekit.perfvec.model import check_arch
-from tracekit.reference import TIMING, core_row
+from tracekit.sim import TIMING, check_machines
+from tracekit.store.instruction_set import check_arch
 from tracekit.store.reader import TraceFile
 
 __all__ = ["CYCLES", "MEAN", "TABLES", "CycleModel", "is_cycle_model"]
@@ -61,7 +62,7 @@ class CycleModel:
         self._mapped = self.card.extra.get("mean_map") if MEAN not in heads else None
         if MEAN not in heads and self._mapped is None:
             raise FormatError("the card has no readout of the mean", path=str(folder))
-        self._cores = self._reference_cores()
+        self._cores = self._simulated_cores()
         share = self.card.extra.get("core_share", 0.0)
         if not isinstance(share, int | float) or not 0 <= share <= 1:
             raise FormatError("core_share is not a share", path=str(folder))
@@ -74,16 +75,15 @@ class CycleModel:
         self._use_history = use_history
         self.engine = self._load(device, dtype)
 
-    def _reference_cores(self) -> list[dict[str, Any]]:
+    def _simulated_cores(self) -> list[dict[str, Any]]:
         card = self.card
         if card.feature_set != instructions.FEATURE_SET:
             features.get(card.feature_set)  # an error where it is not known
             return []
-        cores = card.extra.get("reference_cores")
+        cores = card.extra.get("simulated_cores")
         if not isinstance(cores, list) or not all(isinstance(c, dict) for c in cores):
-            raise FormatError("reference_cores is not a list of machines", path=str(self.folder))
-        for core in cores:
-            core_row(core)
+            raise FormatError("simulated_cores is not a list of machines", path=str(self.folder))
+        check_machines(cores, self.folder / "card.json")
         names = [str(c.get("name")) for c in cores]
         wanted = instructions.columns(names)
         if card.extra.get("history"):
@@ -99,11 +99,9 @@ class CycleModel:
             try:
                 from tracekit.infer import load
             except ModuleNotFoundError as e:
-                raise UsageError(
-                    f"{e.name} is needed", hint="pip install tracekit[infer]"
-                ) from None
+                raise UsageError(f"{e.name} is needed", hint=install_command("infer")) from None
             return load(self.folder, dtype, self.threads)
-        from tracekit.train.torch_engine import load_torch
+        from tracekit.infer_torch.engine import load_torch
 
         return load_torch(self.folder, "cpu" if device == "torch" else device, dtype)
 

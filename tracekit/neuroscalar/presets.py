@@ -89,24 +89,14 @@ def _value(column: str, mean: float, std: float, clip: float = 4.0) -> Entry:
     return {"column": column, "transform": "value", "mean": mean, "std": std, "clip": clip}
 
 
-def default_spec(
-    machines: Sequence[str],
-    width: int = 64,
-    *,
-    with_history: bool = True,
-    readout: str = "median",
-    scale: Sequence[float] | None = None,
-) -> ModelSpec:
-    """One trunk of causal convolutions over what the machines' reference cores do, and for each
-    machine a distribution over numbers of cycles.  The readout sees the inputs, too: what its core
-    says of a machine is where its distribution starts (``start_at_cores``)."""
+def _default_inputs(machines: Sequence[str], with_history: bool) -> list[Entry]:
     inputs: list[Entry] = []
     for m in machines:
         inputs += [_log(f"{m}.cycles"), *_steps(f"{m}.cycles", 1, 2, 3, 4, 5, 6, 8, 10, 16)]
-        inputs += [_value(f"{m}.margin", 0, 4), _value(f"{m}.margin", 0, 32)]
-        inputs += _steps(f"{m}.margin", -2, 0, 1)
-        inputs += [_log(f"{m}.gap"), *_steps(f"{m}.gap", 1, 2)]
-        inputs += [_log(f"{m}.wait"), _log(f"{m}.latency")]
+        inputs += [_value(f"{m}.commit_slack", 0, 4), _value(f"{m}.commit_slack", 0, 32)]
+        inputs += _steps(f"{m}.commit_slack", -2, 0, 1)
+        inputs += [_log(f"{m}.dispatch_gap"), *_steps(f"{m}.dispatch_gap", 1, 2)]
+        inputs += [_log(f"{m}.issue_delay"), _log(f"{m}.latency")]
     inputs += _steps("micro_ops", 2, 3)
     flags = instructions.SHARED[2:11]
     inputs += [{"column": c, "transform": "value", "mean": 0.0, "std": 1.0} for c in flags]
@@ -123,6 +113,21 @@ def default_spec(
     inputs.append(
         {"column": "op", "transform": "embedding", "size": len(OP_CLASSES), "dim": 8, "name": "op"}
     )
+    return inputs
+
+
+def default_spec(
+    machines: Sequence[str],
+    width: int = 64,
+    *,
+    with_history: bool = True,
+    readout: str = "median",
+    scale: Sequence[float] | None = None,
+) -> ModelSpec:
+    """One trunk of causal convolutions over what the machines' reference cores do, and for each
+    machine a distribution over numbers of cycles.  The readout sees the inputs, too: what its core
+    says of a machine is where its distribution starts (``start_at_cores``)."""
+    inputs = _default_inputs(machines, with_history)
 
     def block(name: str, dilation: int) -> Entry:
         return {

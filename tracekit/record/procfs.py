@@ -24,6 +24,7 @@ def _fields(path: Path) -> list[str]:
 
 
 def threads(pid: int) -> list[int]:
+    """The thread numbers of a process, increasing; none where it is gone."""
     try:
         return sorted(int(t.name) for t in Path(f"/proc/{pid}/task").iterdir())
     except OSError:
@@ -52,6 +53,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
+    """Children, their children, and so on."""
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -85,6 +87,7 @@ def code_maps(text: bytes) -> list[Mapped]:
 
 
 def command(pid: int) -> list[str]:
+    """The command line of a process; TracekitError where there is none."""
     try:
         text = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except FileNotFoundError:

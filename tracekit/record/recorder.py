@@ -10,24 +10,30 @@ import select
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 from tracekit import _core
 from tracekit.errors import RecordError, TracekitError
+from tracekit.extras import install_command
+from tracekit.inputs.tks import MAPS, TksWriter
 from tracekit.record import procfs
+from tracekit.record.missing import described, missing_memory
 from tracekit.record.options import RecordOptions
-from tracekit.streams.tks import MAPS, TksWriter
+from tracekit.record.permission import check_traceable
+from tracekit.record.totals import Totals
+from tracekit.record.usage import Times, thread_times
 from tracekit.symbols import build_id
 
 _SHORTEST_PERIOD: Final = 0.05
 _SMOOTHING: Final = 0.3
 """Weight of the newest epoch in the estimate of an epoch's cost."""
 _RETRY: Final = 0.1
+_FIRST: Final = 0.05
+"""Of a period: when the first epoch of a program that we start is due."""
 
 
 @dataclass(frozen=True)
@@ -39,41 +45,6 @@ class _Usage:
     @classmethod
     def of(cls, pid: int) -> _Usage:
         return cls(time.monotonic(), _core.minor_faults(pid), procfs.waited_seconds(pid))
-
-
-@dataclass
-class Totals:
-    """What was done, in seconds where not counts; the end block of the file."""
-
-    epochs: int = 0
-    instructions: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
-    paused: float = 0.0
-    page_copies: float = 0.0
-    contended: float = 0.0
-    processor: float = 0.0
-    period: float | None = None
-    end: str = "program_ended"
-    exit_status: int | None = None
-    """The program's, as waitpid gives it; None where it is not our child or still runs."""
-
-    @property
-    def overhead(self) -> float:
-        """The program's slow-down as measured: pauses, copied pages, contended processor time."""
-        cost = self.paused + self.page_copies + self.contended
-        return cost / self.seconds if self.seconds else 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            **{k: getattr(self, k) for k in ("epochs", "instructions", "end", "exit_status")},
-            **{
-                k: round(float(getattr(self, k)), 6)
-                for k in ("seconds", "paused", "page_copies", "contended", "processor", "overhead")
-            },
-            "skipped": dict(self.skipped),
-            "period": self.period,
-        }
 
 
 def available() -> str | None:
@@ -89,7 +60,7 @@ def available() -> str | None:
     try:
         import tracekit.record.operands  # noqa: F401
     except ImportError:
-        return "recording needs capstone: pip install tracekit[binary]"
+        return f"recording needs capstone: {install_command('binary')}"
     return None
 
 
@@ -100,16 +71,17 @@ def record_command(
     *,
     env: Mapping[str, str] | None = None,
     progress: Callable[[str], None] | None = None,
+    force: bool = False,
 ) -> Totals:
     """Starts a program, records it to its end (or as the options say), and waits for it.
 
-    ``env`` is its whole environment; ours unless given.
+    ``env`` is its whole environment; ours unless given.  ``force``: ``output`` may be replaced.
     Ctrl-C ends the recording; the program gets its own.  Raises `TracekitError` where the program
     cannot be started, and `RecordError` where it cannot be recorded (it then runs on, and is waited
     for first).
     """
     options = options or RecordOptions()
-    with Recording(list(argv), output, options, progress) as recording:
+    with Recording(list(argv), output, options, progress, force) as recording:
         recording.start(env)
         return recording.run()
 
@@ -120,14 +92,16 @@ def record_pid(
     options: RecordOptions | None = None,
     *,
     progress: Callable[[str], None] | None = None,
+    force: bool = False,
 ) -> Totals:
-    """Records a running process until it ends, the options say so, or Ctrl-C."""
+    """Records a running process until it ends, the options say so, or Ctrl-C.  ``force``:
+    ``output`` may be replaced."""
     options = options or RecordOptions()
     if options.full:
         raise TracekitError(
             "--full records from the first instruction: it needs a command to start"
         )
-    with Recording(procfs.command(pid), output, options, progress) as recording:
+    with Recording(procfs.command(pid), output, options, progress, force) as recording:
         recording.attach(pid)
         return recording.run()
 
@@ -141,6 +115,7 @@ class Recording:
         output: str | Path,
         options: RecordOptions,
         progress: Callable[[str], None] | None = None,
+        force: bool = False,
     ) -> None:
         why = available()
         if why is not None:
@@ -155,6 +130,7 @@ class Recording:
         self._random = random.Random(options.seed)
         self._writer = TksWriter(
             output,
+            force=force,
             arch="x86",
             meta={
                 "command": command,
@@ -163,12 +139,16 @@ class Recording:
                 "options": {k: v for k, v in vars(options).items() if v is not None},
             },
         )
+        self._writer.flush()  # whatever becomes of us, what is there can be read
         self.pid = 0
         #: Called with the program's number when the recording is over and the program, which
         #: `start` started, is still to be waited for.
         self.finish: Callable[[int], None] | None = None
         self._child = False
         self._pidfd = -1
+        #: What stepping cost the program's own threads (epochs in place).
+        self.stepped = Times()
+        self._not_copied: set[int] = set()  # processes whose copies lack memory
         self._last: dict[int, int] = {}  # thread -> its last epoch
         self._programs: dict[int, tuple[str, str]] = {}
         self._maps: dict[int, bytes] = {}  # of each process, as last written
@@ -192,19 +172,23 @@ class Recording:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def start(self, env: Mapping[str, str] | None = None) -> None:
-        """Starts the command, stopped before its first instruction to record all of it."""
+    def start(self, env: Mapping[str, str] | None = None, *, output_to_error: bool = False) -> None:
+        """Starts the command, stopped before its first instruction to record all of it.
+
+        ``output_to_error``: its standard output goes where its standard error goes.
+        """
         env = os.environ if env is None else env
         try:
             with contextlib.nullcontext() if self.options.aslr else procfs.without_aslr():
                 if self.options.full:
                     environment = [f"{k}={v}" for k, v in env.items()]
-                    self.pid = _core.record_start(self.command, environment)
+                    self.pid = _core.record_start(self.command, environment, output_to_error)
                 else:
                     self.pid = os.posix_spawnp(
                         self.command[0],
                         self.command,
                         env,
+                        file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)] if output_to_error else [],
                         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
                     )
         except _core.RecordSystemError as e:
@@ -215,6 +199,7 @@ class Recording:
         self._pidfd = os.pidfd_open(self.pid)
 
     def attach(self, pid: int) -> None:
+        """Take the process ``pid`` to be recorded; TracekitError where that is not permitted."""
         self.pid = pid
         try:
             self._pidfd = os.pidfd_open(pid)
@@ -224,6 +209,7 @@ class Recording:
             raise TracekitError(
                 f"process {pid}: {e.strerror} (give a process, not a thread)"
             ) from None
+        check_traceable(pid)
 
     def run(self) -> Totals:
         """Records until the end, completes the file, and waits for a program that we started."""
@@ -238,6 +224,8 @@ class Recording:
             self.totals.end = "user"
         except _core.RecordSystemError as e:
             failure = _explained(e)
+        except RecordError as e:
+            failure = e
         self.totals.seconds = time.monotonic() - begin
         if failure is None:
             self._writer.close(self.totals.as_dict())
@@ -263,7 +251,7 @@ class Recording:
         continues = False
         while True:
             done = self.options.count is not None and self.totals.epochs + 1 >= self.options.count
-            result = self._native.full(self._request(self.pid, self.pid, continues), done)
+            result = self._native.full(self._request(self.pid, self.pid, continues, True), done)
             self._keep(result)
             continues = True
             if result["exit_status"] is not None:
@@ -282,7 +270,7 @@ class Recording:
             self._page_copy = _core.page_copy_ns() / 1e9
         self._before = _Usage.of(self.pid)
         period = min(o.period, 1.0) if o.max_overhead is not None else o.period
-        due = begin + (self._gap(period) if self._child else 0.0)
+        due = begin + (self._first(period) if self._child else 0.0)
         while True:
             deadline = begin + o.duration if o.duration is not None else None
             if self._ended_before(due if deadline is None else min(due, deadline)):
@@ -312,6 +300,10 @@ class Recording:
                 self.totals.period = round(period, 3)
             due += self._gap(period) if taken else min(_RETRY, period)
             due = max(due, time.monotonic())
+
+    def _first(self, period: float) -> float:
+        """Soon, so that short programs have an epoch; random moments are as far apart as any."""
+        return self._gap(period) if self.options.random else _FIRST * period
 
     def _gap(self, period: float) -> float:
         return (
@@ -364,8 +356,14 @@ class Recording:
             self._fault_rate = max(0, now.faults - self._before.faults) / since
             self._wait_rate = max(0.0, now.waited - self._before.waited) / since
         pid, tid = candidates[0]
-        record = self._native.in_place if self.options.in_place else self._native.epoch
-        result = record(self._request(pid, tid, False))
+        in_place = self._must_be_in_place(pid)
+        record = self._native.in_place if in_place else self._native.epoch
+        before = thread_times(pid, tid) if in_place else None
+        result = record(self._request(pid, tid, False, in_place))
+        if before is not None and (stepped := thread_times(pid, tid)) is not None:
+            self.stepped += stepped.since(before)
+        if result["handled_faults"] and missing_memory(pid):  # since it was looked at
+            result["outcome"] = "lacks_memory"
         self._before = after = _Usage.of(self.pid)
         self.totals.exit_status = result["exit_status"] if pid == self.pid and self._child else None
         self._last[tid] = self.totals.epochs + sum(self.totals.skipped.values())
@@ -373,9 +371,30 @@ class Recording:
             self.totals.skipped[result["outcome"]] += 1
             if result["outcome"] == "clone_failed":
                 self._tell(f"no copy could be made: {os.strerror(result['clone_errno'])}")
+            if result["outcome"] == "gone" and pid == self.pid:
+                check_traceable(pid)
+            if result["outcome"] == "lacks_memory":
+                self._not_copied.add(pid)
+                self._tell("an epoch is dropped: its copy lacked memory that the program has")
             return False
         self._keep(result)
         self._account(result, after.waited - now.waited)
+        return True
+
+    def _must_be_in_place(self, pid: int) -> bool:
+        """Where the options say so, or a copy would not have all of the memory."""
+        if self.options.in_place or pid in self._not_copied:
+            return True
+        missing = missing_memory(pid)
+        if not missing:
+            return False
+        if not self.totals.missing:
+            self._tell(
+                f"process {pid} has {described(missing)}, which a copy would not have as it is: "
+                "epochs are stepped in the program itself"
+            )
+        for kind, size in missing.items():
+            self.totals.missing[kind] = max(size, self.totals.missing.get(kind, 0))
         return True
 
     def _account(self, result: _core.EpochResult, waited: float) -> None:
@@ -398,17 +417,17 @@ class Recording:
         cost = paused + copied + contended
         self._cost = cost if self._cost is None else self._cost + _SMOOTHING * (cost - self._cost)
 
-    def _request(self, pid: int, tid: int, continues: bool) -> _core.EpochRequest:
+    def _request(self, pid: int, tid: int, continues: bool, in_place: bool) -> _core.EpochRequest:
         o = self.options
         return _core.EpochRequest(
             tid=tid,
             tgid=pid,
             number=self.totals.epochs,
             instructions=o.epoch,
-            time_ns=(1 << 63) if o.full or o.in_place else int(o.copy_seconds * 1e9),
+            time_ns=(1 << 63) if in_place else int(o.copy_seconds * 1e9),
             wait_ns=int(o.wait * 1e9),
             accesses=o.accesses,
-            pidfd=-1 if o.full or o.in_place else self._pidfd,
+            pidfd=-1 if in_place else self._pidfd,
             lowest_priority=o.lowest_priority,
             follow_exec=o.follow_exec,
             continues=continues,
@@ -423,6 +442,7 @@ class Recording:
         self.totals.epochs += 1
         if self.totals.epochs == 1:  # what was seen before may have been half way through exec
             self._programs[self.pid] = procfs.program(self.pid)
+        self.totals.in_place += info["in_place"]
         self.totals.instructions += result["instructions"]
         self.totals.processor += info["cpu_ns"] / 1e9
         self._tell(

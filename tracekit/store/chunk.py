@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from tracekit import _core, schema
 from tracekit.errors import FormatError
+from tracekit.store.index_types import ChunkEntry
 
 Array = npt.NDArray[Any]
 
@@ -22,7 +24,7 @@ class Chunk:
 
     def __init__(
         self,
-        meta: dict[str, Any],
+        meta: ChunkEntry,
         read: Callable[[str], bytes],
         table: _core.HotTable,
         line_bits: int,
@@ -34,6 +36,7 @@ class Chunk:
         self._has = meta["streams"]
         self._read, self._line_bits, self._path = read, line_bits, path
         self._kept: dict[str, Array] = {}
+        self._lock = threading.RLock()  # one column at a time; a column may need another
         try:
             self._core = _core.Chunk(
                 table, self.rows, self._stream("static_id"), self._stream("bits")
@@ -49,14 +52,15 @@ class Chunk:
 
     def column(self, name: str) -> Array:
         """A stored column (schema.COLUMNS), whole."""
-        if name not in self._kept:
-            try:
-                self._decode(name)
-            except ValueError as e:
-                raise self._damaged(name, e) from None
-            for a in self._kept.values():
-                a.flags.writeable = False
-        return self._kept[name]
+        with self._lock:
+            if name not in self._kept:
+                try:
+                    self._decode(name)
+                except ValueError as e:
+                    raise self._damaged(name, e) from None
+                for a in self._kept.values():
+                    a.flags.writeable = False
+            return self._kept[name]
 
     def _decode(self, name: str) -> None:
         c, keep = self._core, self._kept
@@ -86,6 +90,17 @@ class Chunk:
             keep.update(zip(schema.STAGES, ticks, strict=True))
         else:
             raise KeyError(name)
+
+    def hashes(self) -> dict[str, int]:
+        """A hash of each stored column, decoded: what FeatureStage tells of the rows that it
+        encodes."""
+        names = list(schema.COLUMNS)
+        streams = [self._stream(n) for n in names]
+        try:
+            values = self._core.hashes(streams, self._unit, self._line_bits, self.timed)
+        except ValueError as e:
+            raise self._damaged("a column", e) from None
+        return dict(zip(names, values, strict=True))
 
     def incremental_ticks(self) -> npt.NDArray[np.int64]:
         """Retire time minus the largest retire time before it, never negative (features.md,

@@ -15,10 +15,12 @@ import xxhash
 import zstandard
 
 from tracekit.errors import FormatError
+from tracekit.io import files
 
 MAGIC = b"tracekit"
 HEAD, INDEX, TRAILER = b"HEAD", b"INDX", b"TAIL"
 
+_RESERVED = 0x18  # bits of a zstd frame's descriptor that mean nothing
 _SKIPPABLE = 0x184D2A5E  # one of the sixteen magic numbers that are free to use
 _PREFIX = struct.Struct(
     "<II8s4sQ"
@@ -27,7 +29,9 @@ _TRAILER = struct.Struct("<QQ")  # offset and size of the index frame
 TRAILER_SIZE = _PREFIX.size + _TRAILER.size
 PREFIX_SIZE = _PREFIX.size
 MAX_HEAD = 1 << 20
-MAX_JSON = 1 << 30
+#: Bytes of an index, and the commas and brackets in it: each value takes up to 100 bytes when it
+#: is read.  A chunk has about a hundred.
+MAX_JSON, MAX_VALUES = 1 << 26, 1 << 22
 
 
 def skippable(kind: bytes, body: bytes) -> bytes:
@@ -37,10 +41,12 @@ def skippable(kind: bytes, body: bytes) -> bytes:
 
 
 def json_frame(kind: bytes, value: Any) -> bytes:
+    """A skippable frame that holds ``value`` as JSON."""
     return skippable(kind, json.dumps(value, separators=(",", ":"), allow_nan=False).encode())
 
 
 def trailer_frame(offset: int, size: int) -> bytes:
+    """The last frame, which says where the index is."""
     return skippable(TRAILER, _TRAILER.pack(offset, size))
 
 
@@ -62,10 +68,11 @@ def parse_skippable(data: bytes, kind: bytes, path: str, offset: int) -> bytes:
 
 
 def parse_json(data: bytes, kind: bytes, path: str, offset: int) -> Any:
+    """The JSON of a skippable frame; FormatError where it is none."""
     body = parse_skippable(data, kind, path, offset)
     try:
-        return json.loads(body, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as e:
+        return files.parse_json(body, MAX_VALUES, parse_constant=_no_constant)
+    except ValueError as e:
         raise FormatError(
             f"{kind.decode()} frame holds no JSON: {e}", path=path, offset=offset
         ) from None
@@ -76,11 +83,17 @@ def _no_constant(name: str) -> Any:
 
 
 def parse_trailer(data: bytes, path: str, offset: int) -> tuple[int, int]:
+    """Offset and size of the index's frame; FormatError where it is no trailer."""
     body = parse_skippable(data, TRAILER, path, offset)
     if len(body) != _TRAILER.size:
         raise FormatError("trailer of a wrong size", path=path, offset=offset)
     index_offset, index_size = _TRAILER.unpack(body)
     return int(index_offset), int(index_size)
+
+
+def head_size(prefix: bytes) -> int:
+    """Bytes of the head frame that begins with ``prefix``."""
+    return int(_PREFIX.unpack(prefix)[1]) + 8
 
 
 def read_head(pread: Callable[[int, int], bytes], end: int, path: str) -> dict[str, Any]:
@@ -95,7 +108,7 @@ def read_head(pread: Callable[[int, int], bytes], end: int, path: str) -> dict[s
         raise FormatError(
             "not a tracekit file", path=path, offset=0, hint="tracekit extract makes one"
         )
-    size = _PREFIX.unpack(prefix)[1] + 8
+    size = head_size(prefix)
     if not _PREFIX.size <= size <= min(end, MAX_HEAD):
         raise FormatError("head frame is cut short", path=path, offset=0, hint="extract it again")
     head = parse_json(pread(0, size), HEAD, path, 0)
@@ -115,6 +128,7 @@ class Compressor:
         )
 
     def __call__(self, data: bytes) -> bytes:
+        """One zstd frame of ``data``."""
         return self._zstd.compress(data)
 
 
@@ -122,8 +136,17 @@ def decompress(frame: bytes, size: int, path: str, offset: int) -> bytes:
     """The content of one zstd frame, which must be ``size`` bytes; checks the frame's checksum."""
     try:
         header = zstandard.get_frame_parameters(frame)
-        if header.content_size != size or not header.has_checksum:
+        if header.content_size != size or not header.has_checksum or frame[4] & _RESERVED:
             raise FormatError("frame differs from the index", path=path, offset=offset)
+        if size == 0:  # ZstdDecompressor.decompress looks at such a one's header alone
+            return _decompress_empty(frame, path, offset)
         return zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
     except zstandard.ZstdError as e:
         raise FormatError(f"damaged frame: {e}", path=path, offset=offset) from None
+
+
+def _decompress_empty(frame: bytes, path: str, offset: int) -> bytes:
+    one = zstandard.ZstdDecompressor().decompressobj()
+    if one.decompress(frame) or not one.eof or one.unused_data:
+        raise FormatError("frame differs from the index", path=path, offset=offset)
+    return b""

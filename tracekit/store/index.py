@@ -6,6 +6,7 @@ size that it claims is larger than what zstd could have made of the bytes that a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,10 @@ MAX_CHUNK_ROWS = 1 << 20
 MAX_STATICS = 1 << 24
 #: A block of 128 KiB of one byte takes 4 bytes: no zstd frame holds more for its size.
 MAX_RATIO = 1 << 15
+#: What is decoded at once (the table of static instructions, a block of targets) may make so many
+#: bytes; more only where it is that large itself: MOST_EXPANDED bytes for each of its own.
+EXPANDED = 128 << 20
+MOST_EXPANDED = 64
 MAX_MACHINES = 1 << 16
 TARGET_TYPES = ("u2", "u4", "f4")
 _TICKS = (1 << 63) - 1
@@ -45,6 +50,8 @@ def check(index: Any, end: int) -> None:
     for name in ("squashed", "exec_lines"):
         if name in index["source"]:
             _int(index["source"], name, 0, _TICKS)
+    if "xxh3_128" in index and len(_is(index, "xxh3_128", str)) != 32:
+        raise Invalid("xxh3_128")
     bits = _is(index, "bits", list)
     if len(bits) != 8 or not all(type(b) is int and 0 <= b <= _TICKS for b in bits):
         raise Invalid("bits")
@@ -96,6 +103,7 @@ def _statics(s: dict[str, Any], end: int) -> None:
         elif name == "bytes_length":
             least = most = forms
         _place(name, place, end, least, most)
+    _bounded("statics", streams.values())
 
 
 def _targets(t: dict[str, Any], chunk_rows: list[int], end: int) -> None:
@@ -118,6 +126,7 @@ def _targets(t: dict[str, Any], chunk_rows: list[int], end: int) -> None:
         _place("cycles", b.get("cycles"), end, n * width, n * width)
         if width == 1:
             _place("far", b["far"], end, 0, 4 * n)
+        _bounded("targets: a block", [b["cycles"], *([b["far"]] if width == 1 else [])])
         left -= n // len(machines)
     if left or len(blocks) > len(chunk_rows):
         raise Invalid("targets: blocks")
@@ -131,6 +140,17 @@ def _place(name: str, place: Any, end: int, least: int, most: int) -> None:
         raise Invalid(f"place of {name}")
     if raw > size * MAX_RATIO:
         raise Invalid(f"size of {name}")
+
+
+def expands(size: int, raw: int) -> bool:
+    """Whether ``raw`` bytes, made of ``size``, are too many to make at once."""
+    return raw > max(EXPANDED, size * MOST_EXPANDED)
+
+
+def _bounded(what: str, places: Iterable[list[int]]) -> None:
+    every = list(places)
+    if expands(sum(p[1] for p in every), sum(p[2] for p in every)):
+        raise Invalid(f"{what} of over {EXPANDED >> 20} MiB from few bytes")
 
 
 def _dict(value: Any, what: str) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
+import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,21 @@ import numpy.typing as npt
 from tracekit import _core, features, schema
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.features import Assembly, FeatureSet, Plan
-from tracekit.store import frames, index, statics
+from tracekit.io.files import open_descriptor
+from tracekit.store import arrow, frames, index, showing, statics
 from tracekit.store.chunk import Chunk
+from tracekit.store.index_types import ChunkEntry, Head, Index
+from tracekit.store.row_windows import row_windows
+from tracekit.store.statics import StaticTable
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 Rows = slice | tuple[int, int] | None
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.generic]
+Targets = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 SUPPORTED = (1,)
 _KEPT_ROWS = 1 << 19  # of decoded chunks
@@ -30,17 +40,15 @@ class TraceFile:
     ``len(f)`` is its number of rows; ``f["pc"]``, ``f["addr"]``, … are whole columns (read-only
     arrays); ``f.column(name, rows)`` a range of one.  Columns are those of schema.COLUMNS,
     schema.BITS (bool) and schema.STATIC_COLUMNS.  Safe in several processes: it holds no position
-    in the file and opens it anew when it is sent to a spawned process; each thread should open its
-    own.
+    in the file and opens it anew when it is sent to a spawned process.  Threads may share it; each
+    that opens its own decodes without waiting for the others.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = str(path)
-        try:
-            self._fd = os.open(self.path, os.O_RDONLY)
-        except OSError as e:
-            raise TracekitError(f"cannot open: {e.strerror}", path=self.path) from None
+        self._fd = open_descriptor(self.path)
         self._cache: OrderedDict[int, Chunk] = OrderedDict()
+        self._lock = threading.RLock()  # of what is decoded once: chunks, tables, plans
         try:
             self._open()
         except BaseException:
@@ -48,11 +56,10 @@ class TraceFile:
             raise
 
     def _open(self) -> None:
-        status = os.fstat(self._fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise TracekitError("is no file that can be read at random", path=self.path)
-        self.size = status.st_size
-        self.head: dict[str, Any] = frames.read_head(self.read_bytes, self.size, self.path)
+        self.size = os.fstat(self._fd).st_size
+        head = frames.read_head(self.read_bytes, self.size, self.path)
+        self.head: Head = head  # type: ignore[assignment]  # as frames checked it
+        self.head_size = frames.head_size(self.read_bytes(0, frames.PREFIX_SIZE))
         if self.head["format"] not in SUPPORTED:
             raise FormatError(
                 f"format {self.head['format']} is not one that this tracekit reads "
@@ -72,7 +79,7 @@ class TraceFile:
             ) from None
         if offset + size != at or size > frames.MAX_JSON:
             raise FormatError("trailer does not point at the index", path=self.path, offset=at)
-        self.index: dict[str, Any] = frames.parse_json(
+        self.index: Index = frames.parse_json(
             self.read_bytes(offset, size), frames.INDEX, self.path, offset
         )
         try:
@@ -86,7 +93,7 @@ class TraceFile:
             ) from None
         self.index_offset = offset
         self._line_bits: int = self.index["options"]["line_bits"]
-        self._chunks: list[dict[str, Any]] = self.index["chunks"]
+        self._chunks: list[ChunkEntry] = self.index["chunks"]
         self._starts = np.array([c["first"] for c in self._chunks] + [self.index["rows"]], np.int64)
         self.timed: bool = any(c["timed"] for c in self._chunks)
 
@@ -115,6 +122,7 @@ class TraceFile:
         return frames.decompress(self.read_bytes(offset, size), raw, self.path, offset)
 
     def close(self) -> None:
+        """Close the file; what was decoded stays usable."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -132,14 +140,39 @@ class TraceFile:
     def __reduce__(self) -> tuple[type[TraceFile], tuple[str]]:
         return TraceFile, (self.path,)
 
+    def __repr__(self) -> str:
+        return showing.line(self) if self._fd >= 0 else f"{ascii(self.path)[1:-1]}: closed"
+
+    def _repr_html_(self) -> str:
+        return showing.html_table(self)
+
+    @property
+    def arch(self) -> str:
+        """The instruction set: "arm", "x86", "riscv" or "unknown"."""
+        return self.index["arch"]
+
+    @property
+    def level(self) -> str:
+        """What a row is: "micro" (a micro-op) or "macro" (an instruction)."""
+        return self.index["level"]
+
+    @property
+    def cpu(self) -> str:
+        """The CPU's name in the trace, "" where it has none."""
+        return self.index["cpu"]
+
     # ---- rows
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     @property
-    def statics(self) -> statics.StaticTable:
+    def statics(self) -> StaticTable:
         """The static table."""
+        with self._lock:
+            return self._decoded_statics()
+
+    def _decoded_statics(self) -> StaticTable:
         if "_statics" not in self.__dict__:
             s = self.index["statics"]
 
@@ -154,13 +187,18 @@ class TraceFile:
 
     @property
     def _hot(self) -> _core.HotTable:
-        if "_hot_table" not in self.__dict__:
-            t = self.statics
-            self._hot_table = _core.HotTable(t.pc, t.upc, t.hot_bits, t.fall)
-        return self._hot_table
+        with self._lock:
+            if "_hot_table" not in self.__dict__:
+                t = self.statics
+                self._hot_table = _core.HotTable(t.pc, t.upc, t.hot_bits, t.fall)
+            return self._hot_table
 
     def chunk(self, number: int) -> Chunk:
         """One chunk; the last few stay decoded."""
+        with self._lock:
+            return self._chunk(number)
+
+    def _chunk(self, number: int) -> Chunk:
         if number in self._cache:
             self._cache.move_to_end(number)
             return self._cache[number]
@@ -221,6 +259,20 @@ class TraceFile:
         """Every name that ``f[name]`` knows."""
         return (*schema.COLUMNS, *schema.BITS, *schema.STATIC_COLUMNS)
 
+    @overload
+    def column(self, name: schema.Uint64Column, rows: Rows = None) -> npt.NDArray[np.uint64]: ...
+    @overload
+    def column(self, name: schema.Uint32Column, rows: Rows = None) -> npt.NDArray[np.uint32]: ...
+    @overload
+    def column(self, name: schema.Uint16Column, rows: Rows = None) -> npt.NDArray[np.uint16]: ...
+    @overload
+    def column(self, name: schema.Uint8Column, rows: Rows = None) -> npt.NDArray[np.uint8]: ...
+    @overload
+    def column(self, name: schema.Float32Column, rows: Rows = None) -> npt.NDArray[np.float32]: ...
+    @overload
+    def column(self, name: schema.BoolColumn, rows: Rows = None) -> npt.NDArray[np.bool_]: ...
+    @overload
+    def column(self, name: str, rows: Rows = None) -> Array: ...
     def column(self, name: str, rows: Rows = None) -> Array:
         """A column, or a range of rows of it: a read-only array of one value a row.
 
@@ -239,6 +291,20 @@ class TraceFile:
             return self._gather(rows, values.dtype, lambda c: values[c.column("static_id")])
         raise KeyError(f"{self.path}: no column {name!r}; there are {', '.join(self.columns)}")
 
+    @overload
+    def __getitem__(self, name: schema.Uint64Column) -> npt.NDArray[np.uint64]: ...
+    @overload
+    def __getitem__(self, name: schema.Uint32Column) -> npt.NDArray[np.uint32]: ...
+    @overload
+    def __getitem__(self, name: schema.Uint16Column) -> npt.NDArray[np.uint16]: ...
+    @overload
+    def __getitem__(self, name: schema.Uint8Column) -> npt.NDArray[np.uint8]: ...
+    @overload
+    def __getitem__(self, name: schema.Float32Column) -> npt.NDArray[np.float32]: ...
+    @overload
+    def __getitem__(self, name: schema.BoolColumn) -> npt.NDArray[np.bool_]: ...
+    @overload
+    def __getitem__(self, name: str) -> Array: ...
     def __getitem__(self, name: str) -> Array:
         return self.column(name)
 
@@ -250,6 +316,67 @@ class TraceFile:
             raise TracekitError(
                 f"{what}: the trace had no O3PipeView lines, so there is no timing", path=self.path
             )
+
+    # ---- other people's dataframes
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each chunk begins, and the number of rows."""
+        return self._starts
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        rows: Rows = None,
+        *,
+        disassembly: bool = False,
+    ) -> pyarrow.Table:
+        """A ``pyarrow.Table`` of ``columns`` (all unless given), with names for op, branch and
+        flags (dictionaries of strings), units and meaning as the fields' metadata, architecture,
+        level and clock as the schema's.
+
+        ``disassembly``: a column with each row's text, too.  UsageError where a column is not
+        there or pyarrow is not installed.
+        """
+        names = arrow.column_names(self, columns, disassembly=disassembly)
+        batches = list(arrow.record_batches(self, names, self.range(rows)))
+        return arrow.pyarrow().Table.from_batches(batches, arrow.record_schema(self, names))
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        rows: Rows = None,
+        *,
+        disassembly: bool = False,
+    ) -> pandas.DataFrame:
+        """A ``pandas.DataFrame``, as ``to_arrow``; names are categories."""
+        table = self.to_arrow(columns, rows, disassembly=disassembly)
+        frame = table.to_pandas()
+        frame.attrs = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+        return frame
+
+    def to_polars(
+        self,
+        columns: Sequence[str] | None = None,
+        rows: Rows = None,
+        *,
+        disassembly: bool = False,
+    ) -> polars.DataFrame:
+        """A ``polars.DataFrame``, as ``to_arrow``; names are categories."""
+        try:
+            import polars
+        except ImportError:
+            raise UsageError("polars is not installed", hint="pip install polars") from None
+        return polars.from_arrow(self.to_arrow(columns, rows, disassembly=disassembly))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All columns for any library that takes Arrow's C stream (pyarrow, polars, DuckDB), chunk
+        by chunk, without a copy of the file in memory."""
+        names = arrow.column_names(self)
+        reader = arrow.pyarrow().RecordBatchReader.from_batches(
+            arrow.record_schema(self, names), arrow.record_batches(self, names)
+        )
+        return reader.__arrow_c_stream__(requested_schema)
 
     # ---- what models need
 
@@ -286,13 +413,22 @@ class TraceFile:
         return plan.rows(self.chunk(number), 0, int(self._chunks[number]["rows"]))
 
     def _plan(self, spec: FeatureSet, entropy: str) -> Plan:
-        plans: dict[tuple[str, int, str], Plan] = self.__dict__.setdefault("_plan_cache", {})
-        key = (spec.name, spec.version, entropy)
-        if key not in plans:
-            plans[key] = Plan(spec, self.statics, entropy)
-        return plans[key]
+        with self._lock:
+            plans: dict[tuple[str, int, str], Plan] = self.__dict__.setdefault("_plan_cache", {})
+            key = (spec.name, spec.version, entropy)
+            if key not in plans:
+                plans[key] = Plan(spec, self.statics, entropy)
+            return plans[key]
 
-    def targets(self, unit: Literal["cycles", "ticks"] = "cycles", rows: Rows = None) -> Array:
+    @overload
+    def targets(
+        self, unit: Literal["cycles"] = "cycles", rows: Rows = None
+    ) -> npt.NDArray[np.float64]: ...
+    @overload
+    def targets(self, unit: Literal["ticks"], rows: Rows = None) -> npt.NDArray[np.int64]: ...
+    def targets(
+        self, unit: Literal["cycles", "ticks"] = "cycles", rows: Rows = None
+    ) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
         """Incremental latencies, one value a row: int64 ticks (ps), or float64 cycles of the clock.
 
         Their sum over a window is the window's time.  Trapped and untimed rows are 0 and the next
@@ -301,10 +437,11 @@ class TraceFile:
         self._need_timing("targets")
         if unit not in ("cycles", "ticks"):
             raise UsageError(f"targets: 'cycles' or 'ticks', not {unit!r}")
-        ticks = self._gather(rows, np.int64, lambda c: c.incremental_ticks())
+        gathered = self._gather(rows, np.int64, lambda c: c.incremental_ticks())
+        ticks = gathered.view(np.int64)
         if unit == "ticks":
             return ticks
-        cycles = ticks / self.clock_ps
+        cycles: npt.NDArray[np.float64] = ticks / self.clock_ps
         cycles.flags.writeable = False
         return cycles
 
@@ -319,6 +456,26 @@ class TraceFile:
         units = [int(c["tick_unit"]) for c in self._chunks if c["timed"]]
         return int(np.gcd.reduce(np.array(units, np.int64)))
 
+    @overload
+    def windows(
+        self,
+        name: str = "perfvec",
+        length: int = 256,
+        *,
+        target: None = None,
+        shuffle: int | None = None,
+        stride: int | None = None,
+    ) -> Iterator[npt.NDArray[np.float32]]: ...
+    @overload
+    def windows(
+        self,
+        name: str = "perfvec",
+        length: int = 256,
+        *,
+        target: Literal["cycles", "ticks"],
+        shuffle: int | None = None,
+        stride: int | None = None,
+    ) -> Iterator[tuple[npt.NDArray[np.float32], Targets]]: ...
     def windows(
         self,
         name: str = "perfvec",
@@ -327,7 +484,7 @@ class TraceFile:
         target: Literal["cycles", "ticks"] | None = None,
         shuffle: int | None = None,
         stride: int | None = None,
-    ) -> Iterator[Any]:
+    ) -> Iterator[npt.NDArray[np.float32]] | Iterator[tuple[npt.NDArray[np.float32], Targets]]:
         """Windows of ``length`` rows for training: float32 (length x columns), or (window,
         targets).
 
@@ -335,16 +492,5 @@ class TraceFile:
         chunk in random order: a chunk is decoded once.  Windows do not cross chunks.  ``stride``
         rows from one window to the next, ``length`` unless given.
         """
-        if length < 1 or (stride is not None and stride < 1):
-            raise UsageError("windows: length and stride are at least 1")
-        step = stride or length
-        random = np.random.default_rng(shuffle) if shuffle is not None else None
-        order = np.arange(self.chunks) if random is None else random.permutation(self.chunks)
-        for k in order.tolist():
-            begin, end = int(self._starts[k]), int(self._starts[k + 1])
-            x = self.features(name, (begin, end))
-            y = self.targets(target, (begin, end)) if target else None
-            at = np.arange(0, end - begin - length + 1, step)
-            for i in (at if random is None else random.permutation(at)).tolist():
-                w = x[i : i + length]
-                yield w if y is None else (w, y[i : i + length])
+        step = length if stride is None else stride
+        return row_windows(self, name, length, target, shuffle, step)

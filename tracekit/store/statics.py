@@ -138,6 +138,7 @@ def from_core(
 ) -> StaticTable:
     """The table as the extension exports it (csrc/bind/rows.cpp)."""
     names = {i: n for i, n in enumerate(columns["op_name"]) if n}
+    # pc and upc are those of ``hot``, by which the rows were encoded.
     arrays = {k: v for k, v in {**columns, **hot, "count": counts}.items() if k in ARRAYS}
     return StaticTable(arrays, columns["disassembly"], columns["bytes"], names)
 
@@ -168,6 +169,11 @@ def _forms(t: StaticTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32
     return _core.static_forms(t.disassembly, t.bytes, packed)
 
 
+def one_line(texts: list[str]) -> list[str]:
+    """Texts as the file has them: a newline is what stands between two of them."""
+    return [text.replace("\n", " ") for text in texts]
+
+
 def encode(t: StaticTable) -> dict[str, bytes]:
     """The table's streams, before compression."""
     out: dict[str, bytes] = {}
@@ -182,7 +188,7 @@ def encode(t: StaticTable) -> dict[str, bytes]:
     for name, (dtype, _) in FORM.items():
         out[name] = _shuffle(t.arrays[name][members].astype(dtype))
     codes = [t.bytes[i] for i in firsts]
-    out["disassembly"] = "\n".join(t.disassembly[i].replace("\n", " ") for i in firsts).encode()
+    out["disassembly"] = "\n".join(one_line([t.disassembly[i] for i in firsts])).encode()
     out["bytes_length"] = bytes([len(code) for code in codes])
     out["bytes"] = b"".join(codes)
     return out

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from tracekit import schema
+from tracekit.store.index_types import Source
 from tracekit.store.reader import TraceFile
+
+
+def _squashed(source: Source) -> int | None:
+    """None where a text of several CPUs does not tell whose blocks they are."""
+    return None if "all_cpus" in source else int(source.get("squashed", 0))
 
 
 def summary(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -37,7 +43,7 @@ def summary(path: str | os.PathLike[str]) -> dict[str, Any]:
             "bytes": f.size,
             "bytes_per_row": f.size / rows if rows else 0.0,
             "timed": f.timed,
-            "squashed": int(index["source"].get("squashed", 0)),
+            "squashed": _squashed(index["source"]),
             "trapped": bits[2],
             "trapped_unknown": bool(f.timed and not index["source"].get("exec_lines", 1)),
             "untimed": bits[3] if f.timed else rows,
@@ -54,11 +60,11 @@ def summary(path: str | os.PathLike[str]) -> dict[str, Any]:
         }
         if targets := index.get("targets"):
             column_bytes["targets"] = sum(
-                place[1] for b in targets["blocks"] for k, place in b.items() if k != "kind"
+                b["cycles"][1] + (b["far"][1] if "far" in b else 0) for b in targets["blocks"]
             )
             out["targets"] = {k: targets[k] for k in ("machines", "rows", "dtype")}
         if f.timed:
-            ticks = int(f.targets("ticks").sum())
+            ticks = sum(int(c.incremental_ticks()[a:b].sum()) for c, a, b in f.parts())
             cycles = ticks / f.clock_ps
             out |= {"ticks": ticks, "clock_ps": f.clock_ps, "cycles": cycles, "cpi": cycles / rows}
         return out

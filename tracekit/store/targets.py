@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, UsageError
 from tracekit.store import _windows
 from tracekit.store.frames import Compressor
+from tracekit.store.index import expands
 from tracekit.store.reader import TraceFile
 from tracekit.store.writer import Output
 
@@ -93,6 +94,12 @@ def add_targets(
             if kind == "u1" and streams["far"]:
                 largest = max(largest, int(np.frombuffer(streams["far"], "<u4").max()))
             places = {k: out.stream(v, compress) for k, v in streams.items()}
+            if expands(sum(p[1] for p in places.values()), sum(p[2] for p in places.values())):
+                raise UsageError(
+                    f"{len(machines)} machines x {end - begin} rows of a chunk: too much to read",
+                    path=output,
+                    hint="extract with fewer --chunk-rows",
+                )
             blocks.append({"kind": kind, **places})
         targets = {
             **notes,

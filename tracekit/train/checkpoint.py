@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,14 +10,16 @@ from pickle import UnpicklingError  # what torch.load(weights_only=True) raises
 from typing import Any
 
 from tracekit.errors import FormatError, UsageError
+from tracekit.io.output import kept_folder, write_bytes
 
 
 def write_checkpoint(torch: Any, place: Path, setup: Any, state: Mapping[str, Any]) -> None:
     """``state`` holds tensors, numbers, strings, and dicts and lists of them; ``setup`` names the
     run."""
-    part = place.with_suffix(".part")
-    torch.save({"setup": setup, **state}, part)
-    part.replace(place)
+    data = io.BytesIO()
+    torch.save({"setup": setup, **state}, data)
+    with kept_folder(place.parent):
+        write_bytes(place, data.getbuffer(), force=True)
 
 
 @contextmanager

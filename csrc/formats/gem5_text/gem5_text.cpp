@@ -1,0 +1,623 @@
+#include "formats/gem5_text/gem5_text.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "formats/common/scan.hpp"
+#include "formats/gem5_text/exec_line.hpp"
+#include "formats/gem5_text/same_bytes.hpp"
+#include "isa/text_decode.hpp"
+
+namespace tracekit {
+namespace {
+
+constexpr std::string_view stage_names[] = {"fetch", "decode",   "rename", "dispatch",
+                                            "issue", "complete", "retire", "store"};
+
+std::string_view view(const char* begin, const char* end) {
+  return {begin, static_cast<std::size_t>(end - begin)};
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\r')) s.remove_suffix(1);
+  return s;
+}
+
+bool same(const char* p, std::string_view text) { return same_bytes(p, text.data(), text.size()); }
+
+// "<tick>:0x<pc>:<upc>:<seq>:<disassembly>" behind "O3PipeView:fetch:".
+bool parse_fetch(scan::Cursor c, Block& b, std::string_view& disassembly) {
+  std::uint64_t upc = 0;
+  b = Block{};
+  c.skip_blanks();
+  if (!c.eat_decimal(b.tick[stage::fetch]) || !c.eat(":0x") || !c.eat_hex(b.pc) || !c.eat(":") ||
+      !c.eat_decimal(upc) || upc > 0xffff || !c.eat(":"))
+    return false;
+  c.skip_blanks();
+  if (!c.eat_decimal(b.seq)) return false;
+  c.eat(":");
+  b.upc = static_cast<std::uint16_t>(upc);
+  disassembly = {c.at(), c.left()};
+  return true;
+}
+
+// "<stage>:<tick>", and for retire ":<word>:<tick>" behind it.  Which stage, or -1.
+int parse_stage(scan::Cursor c, std::uint64_t (&tick)[stage::count]) {
+  for (unsigned s = stage::decode; s <= stage::retire; ++s) {
+    const std::string_view name = stage_names[s];
+    if (c.left() <= name.size() || view(c.at(), c.at() + name.size()) != name ||
+        c.at()[name.size()] != ':')
+      continue;
+    c.skip(name.size() + 1);
+    c.skip_blanks();
+    if (!c.eat_decimal(tick[s])) return -1;
+    if (s == stage::retire && c.eat(":store:")) {
+      c.skip_blanks();
+      if (!c.eat_decimal(tick[stage::store])) return -1;
+    }
+    return static_cast<int>(s);
+  }
+  return -1;
+}
+
+// "<tick>:store:<tick>\n" behind "O3PipeView:retire:", or nullptr.
+template <class F>
+const char* fast_retire(const char* q, std::uint64_t (&tick)[stage::count], F number) {
+  const auto read = [&](std::uint64_t& t) {
+    if (q[0] == '0' && (q[1] == ':' || q[1] == '\n'))
+      ++q;
+    else
+      q = number(q, t);
+    return q != nullptr;
+  };
+  if (!read(tick[stage::retire]) || !scan::starts(q, ":store:")) return nullptr;
+  q += 7;
+  return read(tick[stage::store]) && *q == '\n' ? q + 1 : nullptr;
+}
+
+}  // namespace
+
+// BOOM's blocks: one line a stage, in no order, no mark for a squash.  One that is this far behind
+// the newest gets no further lines.
+struct Gem5Text::Boom {
+  static constexpr std::size_t window = std::size_t{1} << 16;
+  struct Open {
+    Block block;
+    std::string text;
+    bool fetched{};
+  };
+  std::map<std::uint64_t, Open> open;
+};
+
+Gem5Text::Gem5Text() = default;
+Gem5Text::~Gem5Text() = default;
+
+void Gem5Text::feed(const char* data, std::size_t size) {
+  const char* p = data;
+  const char* const end = data + size;
+  if (!carry_.empty() || skipping_) {
+    const auto* nl = static_cast<const char*>(std::memchr(p, '\n', size));
+    const char* upto = nl ? nl + 1 : end;
+    const std::uint64_t begin = base_ - carry_.size(),
+                        after = base_ + static_cast<std::uint64_t>(upto - p);
+    if (!skipping_) carry_.append(p, upto);
+    if (carry_.size() > max_line) {
+      counters_.add("overlong_line", begin);
+      carry_.clear();
+      skipping_ = true;
+    }
+    if (nl) {
+      if (!skipping_) {
+        std::string line;
+        line.swap(carry_);
+        base_ = begin;
+        chunk_ = line.data();
+        chunk_end_ = chunk_ + line.size();
+        slow_line(chunk_, chunk_end_ - 1);
+      }
+      skipping_ = false;
+    }
+    base_ = after;
+    p = upto;
+  }
+  if (p == end) return;
+  const auto* last = static_cast<const char*>(memrchr(p, '\n', static_cast<std::size_t>(end - p)));
+  const char* whole = last ? last + 1 : p;
+  chunk_ = p;
+  chunk_end_ = end;
+  whole_lines(p, whole);
+  base_ += static_cast<std::uint64_t>(whole - p);
+  carry_.assign(whole, end);
+  base_ += carry_.size();
+  if (carry_.size() > max_line) {
+    counters_.add("overlong_line", base_ - carry_.size());
+    carry_.clear();
+    skipping_ = true;
+  }
+}
+
+void Gem5Text::whole_lines(const char* p, const char* end) {
+  while (p != end) {
+    if (end - p >= 4096) {  // room for the unchecked readers
+      const char* next = nullptr;
+      if (*p == 'O')
+        next = fast_block(p, end);
+      else if (last_cpu_)
+        next = fast_exec(p, end);
+      if (next) {
+        p = next;
+        continue;
+      }
+    }
+    const auto* nl =
+        static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
+    if (nl - p > static_cast<std::ptrdiff_t>(max_line))
+      count("overlong_line", p);
+    else
+      slow_line(p, nl);
+    p = nl + 1;
+  }
+}
+
+// A tick, or nullptr where there is none that fits.
+inline const char* Gem5Text::fast_tick(const char* p, std::uint64_t& tick) {
+  if (const char* q = near_.read(p, tick)) return q;
+  const char* q = scan::decimal(p, tick);
+  if (!q || q == p || tick >= max_tick) return nullptr;
+  if (near_.anchor(p, q, tick)) shape_.set(p, q, near_.base());
+  return q;
+}
+
+// A whole block as gem5 prints it, or nullptr where anything differs: then its lines go the slow
+// way.
+const char* Gem5Text::fast_block(const char* p, const char* end) {
+  if (in_block_ || !scan::starts(p, "O3PipeView:fetch:")) return nullptr;
+  Block b;
+  std::uint64_t upc = 0;
+  const char* q = fast_tick(p + 17, b.tick[stage::fetch]);
+  if (!q || !scan::starts(q, ":0x")) return nullptr;
+  const char* digits = q + 3;
+  q = scan::hexadecimal(digits, b.pc);
+  if (!q || q == digits || *q != ':') return nullptr;
+  digits = q + 1;
+  if (digits[1] == ':') {  // nearly always
+    upc = static_cast<unsigned char>(digits[0]) - std::uint64_t{'0'};
+    if (upc > 9) return nullptr;
+    q = digits + 1;
+  } else {
+    q = scan::decimal(digits, upc);
+    if (!q || q == digits || *q != ':' || upc > 0xffff) return nullptr;
+  }
+  b.upc = static_cast<std::uint16_t>(upc);
+  digits = q + 1;
+  q = scan::decimal(digits, b.seq);
+  if (!q || q == digits || *q != ':') return nullptr;
+  const char* text = q + 1;
+  const auto* nl =
+      static_cast<const char*>(std::memchr(text, '\n', static_cast<std::size_t>(end - text)));
+  if (!nl || end - nl < std::ptrdiff_t{2 * BlockShape::max_size} || nl[-1] == '\r' ||
+      nl - p > std::ptrdiff_t{max_line})
+    return nullptr;
+  q = shape_.read(nl + 1, b.tick);
+  q = q ? fast_retire(q, b.tick,
+                      [this](const char* at, std::uint64_t& t) { return fast_tick(at, t); })
+        : fast_lines(nl + 1, b);
+  if (q) take_block(b, view(text, nl));
+  return q;
+}
+
+// The lines behind the fetch, one by one.
+const char* Gem5Text::fast_lines(const char* q, Block& b) {
+  // A stage that was not reached is followed by none that was: one comparison for the rest of the
+  // block.
+  static constexpr char rest[] =
+      "O3PipeView:decode:0\nO3PipeView:rename:0\nO3PipeView:dispatch:0\nO3PipeView:issue:0\n"
+      "O3PipeView:complete:0\nO3PipeView:retire:0:store:0\n";
+  constexpr std::size_t rest_size = sizeof rest - 1;
+  static constexpr std::size_t rest_of[] = {0, 0, 20, 40, 62};  // where a stage's line stands in it
+  bool ended = false;
+  const auto line = [&](const auto& name, unsigned s, const auto& after) {
+    constexpr std::size_t n = sizeof(name) - 1, m = sizeof(after) - 1;
+    if (std::memcmp(q, name, n) != 0) return false;
+    const char* digits = q + n;
+    if (s <= stage::issue && *digits == '0') {
+      const std::size_t from = rest_of[s];
+      if (std::memcmp(q, rest + from, rest_size - from) == 0) {
+        q += rest_size - from;
+        return ended = true;
+      }
+    }
+    q = fast_tick(digits, b.tick[s]);
+    if (!q || std::memcmp(q, after, m) != 0) return false;
+    q += m;
+    return true;
+  };
+  const bool whole = line("O3PipeView:decode:", stage::decode, "\n") &&
+                     (ended || line("O3PipeView:rename:", stage::rename, "\n")) &&
+                     (ended || line("O3PipeView:dispatch:", stage::dispatch, "\n")) &&
+                     (ended || line("O3PipeView:issue:", stage::issue, "\n")) &&
+                     (ended || (line("O3PipeView:complete:", stage::complete, "\n") &&
+                                line("O3PipeView:retire:", stage::retire, ":store:") &&
+                                line("", stage::store, "\n")));
+  return whole ? q : nullptr;
+}
+
+// An Exec line of a CPU and a static instruction already seen, or nullptr.
+const char* Gem5Text::fast_exec(const char* p, const char* end) {
+  const char* q = p;
+  for (int i = 0; i < 8 && *q == ' '; ++i) ++q;
+  std::uint64_t when = 0;
+  q = fast_tick(q, when);
+  if (!q || !scan::starts(q, ": ")) return nullptr;
+  q += 2;
+  CpuStream* c = last_cpu_;
+  if (!same(q, c->prefix)) {
+    const auto it =
+        std::find_if(cpus_.begin(), cpus_.end(), [&](const auto& o) { return same(q, o->prefix); });
+    if (it == cpus_.end()) return nullptr;
+    c = it->get();
+  }
+  q += c->prefix.size();
+
+  const char* const head = q;
+  std::uint64_t addr = 0, seq = 0;
+  std::uint8_t bits = 0;
+  const auto fits = [&](std::uint32_t sid) {
+    const StaticText::Known& t = c->text[sid];
+    if (end - head < static_cast<std::ptrdiff_t>(t.head_size) + t.tail_size + 128) return false;
+    if (!same_bytes(head, c->text.head(t), t.head_size)) return false;
+    q = head + t.head_size;
+    bits = 0;
+    seq = addr = 0;
+    if (q[0] == ' ' && scan::starts(q, " A=0x")) {
+      const char* hex = q + 5;
+      q = scan::hexadecimal(hex, addr);
+      if (!q || q == hex) return false;
+      bits = row_bit::has_addr;
+    }
+    if (scan::starts(q, "  FetchSeq=")) {
+      const char* number = q + 11;
+      q = scan::decimal(number, seq);
+      if (!q || q == number) return false;
+    }
+    if (!same_bytes(q, c->text.tail(t), t.tail_size)) return false;
+    q += t.tail_size;
+    return *q == '\n';
+  };
+  std::uint32_t sid = StaticTable::none;
+  if (c->last != StaticTable::none) {
+    for (std::uint32_t guess : c->text[c->last].next)
+      if (guess != StaticTable::none && fits(guess)) {
+        sid = guess;
+        break;
+      }
+  }
+  if (sid == StaticTable::none) {
+    std::uint64_t pc = 0, upc = 0;
+    if (!scan::starts(head, "0x")) return nullptr;
+    const char* r = scan::hexadecimal(head + 2, pc);
+    if (!r) return nullptr;
+    if (*r == '.') {
+      r += r[1] == ' ' ? 2 : 1;
+      if (!scan::decimal(r, upc) || upc > 0xffff) return nullptr;
+    }
+    for (std::uint32_t s = c->statics.find(pc, static_cast<std::uint16_t>(upc));
+         s != StaticTable::none; s = c->statics.next(s))
+      if (fits(s)) {
+        sid = s;
+        break;
+      }
+    if (sid == StaticTable::none) return nullptr;
+  }
+  last_cpu_ = c;
+  follow(*c, sid);
+  ++exec_lines_;
+  ++c->lines;
+  const StaticText::Known& inst = c->text[sid];
+  c->order.add(seq, when, inst.pc, inst.upc, sid, addr, bits);
+  return q + 1;
+}
+
+void Gem5Text::slow_line(const char* begin, const char* end) {
+  if (end != begin && end[-1] == '\r') --end;
+  if (end - begin > 12 && scan::starts(begin, "O3PipeView: ")) begin += 12;  // FmtFlag
+  if (end - begin >= 11 && scan::starts(begin, "O3PipeView:")) {
+    block_line(begin, end);
+    return;
+  }
+  scan::Cursor c(begin, end);
+  std::uint64_t number = 0;
+  c.skip_blanks();
+  if (c.eat_decimal(number)) {
+    if (c.eat("; O3PipeView:")) {
+      boom_line(number, view(c.at(), end), begin);
+      return;
+    }
+    if (exec_line(begin, end)) return;
+  }
+  if (begin != end) count("other_line", begin);
+}
+
+void Gem5Text::block_line(const char* begin, const char* end) {
+  scan::Cursor c(begin + 11, end);
+  if (c.eat("fetch:")) {
+    drop_open_block();
+    std::string_view text;
+    if (!parse_fetch(c, open_, text)) {
+      count("malformed_line", begin);
+      return;
+    }
+    open_text_.assign(text);
+    open_at_ = base_ + offset(begin);
+    in_block_ = true;
+    return;
+  }
+  std::uint64_t ignored[stage::count];
+  const int s = parse_stage(c, in_block_ ? open_.tick : ignored);
+  if (s < 0) {
+    // A stage that this table does not know (a fork's), or digits that are none.
+    const bool known = std::any_of(std::begin(stage_names), std::end(stage_names),
+                                   [&](auto name) { return view(c.at(), end).starts_with(name); });
+    count(known ? "malformed_line" : "unknown_stage", begin);
+    return;
+  }
+  if (!in_block_) {
+    count("stray_stage_line", begin);
+    return;
+  }
+  if (s == stage::retire) {
+    in_block_ = false;
+    take_checked(open_, open_text_);
+  }
+}
+
+void Gem5Text::drop_open_block() {
+  if (in_block_) counters_.add("incomplete_block", open_at_);
+  in_block_ = false;
+}
+
+void Gem5Text::boom_line(std::uint64_t seq, std::string_view rest, const char* begin) {
+  if (!boom_) boom_ = std::make_unique<Boom>();
+  scan::Cursor c(rest.data(), rest.data() + rest.size());
+  Block b;
+  std::string_view text;
+  Boom::Open& o = boom_->open[seq];
+  if (c.eat("fetch:")) {
+    if (!parse_fetch(c, b, text)) {
+      count("malformed_line", begin);
+    } else {
+      o.fetched = true;
+      o.text.assign(trim(text));
+      o.block.pc = b.pc;
+      o.block.upc = b.upc;
+      o.block.tick[stage::fetch] = b.tick[stage::fetch];
+    }
+  } else if (parse_stage(c, o.block.tick) < 0) {
+    count("malformed_line", begin);
+  }
+  o.block.seq = seq;
+  while (boom_->open.size() > Boom::window) {
+    auto oldest = boom_->open.begin();
+    if (oldest->second.fetched)
+      take_checked(oldest->second.block, oldest->second.text);
+    else
+      counters_.add("incomplete_block", base_);
+    boom_->open.erase(oldest);
+  }
+}
+
+bool Gem5Text::exec_line(const char* begin, const char* end) {
+  scan::Cursor c(begin, end);
+  std::uint64_t when = 0, ignored = 0;
+  c.skip_blanks();
+  if (!c.eat_decimal(when) || when >= max_tick || !c.eat(": ")) return false;
+  c.eat("ExecEnable: ");  // FmtFlag
+  const std::string_view rest = view(c.at(), end);
+  const std::size_t colon = rest.find(": ");
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const std::string_view name = rest.substr(0, colon);
+  if (name.find(' ') != std::string_view::npos) return false;
+  c.skip(colon + 2);
+  if (c.peek() == 'A') {
+    c.skip(1);
+    if (!c.eat_decimal(ignored) || !c.eat(" ")) return false;
+  }
+  if (c.peek() == 'T') {
+    c.skip(1);
+    if (!c.eat_decimal(ignored) || !c.eat(" : ")) return false;
+  }
+  const auto text = split_exec(view(c.at(), end));
+  if (!text) return false;
+  if (!std::all_of(name.begin(), name.end(), [](char ch) { return ch > ' ' && ch <= '~'; })) {
+    count("damaged_cpu_name", begin);
+    return true;
+  }
+  if (text->macro_line) {
+    count("macro_op_line", begin);
+    return true;
+  }
+  const auto known = [&](const auto& one) { return one->name == name; };
+  if (cpus_.size() >= max_cpus && std::none_of(cpus_.begin(), cpus_.end(), known)) {
+    count("line_of_too_many_cpus", begin);
+    return true;
+  }
+  if (!exec_lines_) {
+    if (seq_order_.started()) {
+      count("exec_line_after_blocks",
+            begin);  // too late to join: blocks alone made the rows so far
+      return true;
+    }
+    // The blocks before the first Exec line belong to instructions from before it.
+    CpuStream& first = cpu(name);
+    for (const Block& b : early_) first.order.unmatched(b.tick[stage::retire]);
+    early_.clear();
+    early_.shrink_to_fit();
+    early_text_.clear();
+    early_text_.shrink_to_fit();
+  }
+  ExecFields f;
+  parse_exec_fields(text->fields, f);
+  CpuStream& s = cpu(name);
+  last_cpu_ = &s;
+  std::uint32_t sid = StaticTable::none;
+  for (sid = s.statics.find(text->pc, text->upc); sid != StaticTable::none;
+       sid = s.statics.next(sid))
+    if (s.text.is(sid, text->head, text->tail)) break;
+  if (sid == StaticTable::none) {
+    ExecStatic fresh = make_static(*text);
+    if (fresh.unknown_op) {
+      count("unknown_op_class", begin);
+      fresh.inst.op_name = std::string(text->op_class);
+    }
+    if (fresh.unknown_flag) count("unknown_flag", begin);
+    sid = add_static(s, std::move(fresh.inst), text->head, text->tail);
+  }
+  follow(s, sid);
+  ++exec_lines_;
+  ++s.lines;
+  std::uint8_t bits = 0;
+  if (f.has_addr) bits |= row_bit::has_addr;
+  if (f.predicated_off) bits |= row_bit::predicated_off;
+  s.order.add(f.has_seq ? f.seq : 0, when, text->pc, text->upc, sid, f.addr, bits);
+  return true;
+}
+
+void Gem5Text::take_checked(const Block& b, std::string_view disassembly) {
+  if (std::all_of(std::begin(b.tick), std::end(b.tick),
+                  [](std::uint64_t t) { return t < max_tick; }))
+    take_block(b, disassembly);
+  else
+    counters_.add("malformed_line", base_);
+}
+
+void Gem5Text::take_block(const Block& b, std::string_view disassembly) {
+  ++blocks_;
+  if (exec_lines_) {
+    const auto find = [&b](const CpuStream& c) {
+      return c.order.find(b.seq, b.pc, b.upc, b.tick[stage::fetch]);
+    };
+    CpuStream* owner = last_cpu_;
+    std::uint64_t row = find(*owner);
+    if (cpus_.size() > 1) {
+      for (const auto& c : cpus_) {
+        const std::uint64_t other = c.get() != last_cpu_ ? find(*c) : ExecOrder::none;
+        if (other == ExecOrder::none) continue;
+        if (row != ExecOrder::none) {
+          counters_.add("ambiguous_block", base_);
+        } else {
+          owner = c.get();
+          row = other;
+        }
+      }
+    }
+    if (row != ExecOrder::none) {
+      owner->order.complete(row, b.tick);
+      ++owner->blocks;
+    } else {
+      last_cpu_->order.unmatched(b.tick[stage::retire]);
+    }
+    return;
+  }
+  constexpr std::size_t undecided = 1 << 16;
+  if (!seq_order_.started() && early_.size() < undecided) {
+    early_.push_back(b);
+    early_text_.emplace_back(disassembly);
+    return;
+  }
+  flush_early();
+  sort_block(b, disassembly);
+}
+
+void Gem5Text::flush_early() {
+  std::vector<Block> blocks;
+  std::vector<std::string> text;
+  blocks.swap(early_);
+  text.swap(early_text_);
+  for (std::size_t i = 0; i < blocks.size(); ++i) sort_block(blocks[i], text[i]);
+}
+
+void Gem5Text::sort_block(const Block& b, std::string_view disassembly) {
+  CpuStream& c = cpu("");
+  ++c.blocks;
+  std::uint32_t sid = 0;
+  if (b.tick[stage::retire]) {
+    for (sid = c.statics.find(b.pc, b.upc); sid != StaticTable::none; sid = c.statics.next(sid))
+      if (c.text.is(sid, disassembly, {})) break;
+    if (sid == StaticTable::none) {
+      StaticInst inst;
+      inst.pc = b.pc;
+      inst.upc = b.upc;
+      inst.inferred = true;
+      inst.disassembly = std::string(disassembly);
+      sid = add_static(c, std::move(inst), disassembly, {});
+    }
+  }
+  seq_order_.add(b, sid, c.rows);
+}
+
+void Gem5Text::finish() {
+  if (!carry_.empty()) counters_.add("cut_line", base_ - carry_.size());
+  carry_.clear();
+  drop_open_block();
+  if (boom_) {
+    for (auto& [seq, o] : boom_->open)
+      if (o.fetched) take_checked(o.block, o.text);
+    boom_.reset();
+  }
+  flush_early();
+  if (seq_order_.started()) seq_order_.finish(cpu("").rows);
+  for (const auto& c : cpus_) c->order.finish();
+}
+
+CpuStream& Gem5Text::cpu(std::string_view name) {
+  for (const auto& c : cpus_)
+    if (c->name == name) return *c;
+  cpus_.push_back(std::make_unique<CpuStream>());
+  CpuStream& c = *cpus_.back();
+  c.name = std::string(name);
+  c.prefix = c.name + ": ";
+  return c;
+}
+
+std::uint32_t Gem5Text::add_static(CpuStream& c, StaticInst inst, std::string_view head,
+                                   std::string_view tail) {
+  if (arch_ == Arch::unknown) arch_ = detect_arch(inst.disassembly);
+  inst.disassembly = std::string(trim(inst.disassembly));
+  decode_text(arch_, inst);
+  c.text.add(inst.pc, inst.upc, head, tail);
+  return c.statics.add(std::move(inst));
+}
+
+void Gem5Text::follow(CpuStream& c, std::uint32_t sid) {
+  if (c.last != StaticTable::none) c.text.follow(c.last, sid);
+  c.last = sid;
+}
+
+Counters Gem5Text::counters() const {
+  Counters all = counters_;
+  const auto add = [&](const char* kind, std::uint64_t n) {
+    if (n) all.add(kind, 0, n);
+  };
+  std::uint64_t forced = 0;
+  for (const auto& c : cpus_) forced += c->order.blocks_seen() ? c->order.forced() : 0;
+  add("block_missing", forced);
+  add("block_without_exec", order_stats().block_without_exec);
+  add("late_block", seq_order_.late());
+  return all;
+}
+
+OrderStats Gem5Text::order_stats() const {
+  OrderStats sum = seq_order_.stats();
+  for (const auto& c : cpus_) {
+    const OrderStats& s = c->order.stats();
+    sum.squashed += s.squashed;
+    sum.trapped += s.trapped;
+    sum.untimed += s.untimed;
+    sum.block_without_exec += s.block_without_exec;
+  }
+  return sum;
+}
+
+}  // namespace tracekit

@@ -1,0 +1,62 @@
+// The parts of the plug-in: plugin.c (callbacks), channel.c (the way to tracekit), follow.c
+// (programs that the program executes).
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+#define TK_MAX_VCPUS 65536
+#define TK_BUFFER_WORDS 32768u
+#define TK_BUFFER_SLACK 1024u  // words beyond, which a block's start leaves for what follows it
+
+struct tk_vcpu {
+  struct tk_buffer* buffer;  // NULL: none yet, or of the process before a fork
+  uint64_t* block;           // the running block's word, or `sent_block`
+  uint64_t sent_block;
+  uint64_t block_id;
+  bool started;  // the running block was recorded from its start
+};
+
+extern struct tk_vcpu* tk_vcpus[TK_MAX_VCPUS];
+
+struct tk_settings {
+  char folder[512];  // of the session: the socket, the buffers, how QEMU is started
+  bool discard;      // make events, and drop them
+  bool follow;
+  uint16_t machine;  // of ELF
+  int api;
+  char target[32];
+};
+extern struct tk_settings tk_settings;
+
+// --- channel.c
+// `parent`: the number of the process whose blocks this one inherits (its own: it was cut off); 0.
+bool tk_connect(uint64_t inherited_blocks, uint64_t parent);
+void tk_no_buffer(struct tk_vcpu* v, unsigned number);  // gives it one
+void tk_flush(struct tk_vcpu* v);
+void tk_end_buffer(struct tk_vcpu* v, unsigned number);
+void tk_flush_all(void);
+void tk_note(const char* text);
+// Called with the lock held, by a translation.
+void tk_lock(void);
+void tk_unlock(void);
+void tk_define(const void* definition, size_t bytes);
+void tk_map_of(uint64_t pc, uint64_t host);
+uint64_t tk_blocks_defined(void);
+uint64_t tk_guest_base(void);
+
+static inline void tk_put(struct tk_vcpu* v, uint64_t word) {
+  struct tk_buffer* b = v->buffer;
+  b->words[b->used] = word;
+  __atomic_signal_fence(__ATOMIC_RELEASE);  // who reads a killed process's buffer finds it whole
+  ++b->used;
+}
+
+// --- follow.c
+// A system call that executes a program is about to be made: does it in its place, under QEMU.
+// Returns where that cannot be done.
+void tk_executes(const uint64_t* arguments, bool at);

@@ -1,0 +1,43 @@
+#include "sim/branch_unit.hpp"
+
+#include "sim/core_parameters.hpp"
+#include "sim/predictors/make.hpp"
+
+namespace tracekit {
+
+BranchUnit::BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t return_entries)
+    : predictor_(make_predictor(predictor)), btb_(btb_entries, no_line), returns_(return_entries) {}
+
+BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_right, Cycle now) {
+  while (!commits_.empty() && commits_.oldest() < now) {  // heard of in the next cycle
+    commits_.pop();
+    predictor_->commit();
+  }
+  const bool taken = predictor_->fetch(branch);
+  const bool target_right = returns_.right(branch) && indirect_right;
+  if (branch.kind != BranchKind::conditional && branch.kind != BranchKind::jump &&
+      branch.kind != BranchKind::call)
+    return target_right && taken == branch.taken ? Guess::right : Guess::wrong;
+  std::uint64_t& entry = btb_[(branch.pc >> 2) % btb_.size()];
+  const bool known = entry == branch.pc;
+  if (branch.taken) entry = branch.pc;  // it is new, or replaces what made a taken branch fail
+  // Without a target it is fetched straight on, whatever the direction.
+  if ((taken && known) == branch.taken) return Guess::right;
+  return branch.conditional() ? Guess::wrong : Guess::resteer;
+}
+
+BranchDifficulty::BranchDifficulty() {
+  for (unsigned k = 0; k < predictor::first_kinds; ++k) predictor_.push_back(make_predictor(k));
+}
+
+std::uint8_t BranchDifficulty::wrong(const BranchEvent& branch, bool indirect_right) {
+  const bool target_right = returns_.right(branch) && indirect_right;
+  unsigned out = 0;
+  for (unsigned k = 0; k < predictor_.size(); ++k) {
+    out |= unsigned{predictor_[k]->fetch(branch) != branch.taken || !target_right} << k;
+    predictor_[k]->commit();
+  }
+  return static_cast<std::uint8_t>(out);
+}
+
+}  // namespace tracekit

@@ -1,0 +1,52 @@
+#include "sim/cache.hpp"
+
+#include <bit>
+
+namespace tracekit {
+
+Cache::Cache(int kb, int ways, int policy) : ways_(static_cast<std::size_t>(ways)) {
+  const std::size_t lines = static_cast<std::size_t>(kb) * 1024 >> line_bits;
+  sets_ = std::max<std::size_t>(1, lines / ways_);
+  mask_ = std::has_single_bit(sets_) ? sets_ - 1 : 0;
+  way_.resize(sets_ * ways_);
+  policy_ = make_replacement(policy, sets_, ways_);
+}
+
+Cache::Way* Cache::find(std::uint64_t line) {
+  Way* s = set(line);
+  for (std::size_t i = 0; i < ways_; ++i) {
+    if (s[i].line != line) continue;
+    if (policy_) {
+      policy_->touch(set_of(line), i, false);
+      return s + i;
+    }
+    std::rotate(s, s + i, s + i + 1);
+    return s;
+  }
+  return nullptr;
+}
+
+bool Cache::has(std::uint64_t line) const {
+  const Way* s = &way_[set_of(line) * ways_];
+  return std::any_of(s, s + ways_, [line](const Way& w) { return w.line == line; });
+}
+
+std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken, bool prefetched,
+                         CacheLevel source) {
+  Way* s = set(line);
+  if (policy_) {
+    const auto* free = std::find_if(s, s + ways_, [](const Way& w) { return w.line == no_line; });
+    const std::size_t i =
+        free == s + ways_ ? policy_->victim(set_of(line)) : static_cast<std::size_t>(free - s);
+    const Way gone = s[i];
+    s[i] = {line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1, source};
+    policy_->touch(set_of(line), i, true);
+    return gone.dirty ? gone.line : no_line;
+  }
+  const Way gone = s[ways_ - 1];
+  std::rotate(s, s + ways_ - 1, s + ways_);
+  s[0] = {line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1, source};
+  return gone.dirty ? gone.line : no_line;
+}
+
+}  // namespace tracekit

@@ -1,0 +1,74 @@
+// One cache's tags (set-associative) and its outstanding misses.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sim/cycle.hpp"
+#include "sim/replacement.hpp"
+
+namespace tracekit {
+
+// Who had the data.  `memory_queue`: memory, where most of the time went by waiting for others;
+// `mshrs`: any of them, where most of it went by waiting for a miss register.
+enum class CacheLevel : std::uint8_t { l1, l2, l3, memory, memory_queue, mshrs };
+
+class Cache {
+ public:
+  struct Way {
+    std::uint64_t line{no_line};
+    Cycle ready{};         // when the line's data is there
+    std::int32_t taken{};  // from its request until then
+    bool dirty{};
+    bool prefetched{};       // and not asked for since
+    std::uint8_t targets{};  // accesses that wait, or waited, for it
+    CacheLevel source{};     // who had it
+  };
+  Cache() = default;
+  Cache(int kb, int ways, int policy = replacement::lru);
+
+  // The line's way, made the most recent one; null on a miss.
+  Way* find(std::uint64_t line);
+  bool has(std::uint64_t line) const;
+  // Puts a line in; the line that had to go where it was dirty, else no_line.
+  std::uint64_t put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken = 0,
+                    bool prefetched = false, CacheLevel source = {});
+
+ private:
+  // Of a number of sets that is no power of two (36 MB of 12 ways) the remainder, as hardware that
+  // has such caches does in effect; gem5 refuses them.
+  std::size_t set_of(std::uint64_t line) const {
+    return mask_ != 0 || sets_ == 1 ? line & mask_ : line % sets_;
+  }
+  Way* set(std::uint64_t line) { return &way_[set_of(line) * ways_]; }
+  std::size_t ways_{}, sets_{1}, mask_{};
+  std::vector<Way> way_;
+  std::unique_ptr<Replacement> policy_;  // null: least recently used, the last way goes
+};
+
+// Outstanding misses.  While all registers are in use a cache takes no access at all, hits neither
+// (gem5's BaseCache::setBlocked).
+class Mshrs {
+ public:
+  explicit Mshrs(int n) : busy_(static_cast<std::size_t>(n), 0) {}
+  Cycle free_at() const { return busy_[first_]; }
+  // A prefetch leaves two for others (gem5's MSHRQueue::canPrefetch).
+  bool spare(Cycle at) const {
+    return std::count_if(busy_.begin(), busy_.end(), [at](Cycle b) { return b > at; }) + 2 <
+           static_cast<std::ptrdiff_t>(busy_.size());
+  }
+  // The one that is free first is taken until `until`.
+  void take(Cycle until) {
+    busy_[first_] = until;
+    first_ = static_cast<std::size_t>(std::min_element(busy_.begin(), busy_.end()) - busy_.begin());
+  }
+
+ private:
+  std::vector<Cycle> busy_;
+  std::size_t first_{};
+};
+
+}  // namespace tracekit

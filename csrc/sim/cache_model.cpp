@@ -1,0 +1,297 @@
+#include "sim/cache_model.hpp"
+
+#include <algorithm>
+
+namespace tracekit {
+namespace {
+
+// Cycles that the parts between the levels take (gem5's crossbars with their default latencies).
+constexpr Cycle to_second = 2, from_second = 2, to_third = 4, to_memory = 10, zero_extra = 18,
+                zero_third = 10;
+// Of a cache's response latency (gem5's Cache::serviceMSHRTargets) these have one cycle.
+constexpr Cycle in_constants = 1;
+// After an MSHR is free again: until a load is issued again, and a store or a cache's
+// request sent again.
+constexpr Cycle retry_load = 3, retry = 1;
+// Cycles that a line takes of a crossbar, and a request: 32 bytes a cycle between caches, 16 before
+// the memory, and one for the head.
+constexpr double line_between = 3, line_to_memory = 5, head = 1;
+
+std::uint64_t page(std::uint64_t line) { return line >> 6; }
+
+}  // namespace
+
+CacheHierarchy::CacheHierarchy(const CoreParameters& p)
+    : p_(p),
+      l1i_(p.l1i_kb(), p.l1i_assoc()),
+      l1d_(p.l1d_kb(), p.l1d_assoc(), p.l1d_replacement()),
+      l2_(p.l2_kb(), p.l2_assoc(), p.l2_replacement()),
+      l3_(std::max(1, p.l3_kb()), p.l3_assoc(), p.l3_replacement()),
+      l1d_load_mshrs_(p.l1d_mshrs()),
+      l1d_store_mshrs_(p.l1d_mshrs()),
+      l2_load_mshrs_(p.l2_mshrs()),
+      l2_store_mshrs_(p.l2_mshrs()),
+      memory_(p),
+      maps_(static_cast<Cycle>(1.5 * p.memory_controller_)),
+      unloaded_(to_memory + static_cast<Cycle>(p.memory_controller_ + p.memory_activate_ +
+                                               p.memory_cas_ + p.memory_burst_)),
+      l1d_plugin_(make_plugin_prefetcher(p.l1d_prefetch())),
+      l2_plugin_(make_plugin_prefetcher(p.l2_prefetch())) {}
+
+void CacheHierarchy::write_back(Cycle at, std::uint64_t line) {
+  written_ =
+      std::max(written_, memory_.write(memory_request_crossbar_.place(at, line_to_memory), line));
+}
+
+void CacheHierarchy::fill_l3(std::uint64_t line, Cycle ready, bool dirty) {
+  const std::uint64_t gone = l3_.put(line, ready, dirty, 0, false, served_);
+  if (gone != no_line) write_back(now_, gone);
+}
+
+void CacheHierarchy::fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool prefetched) {
+  const std::uint64_t gone = l2_.put(line, ready, dirty, 0, prefetched, served_);
+  if (gone == no_line) return;
+  if (!p_.l3_kb()) {
+    write_back(now_, gone);
+    return;
+  }
+  l3_request_crossbar_.place(now_, line_between);
+  if (Cache::Way* w = l3_.find(gone))
+    w->dirty = true;
+  else
+    fill_l3(gone, ready, true);
+}
+
+void CacheHierarchy::fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
+                              bool prefetched) {
+  const std::uint64_t gone = l1d_.put(line, ready, dirty, ready - asked, prefetched, served_);
+  if (gone == no_line) return;
+  l2_request_crossbar_.place(now_, line_between);
+  if (Cache::Way* w = l2_.find(gone))
+    w->dirty = true;
+  else
+    fill_l2(gone, ready, true);
+}
+
+Cycle CacheHierarchy::from_memory(Cycle at, std::uint64_t line) {
+  const Cycle read = memory_.read(memory_request_crossbar_.place(at + to_memory, head), line);
+  const Cycle there = memory_response_crossbar_.place(read, line_to_memory);
+  served_ = there - at > 2 * unloaded_ ? CacheLevel::memory_queue : CacheLevel::memory;
+  return there;
+}
+
+// A line that the second level does not have, asked for at `at`.
+Cycle CacheHierarchy::read_below_l2(std::uint64_t line, Cycle at) {
+  if (!p_.l3_kb()) return from_memory(at, line);
+  at = l3_request_crossbar_.place(at, head) + to_third;
+  if (const Cache::Way* w = l3_.find(line)) {
+    served_ = w->ready > at + p_.l3_lat() ? w->source : CacheLevel::l3;
+    return l3_response_crossbar_.place(std::max(at + p_.l3_lat(), w->ready), line_between) + 1;
+  }
+  const Cycle ready = from_memory(at + p_.l3_lat(), line);
+  fill_l3(line, ready, false);
+  return ready + p_.l3_response() - in_constants;
+}
+
+// What a prefetcher wants after a miss is sent before the miss itself, which the cache holds back
+// until it has looked its tags up (gem5's BaseCache::getNextQueueEntry).
+Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
+  Mshrs& mshrs = storing_ ? l2_store_mshrs_ : l2_load_mshrs_;
+  if (p_.ideal_l2()) {
+    served_ = CacheLevel::l2;
+    return at + p_.l2_lat();
+  }
+  const Cycle asked = at;
+  at = std::max(at, mshrs.free_at() + retry);
+  held_ = at - asked;
+  Cache::Way* w = l2_.find(line);
+  Cycle ready = at + p_.l2_lat();
+  bool notifies = !w;
+  CacheLevel source = CacheLevel::l2;
+  if (w) {
+    notifies = w->ready > ready || w->prefetched;
+    if (w->ready > ready) source = w->source;
+    ready = std::max(ready, w->ready);
+    w->prefetched = false;
+  }
+  if (demand && notifies && p_.l2_prefetch()) prefetch_l2(line, at, pc, w != nullptr);
+  if (w) {
+    served_ = source;
+  } else {
+    ready = read_below_l2(line, ready);
+    mshrs.take(ready);
+    ready += p_.l2_response() - in_constants;
+    fill_l2(line, ready, false);
+  }
+  return ready;
+}
+
+// The second level's answer to the first data cache, which asks at `at`.
+Cycle CacheHierarchy::request_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
+  const Cycle there = access_l2(line, l2_request_crossbar_.place(at, head) + to_second, pc, demand);
+  return l2_response_crossbar_.place(there, line_between) + from_second;
+}
+
+void CacheHierarchy::prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool hit) {
+  const auto go = [&](std::uint64_t wanted) {
+    ++at;
+    if (page(wanted) != page(line) || l2_.has(wanted)) return;
+    Mshrs& mshrs = storing_ ? l2_store_mshrs_ : l2_load_mshrs_;
+    if (!mshrs.spare(at)) return;
+    const Cycle ready = read_below_l2(wanted, at);
+    mshrs.take(ready);
+    fill_l2(wanted, ready, false, true);
+  };
+  switch (p_.l2_prefetch()) {
+    case prefetch::stride: {
+      if (!pc) break;  // not of fetches
+      if (const std::int64_t step = stride2_[pc >> 2 & 63].see(pc, line))
+        for (std::uint64_t k = 1; k <= 4; ++k) go(line + static_cast<std::uint64_t>(step) * k);
+      break;
+    }
+    case prefetch::tagged:
+      for (std::uint64_t k = 1; k <= 2; ++k) go(line + k);
+      break;
+    case prefetch::access_map:
+      for (const int d : maps_.see(line, at))
+        go(line + static_cast<std::uint64_t>(static_cast<std::int64_t>(d)));
+      break;
+    default:  // best_offset compares bytes with lines (BOP::tag shifts by 64), and finds nothing
+      if (l2_plugin_) l2_plugin_->see(line, pc, hit, go);
+      break;
+  }
+}
+
+void CacheHierarchy::prefetch_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit) {
+  const std::uint64_t line = address >> line_bits;
+  const auto go = [&](std::uint64_t wanted) {
+    ++at;
+    if (page(wanted) != page(line) || l1d_.has(wanted)) return;
+    Mshrs& mshrs = storing_ ? l1d_store_mshrs_ : l1d_load_mshrs_;
+    if (!mshrs.spare(at)) return;
+    // The second level takes nothing now; when it does, the next lines to be zeroed wait here and
+    // go first, and their prefetches are not wanted any more (gem5's BaseCache::getNextQueueEntry,
+    // prefetch::Queued::notify).
+    if (zeroing_ && l2_store_mshrs_.free_at() > at) return;
+    const Cycle ready = request_l2(wanted, at, pc, true);
+    mshrs.take(ready);
+    fill_l1d(wanted, at, ready, false, true);
+  };
+  if (p_.l1d_prefetch() == prefetch::stride) {
+    std::int64_t step = stride1_[pc >> 2 & 63].see(pc, address);
+    if (!step) return;
+    if (step > 0 && step < 64) step = 64;
+    if (step < 0 && step > -64) step = -64;
+    for (std::uint64_t k = 1; k <= 4; ++k)
+      go((address + static_cast<std::uint64_t>(step) * k) >> line_bits);
+  } else if (p_.l1d_prefetch() == prefetch::tagged) {
+    for (std::uint64_t k = 1; k <= 2; ++k) go(line + k);
+  } else if (l1d_plugin_) {
+    l1d_plugin_->see(line, pc, hit, go);
+  }
+}
+
+Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store) {
+  const std::uint64_t line = address >> line_bits;
+  Mshrs& mshrs = store ? l1d_store_mshrs_ : l1d_load_mshrs_;
+  const Cycle again = store ? retry : retry_load, asked = at;
+  served_ = CacheLevel::l1;
+  if (p_.ideal_l1d()) return (taken_ = at) + p_.l1d_lat();
+  if (mshrs.free_at() > at) at = mshrs.free_at() + again;
+  if (at > blocked_ && at < blocked_until_) at = blocked_until_ + again;
+  taken_ = at;
+  if (Cache::Way* w = l1d_.find(line)) {
+    // Rows come in the program's order, their accesses do not: an access before the one that asked
+    // for the line would have asked for it itself.
+    if (at < w->ready - w->taken) w->ready = at + w->taken;
+    w->dirty |= store;
+    const bool pending = w->ready > at + p_.l1d_lat();
+    const Cycle ready = std::max(at + p_.l1d_lat(), w->ready);
+    const CacheLevel source = pending ? w->source : CacheLevel::l1;
+    // gem5's BaseCache::handleTimingReqMiss, setBlocked(Blocked_NoTargets).
+    if (pending && ++w->targets == p_.l1d_targets()) {
+      blocked_ = at;
+      blocked_until_ = w->ready;
+    }
+    if (p_.l1d_prefetch() && (pending || w->prefetched)) {
+      w->prefetched = false;
+      prefetch_l1d(address, at, pc, true);
+    }
+    served_ = at - asked > ready - at ? CacheLevel::mshrs : source;
+    return ready;
+  }
+  now_ = at;
+  storing_ = store;
+  if (p_.l1d_prefetch()) prefetch_l1d(address, at, pc, false);
+  const Cycle ready = request_l2(line, at + p_.l1d_lat(), pc, true);
+  mshrs.take(ready);
+  fill_l1d(line, at, ready, store);
+  if (const Cycle held = at - asked + held_; held > ready - asked - held)
+    served_ = CacheLevel::mshrs;
+  return ready;
+}
+
+Cycle CacheHierarchy::load(std::uint64_t address, Cycle at, std::uint64_t pc) {
+  return data(address, at, pc, false);
+}
+
+Cycle CacheHierarchy::store(std::uint64_t address, Cycle at, std::uint64_t pc) {
+  return data(address, at, pc, true);
+}
+
+Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t pc) {
+  const std::uint64_t line = address >> line_bits;
+  taken_ = at;
+  served_ = CacheLevel::l1;
+  if (p_.ideal_l1d()) return at + p_.l1d_lat();
+  if (Cache::Way* w = l1d_.find(line)) {
+    const bool pending = w->ready > at + p_.l1d_lat();
+    if (pending) served_ = w->source;
+    w->dirty = true;
+    const Cycle ready = std::max(at + p_.l1d_lat(), w->ready);
+    if (pending && p_.l1d_prefetch()) {
+      storing_ = zeroing_ = true;
+      prefetch_l1d(address, at, pc, true);
+      zeroing_ = false;
+    }
+    return ready;
+  }
+  now_ = at;
+  storing_ = true;
+  served_ = CacheLevel::memory_queue;  // where its write goes in the end
+  if (l1d_store_mshrs_.free_at() > at) at = l1d_store_mshrs_.free_at() + retry;
+  taken_ = at;
+  // What is sent is an invalidation.  The second level only hands it on, but its register is taken
+  // until the answer is there (gem5's Cache::createMissPacket, MSHR::isForward).
+  const Cycle sent = std::max(at + p_.l1d_lat() + to_second, l2_store_mshrs_.free_at() + retry);
+  Cycle ready = sent + from_second + p_.l2_lat() + zero_extra;
+  if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;
+  l2_request_crossbar_.place(at, head);
+  memory_request_crossbar_.place(at, head);
+  written_ = 0;
+  fill_l1d(line, at, ready, true);
+  ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_burst_));
+  l1d_store_mshrs_.take(ready);
+  l2_store_mshrs_.take(ready - from_second);
+  zeroing_ = true;
+  if (p_.l1d_prefetch()) prefetch_l1d(address, at, pc, false);
+  zeroing_ = false;
+  return ready;
+}
+
+Cycle CacheHierarchy::fetch(std::uint64_t address, Cycle at) {
+  const std::uint64_t line = address >> line_bits;
+  served_ = CacheLevel::l1;
+  if (p_.ideal_l1i()) return at + p_.l1i_lat();
+  if (const Cache::Way* w = l1i_.find(line)) {
+    if (w->ready > at + p_.l1i_lat()) served_ = w->source;
+    return std::max(at + p_.l1i_lat(), w->ready);
+  }
+  now_ = at;
+  storing_ = false;
+  const Cycle ready = access_l2(line, at + p_.l1i_lat() + to_second, 0, true) + from_second;
+  l1i_.put(line, ready, false, 0, false, served_);
+  return ready;
+}
+
+}  // namespace tracekit

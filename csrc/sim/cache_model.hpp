@@ -1,0 +1,63 @@
+// Caches and memory of a reference core, as latencies: tags are exact, time is not simulated but
+// computed access by access, in trace order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sim/cache.hpp"
+#include "sim/core_parameters.hpp"
+#include "sim/cycle.hpp"
+#include "sim/memory_model.hpp"
+#include "sim/plugin_prefetcher.hpp"
+#include "sim/prefetchers.hpp"
+
+namespace tracekit {
+
+class CacheHierarchy {
+ public:
+  explicit CacheHierarchy(const CoreParameters& p);
+
+  Cycle fetch(std::uint64_t address, Cycle at);  // when the instruction line is there
+  Cycle load(std::uint64_t address, Cycle at, std::uint64_t pc);   // when the data is there
+  Cycle store(std::uint64_t address, Cycle at, std::uint64_t pc);  // when the line can be written
+  Cycle zero_line(std::uint64_t address, Cycle at, std::uint64_t pc);  // DC ZVA: no data is read
+  Cycle taken_at() const { return taken_; }      // when the first cache took the last load or store
+  CacheLevel served() const { return served_; }  // who had the data of the last access
+
+ private:
+  Cycle data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store);
+  Cycle access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
+  Cycle request_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
+  Cycle read_below_l2(std::uint64_t line, Cycle at);
+  void fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty, bool prefetched = false);
+  void fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool prefetched = false);
+  void fill_l3(std::uint64_t line, Cycle ready, bool dirty);
+  void write_back(Cycle at, std::uint64_t line);
+  Cycle from_memory(Cycle at, std::uint64_t line);
+  void prefetch_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit);
+  void prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool hit);
+
+  const CoreParameters p_;
+  Cache l1i_, l1d_, l2_, l3_;
+  // Stores wait until they retire, so their misses are later than those of loads around them:
+  // apart.
+  Mshrs l1d_load_mshrs_, l1d_store_mshrs_, l2_load_mshrs_, l2_store_mshrs_;
+  Memory memory_;
+  // The crossbars: requests with the lines that are written back, and answers.
+  Channel l2_request_crossbar_, l2_response_crossbar_, l3_request_crossbar_, l3_response_crossbar_,
+      memory_request_crossbar_, memory_response_crossbar_;
+  std::vector<Stride> stride1_{64}, stride2_{64};
+  AccessMaps maps_;
+  Cycle now_{}, written_{}, taken_{};
+  CacheLevel served_{};
+  Cycle held_{};    // by miss registers of the second level
+  Cycle unloaded_;  // what memory takes that nobody else asks
+  std::unique_ptr<PluginPrefetcher> l1d_plugin_, l2_plugin_;  // null: a built-in one, or none
+  // While a line has all the targets that it may have, the first cache takes nothing.
+  Cycle blocked_{}, blocked_until_{};
+  bool storing_{}, zeroing_{};
+};
+
+}  // namespace tracekit

@@ -1,0 +1,130 @@
+#include "sim/core_set.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "core/row_batch.hpp"
+#include "core/static_inst.hpp"
+#include "sim/in_order_core.hpp"
+
+namespace tracekit {
+
+SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
+                               std::size_t registers, std::span<const CoreParameters> cores,
+                               bool causes)
+    : insts_(std::move(insts)), begin_(std::move(begin)) {
+  cores_.reserve(cores.size());
+  const auto make = [&]<template <bool> class Kind>(const CoreParameters& p) {
+    if (causes)
+      cores_.push_back(std::make_unique<Kind<true>>(p, registers));
+    else
+      cores_.push_back(std::make_unique<Kind<false>>(p, registers));
+  };
+  for (const CoreParameters& p : cores) {
+    if (p.in_order())
+      make.template operator()<InOrderCore>(p);
+    else
+      make.template operator()<OutOfOrderCore>(p);
+  }
+}
+
+void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
+  const std::size_t n = block.sid.size();
+  rows_.clear();
+  if (difficulty) {
+    std::fill_n(difficulty, n, std::uint8_t{0});
+    if (!difficulty_) difficulty_.emplace();
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t from = begin_[block.sid[i]], to = begin_[block.sid[i] + 1];
+    const std::uint64_t behind = insts_[begin_[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
+    for (std::uint32_t k = from; k < to; ++k) {
+      const CoreInst& inst = insts_[k];
+      const auto kind = static_cast<BranchKind>(inst.branch);
+      const bool taken = kind != BranchKind::none && (block.bits[i] & row_bit::taken);
+      bool indirect_right = true;
+      if (kind != BranchKind::none) {
+        const BranchEvent branch{inst.pc, behind, kind, taken};
+        indirect_right = targets_.right(branch);
+        if (difficulty) difficulty[i] |= difficulty_->wrong(branch, indirect_right);
+      }
+      // The calls of the system trap too, but what follows them is told by their flags.
+      const bool fault =
+          (block.bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
+      rows_.push_back({&inst, block.addr[i] + inst.offset, behind, taken, indirect_right, fault,
+                       k == from, k + 1 == to});
+    }
+  }
+}
+
+template <class Work>
+void SimulatedCores::each_core(unsigned threads, const Work& work) {
+  std::atomic<std::size_t> turn{0};
+  const auto some = [&] {
+    auto with = work();
+    for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();) with(k);
+  };
+  std::vector<std::jthread> pool;
+  for (unsigned t = 1; t < std::min<std::size_t>(threads, cores_.size()); ++t)
+    pool.emplace_back(some);
+  some();
+}
+
+void SimulatedCores::run(const Block& block, float* out, unsigned threads, bool timed,
+                         std::uint8_t* difficulty) {
+  prepare(block, difficulty);
+  each_core(threads, [&] {
+    return [&](std::size_t k) {
+      if (timed)
+        cores_[k]->run_timed(rows_, out + k * core_timing::count,
+                             cores_.size() * core_timing::count);
+      else
+        cores_[k]->run(rows_, out + k, cores_.size());
+    };
+  });
+}
+
+void SimulatedCores::sums(const Block& block, std::span<const std::uint32_t> edges, double* out,
+                          unsigned threads) {
+  prepare(block);
+  each_core(threads, [&] {
+    // A core's cycles stay in the cache until they are added up.
+    return [&, cycles = std::vector<float>(block.sid.size())](std::size_t k) mutable {
+      cores_[k]->run(rows_, cycles.data(), 1);
+      for (std::size_t e = 1; e < edges.size(); ++e)
+        out[(e - 1) * cores_.size() + k] =
+            std::accumulate(cycles.begin() + edges[e - 1], cycles.begin() + edges[e], 0.0);
+    };
+  });
+}
+
+void SimulatedCores::class_sums(const Block& block, std::span<const std::uint16_t> labels,
+                                std::size_t classes, double* out, unsigned threads) {
+  prepare(block);
+  const std::size_t rows = block.sid.size();
+  each_core(threads, [&] {
+    return [&, cycles = std::vector<float>(rows),
+            sums = std::vector<double>(classes)](std::size_t k) mutable {
+      cores_[k]->run(rows_, cycles.data(), 1);
+      std::ranges::fill(sums, 0.0);
+      for (std::size_t from = 0; from < labels.size(); from += rows)
+        for (std::size_t i = 0; i < rows; ++i) sums[labels[from + i]] += cycles[i];
+      for (std::size_t c = 0; c < classes; ++c) out[c * cores_.size() + k] = sums[c];
+    };
+  });
+}
+
+void SimulatedCores::cause_sums(const Block& block, std::span<const std::uint32_t> labels,
+                                double* out, unsigned threads) {
+  prepare(block);
+  each_core(threads, [&] {
+    return [&](std::size_t k) {
+      cores_[k]->run_causes(rows_, labels.data(), out + k * cause_count,
+                            cores_.size() * cause_count);
+    };
+  });
+}
+
+}  // namespace tracekit

@@ -1,0 +1,65 @@
+// Many reference cores beside each other over one trace.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/branch_unit.hpp"
+#include "sim/core_parameters.hpp"
+#include "sim/out_of_order_core.hpp"
+#include "sim/predictors/targets.hpp"
+
+namespace tracekit {
+
+// Block by block.
+class SimulatedCores {
+ public:
+  // The parts of static instruction i, in their order, are insts[begin[i]] to insts[begin[i + 1]];
+  // at least one.
+  SimulatedCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
+                 std::size_t registers, std::span<const CoreParameters> cores, bool causes = false);
+
+  std::size_t cores() const { return cores_.size(); }
+  std::size_t statics() const { return begin_.size() - 1; }
+
+  // The rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
+  // behind the block, or the last row's own if there is none.
+  struct Block {
+    std::span<const std::uint32_t> sid;
+    std::span<const std::uint64_t> addr;
+    std::span<const std::uint8_t> bits;
+    std::uint32_t next;
+  };
+  // out: rows x cores, or, `timed`, rows x cores x core_timing::count.  difficulty, unless null:
+  // for each row BranchDifficulty::wrong; from the first block on, or never.
+  void run(const Block& block, float* out, unsigned threads, bool timed, std::uint8_t* difficulty);
+  // Sums of the cycles of the rows from each of `edges` (increasing, within the block) to the next:
+  // ranges x cores.
+  void sums(const Block& block, std::span<const std::uint32_t> edges, double* out,
+            unsigned threads);
+  // Sums of the cycles of the rows of each class: classes x cores.  labels: for one division of the
+  // rows into classes after another the class of each row, all below `classes`.
+  void class_sums(const Block& block, std::span<const std::uint16_t> labels, std::size_t classes,
+                  double* out, unsigned threads);
+  // Cycles of the rows of each label by cause, added to out: labels x cores x cause_count.  Of
+  // cores made with `causes`.
+  void cause_sums(const Block& block, std::span<const std::uint32_t> labels, double* out,
+                  unsigned threads);
+
+ private:
+  void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
+  template <class Work>  // work() is a thread's own function of a core's number
+  void each_core(unsigned threads, const Work& work);
+
+  std::vector<CoreInst> insts_;
+  std::vector<std::uint32_t> begin_;
+  std::vector<std::unique_ptr<Core>> cores_;
+  bp::IndirectTargets targets_;
+  std::optional<BranchDifficulty> difficulty_;  // once asked for
+  std::vector<CoreRow> rows_;
+};
+
+}  // namespace tracekit

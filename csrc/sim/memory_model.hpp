@@ -1,0 +1,66 @@
+// Main memory, and the wires to it, as latencies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/core_parameters.hpp"
+#include "sim/cycle.hpp"
+
+namespace tracekit {
+
+// Wires or a bus: how much of each 64 cycles is taken, so that requests may come in any order of
+// time.
+class Channel {
+ public:
+  // When something that takes `cost` cycles may start, from `at` on.
+  Cycle place(Cycle at, double cost);
+
+ private:
+  static constexpr std::size_t kept = 1024;
+  struct Interval {
+    Cycle number{-1};
+    float load{};
+  };
+  Interval* interval(Cycle number);  // null: longer ago than is kept
+  std::vector<Interval> ring_ = std::vector<Interval>(kept);
+};
+
+// Main memory as gem5's controllers time it (src/mem/dram_interface.cc): banks with an open row,
+// activations, one data bus; reads as they come, writes when there is time.
+class Memory {
+ public:
+  // Writes that wait in the controller before a core notices.
+  static constexpr double queued_writes = 16;
+
+  explicit Memory(const CoreParameters& p);
+  Cycle read(Cycle at, std::uint64_t line);   // when its data is there
+  Cycle write(Cycle at, std::uint64_t line);  // when its turn comes
+
+ private:
+  struct Bank {
+    std::uint64_t row{no_line};
+    Cycle asked{};             // when the last access to it came
+    double decided{}, turn{};  // when its turn came, and after which refresh
+    double column{}, idle{};   // when the next column access, and the next precharge, may begin
+    int accesses{};            // of the open row
+  };
+  struct Refreshed {
+    double at;    // when something that comes at a time can be served
+    double turn;  // which refresh was the last one
+  };
+  Refreshed refreshed(double t) const;
+
+  const CoreParameters p_;
+  std::size_t row_lines_, banks_;
+  std::vector<Bank> bank_;
+  std::vector<std::uint64_t> written_;  // by bank: the row of the last write
+  Channel bus_, activations_;
+  double waiting_{};  // what the writes in the queue cost
+  int writes_{};
+  double next_decision_{};  // no read's commands are chosen before
+  bool reads_{};            // since the last write
+};
+
+}  // namespace tracekit

@@ -1,0 +1,612 @@
+#include "sim/out_of_order_core.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "core/static_inst.hpp"
+
+namespace tracekit {
+namespace {
+
+// Rename maps hold this many registers that are never free (architectural ones, with ARM's banked
+// ones).
+constexpr int held_int = 50, held_vec = 48;
+constexpr Cycle squash_blocks = 4;    // until rename hears that dispatch waits for the squash
+constexpr Cycle redirect_delay = 3;   // from a misprediction's execution to the fetch behind it
+constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB does not know
+constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
+constexpr Cycle send_delay = 3;       // of a store to the cache, once it retires (gem5's IEW::tick)
+constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
+constexpr Cycle fetch_window = 512;  // rows, whose fetch tells how fast a wrong path's is
+constexpr Cycle rename_to_iew = 2;
+constexpr Cycle freed_delay = 2;  // until rename knows that an entry is free
+
+constexpr auto op_count = op_class_names.size();
+
+constexpr bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+
+constexpr OpUse named_use(std::string_view n) {
+  if (n == "IntAlu") return {Unit::int_alu, true};
+  if (n == "IntMult") return {Unit::int_mul, true};
+  if (n == "IntDiv") return {Unit::int_mul, false};
+  if (n.ends_with("MemRead") || (n.starts_with("Simd") && n.ends_with("Load")))
+    return {Unit::load, true};
+  if (n.ends_with("MemWrite") || (n.starts_with("Simd") && n.ends_with("Store")))
+    return {Unit::store, true};
+  if (n.starts_with("Float")) return {Unit::fp, n != "FloatDiv" && n != "FloatSqrt"};
+  if (n == "SimdPredAlu") return {};
+  if (n.starts_with("Simd")) return {Unit::simd, !(n.ends_with("Div") || n.ends_with("Sqrt"))};
+  return {};
+}
+
+constexpr auto uses = [] {
+  std::array<OpUse, op_count> out{};
+  for (std::size_t i = 0; i < op_count; ++i) out[i] = named_use(op_class_names[i]);
+  return out;
+}();
+
+int op_latency(std::string_view n, const CoreParameters& p) {
+  const bool real = has(n, "Float");
+  if (n == "IntMult") return p.int_mul_lat();
+  if (n == "IntDiv" || n == "SimdDiv" || n == "SimdSqrt") return p.int_div_lat();
+  if (n.ends_with("FloatDiv") || n == "SimdFloatSqrt") return p.fp_div_lat();
+  if (n == "FloatSqrt") return 2 * p.fp_div_lat();
+  if (n == "FloatMultAcc") return p.fp_mul_lat() + 1;
+  if (n == "IprAccess" || n == "System") return 3;
+  const OpUse use = named_use(n);
+  if (use.unit == Unit::load || use.unit == Unit::store) return p.agu_lat();
+  if (real && has(n, "Mult")) return p.fp_mul_lat();
+  if (n.starts_with("Float")) return p.fp_add_lat();
+  if (real && (has(n, "Add") || has(n, "Alu") || has(n, "Cmp") || has(n, "Cvt")))
+    return p.fp_add_lat();
+  if (n.starts_with("Simd") && has(n, "Mult")) return p.int_mul_lat();
+  return 1;
+}
+
+}  // namespace
+
+void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin) {
+  const Cycle commit_slack = t.done + 1 - t.retired_before;
+  out[core_timing::cycles] = static_cast<float>(cycles);
+  out[core_timing::commit_slack] = static_cast<float>(
+      std::clamp(commit_slack, -core_timing::most_commit_slack, core_timing::most_commit_slack));
+  out[core_timing::dispatch_gap] = static_cast<float>(t.dispatched - gap_origin);
+  out[core_timing::issue_delay] = static_cast<float>(t.issued - t.dispatched);
+  out[core_timing::latency] = static_cast<float>(t.done - t.issued);
+}
+
+OpUse op_use(OpClass op) { return uses[static_cast<std::size_t>(op)]; }
+
+Cause op_cause(OpClass op) {
+  const OpUse use = op_use(op);
+  const std::string_view n = op_class_names[static_cast<std::size_t>(op)];
+  if (n.ends_with("Div") || n.ends_with("Sqrt")) return Cause::divide;
+  if (n.starts_with("Float") || has(n, "SimdFloat")) return Cause::floating_point;
+  return use.unit == Unit::int_mul || has(n, "Mult") ? Cause::multiply : Cause::integer;
+}
+
+Cause load_cause(CacheLevel served) {
+  switch (served) {
+    case CacheLevel::l1:
+      return Cause::load_l1;
+    case CacheLevel::l2:
+      return Cause::load_l2;
+    case CacheLevel::l3:
+      return Cause::load_l3;
+    case CacheLevel::memory:
+      return Cause::load_memory_latency;
+    case CacheLevel::memory_queue:
+      return Cause::load_memory_queue;
+    case CacheLevel::mshrs:
+      break;
+  }
+  return Cause::mshr_full;
+}
+
+Cause fetch_cause(CacheLevel served) {
+  switch (served) {
+    case CacheLevel::l1:
+      return Cause::icache_l1;
+    case CacheLevel::l2:
+      return Cause::icache_l2;
+    case CacheLevel::l3:
+      return Cause::icache_l3;
+    case CacheLevel::memory:
+    case CacheLevel::memory_queue:
+      return Cause::icache_memory;
+    case CacheLevel::mshrs:
+      break;
+  }
+  return Cause::mshr_full;
+}
+
+Cause misprediction_cause(BranchKind branch) {
+  switch (branch) {
+    case BranchKind::conditional:
+    case BranchKind::indirect_conditional:
+      return Cause::mispredict_direction;
+    case BranchKind::ret:
+      return Cause::mispredict_return;
+    default:
+      return Cause::mispredict_target;
+  }
+}
+
+template <bool Why>
+OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registers)
+    : p_(p),
+      caches_(p),
+      calendar_(p),
+      latency_(op_count),
+      op_cause_(op_count),
+      register_(registers),
+      chain_(Why ? registers : 0),
+      branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
+                static_cast<std::size_t>(p.ras())),
+      ledger_(p.width()),
+      retired_(ring, 0),
+      load_retired_(short_ring, 0),
+      store_drained_(short_ring, 0),
+      int_retired_(ring, 0),
+      vec_retired_(ring, 0),
+      store_held_(Why ? short_ring : 0, Cause::store_drain),
+      sent_(ring),
+      decode_to_rename_(std::max(1, p.front_delay() / 2)),
+      store_executes_(p.issue_to_exec() - 1 + p.agu_lat()) {
+  for (std::size_t i = 0; i < op_count; ++i) {
+    latency_[i] = op_latency(op_class_names[i], p);
+    op_cause_[i] = op_cause(static_cast<OpClass>(i));
+  }
+}
+
+// When the line of the fetch at `at` is there.
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetched_line(std::uint64_t pc, At at) {
+  const Cycle there = caches_.fetch(pc, at.at());
+  return {there, fetch_cause(caches_.served())};
+}
+
+// Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in
+// the cycle of the fetch before it; a taken branch ends a cycle's fetch.
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) {
+  const std::uint64_t pc = row.inst->pc;
+  const std::uint64_t block = pc / static_cast<unsigned>(p_.fetch_buffer());
+  const auto enter = [&](At at) {
+    fetch_ = at;
+    fetched_ = 0;
+  };
+  if (redirect_.at() >= 0) {
+    if (redirect_.after(fetch_)) enter(redirect_);
+    const At there = fetched_line(pc, fetch_);
+    // A hit's latency belongs to the resteer.
+    enter(caches_.served() == CacheLevel::l1 ? there.because(fetch_.cause()) : there);
+    redirect_ = {-1, Cause::base};
+    taken_ = false;
+  } else if (block != block_) {
+    const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(pc, fetch_);
+    enter(there.after(next) ? there : next);
+    taken_ = false;
+    fetch_cycles_ += p_.l1i_lat();
+  } else if (taken_ || fetched_ >= p_.width()) {
+    enter((fetch_ + 1).because(Cause::front_end_width));
+    taken_ = false;
+    ++fetch_cycles_;
+  }
+  if (++fetch_rows_ == fetch_window) {
+    fetch_rows_ /= 2;
+    fetch_cycles_ = (fetch_cycles_ + 1) / 2;
+  }
+  block_ = block;
+  if (row_ >= static_cast<unsigned>(p_.fetch_queue())) {
+    const At room = sent_[(row_ - static_cast<unsigned>(p_.fetch_queue())) & (ring - 1)] + 1;
+    if (room.after(fetch_)) enter(room);
+  }
+  ++fetched_;
+  return fetch_;
+}
+
+// When rename gets the row.  A stage that cannot go on keeps what is on its way to it, and the
+// stage before hears of it a cycle later; it hears that it may go on only when all of that is gone,
+// so that a bubble follows (gem5's skid buffers: block and unblock of Decode and Rename).
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::arrive(At fetched) {
+  const At unblocks = later(renames_.at, rename_held_);
+  At at = sends_.next(fetched, p_.width());
+  if (at.at() > fetch_blocked_) {
+    const At empty = rename_blocked_ == never ? decodes_.at : unblocks + 1;
+    at = later(at, empty + 1);
+    fetch_blocked_ = never;
+  }
+  at = sends_.take(at, p_.width());
+  sent_[row_ & (ring - 1)] = at;
+  at = decodes_.next(at + p_.front_delay(), p_.width());
+  if (at.at() > rename_blocked_) {
+    at = later(at, unblocks + 1);
+    rename_blocked_ = never;
+  }
+  return decodes_.take(at, p_.width()) + decode_to_rename_;
+}
+
+// Rename cannot go on at `at`.
+template <bool Why>
+void OutOfOrderCore<Why>::block(Cycle at) {
+  if (rename_blocked_ != never) return;
+  rename_blocked_ = at;
+  fetch_blocked_ = std::min(fetch_blocked_, at + 1);
+}
+
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
+  const CoreInst& inst = *row.inst;
+  const auto freed = [&](const std::vector<Cycle>& when, std::uint64_t n, int size, Cause why) {
+    return n < static_cast<std::uint64_t>(size)
+               ? At{}
+               : At{when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + freed_delay,
+                    why};
+  };
+  // Without room in the reorder buffer or the issue queue rename blocks, even if nothing is there
+  // to be renamed (gem5's Rename::checkStall).
+  At room = later(renames_.at, freed(retired_, row_, p_.rob(), Cause::rob_full));
+  calendar_.advance(room.at());
+  while (calendar_.waiting() >= p_.iq()) {
+    room = (room + 1).because(Cause::scheduler_full);
+    calendar_.advance(room.at());
+  }
+  if (room.at() > renames_.at.at() + 1) {
+    block(renames_.at.at() + 1);
+    rename_held_ = later(rename_held_, room);
+  }
+  const At arrived = arrive(fetched);
+  At at = later(later(arrived, room), later(serial_, rename_held_));
+  serial_ = {};
+  // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
+  if (inst.is(CoreInst::serialize_before))
+    at = later(at, {std::max(retire_.at(), drained_) + serialize_delay - rename_to_iew,
+                    Cause::serialization});
+  if (inst.is(CoreInst::load))
+    at = later(at, freed(load_retired_, loads_, p_.lq(), Cause::load_queue_full));
+  if (inst.is(CoreInst::store))
+    at = later(at, freed(store_drained_, store_count_, p_.sq(), queued_store()));
+  if (inst.is(CoreInst::writes_int))
+    at = later(at, freed(int_retired_, ints_, std::max(8, p_.phys_int() - held_int),
+                         Cause::registers_full));
+  if (inst.is(CoreInst::writes_vec))
+    at = later(at, freed(vec_retired_, vecs_, std::max(8, p_.phys_vec() - held_vec),
+                         Cause::registers_full));
+  at = renames_.take(at, p_.width());
+  if (at.after(arrived)) block(arrived.at());
+  dispatch_ = at + rename_to_iew;
+  return dispatch_;
+}
+
+// A load that was squashed comes through the front end again.
+template <bool Why>
+void OutOfOrderCore<Why>::redispatch(At& dispatched, At at) {
+  if (!at.after(dispatched)) return;
+  renames_.take(later(arrive(at), rename_held_), p_.width());
+  dispatched = dispatch_ = renames_.at + rename_to_iew;
+}
+
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, At dispatched) {
+  const CoreInst& inst = *row.inst;
+  At at = dispatched;
+  operands_chain_ = 0;
+  for (const std::uint16_t r : inst.src) {
+    if (r == CoreInst::no_register) continue;
+    if constexpr (Why) {
+      if (later(at, register_[r]) != at) operands_chain_ = chain_[r];
+    }
+    at = later(at, register_[r]);
+  }
+  operands_ = at;
+  if (inst.is(CoreInst::in_order | CoreInst::barrier)) {  // and behind all stores
+    const Cause why = inst.is(CoreInst::barrier) ? Cause::barrier : Cause::serialization;
+    at = later(at, {retire_.at() + in_order_delay, why});
+    at = later(at, {drained_ + in_order_delay, drained_held_});
+  }
+  if (!inst.is(CoreInst::load | CoreInst::store)) return at;
+  at = later(at, memory_barrier_);
+  if (set_ == StoreSets::no_set) return at;
+  // It waits for the set's last store, unless a store that was squashed since had taken its place:
+  // then for none (gem5's StoreSet::squash).
+  const StoreSets::Last& store = sets_.last_store(set_);
+  const bool forgotten = store.row < squashed_from_ && store.next() <= squashed_to_;
+  if (store.issue > dispatched.at() && !forgotten)
+    at = later(at, {store.done, Cause::memory_dependence});
+  return at;
+}
+
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::book(At ready, OpClass op) {
+  const OpUse use = op_use(op);
+  const Cycle at = calendar_.book(ready.at(), use.unit, latency(op), use.pipelined);
+  return at > ready.at() ? At{at, Cause::unit_busy} : ready;
+}
+
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, At& dispatched) {
+  const CoreInst& inst = *row.inst;
+  const bool memory = inst.is(CoreInst::load | CoreInst::store);
+  set_ = memory ? sets_.of(inst.pc) : StoreSets::no_set;
+  forward_ = nullptr;
+  At issued = ready(row, dispatched);
+  if (inst.is(CoreInst::no_op)) return issued;
+  issued = book(issued, inst.op);
+  if (!inst.is(CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
+
+  // A load that executes before an older store to the same 16 bytes is squashed when the first such
+  // store executes, and comes again (gem5's LSQUnit::checkViolations, IEW::squashDueToMemOrder).
+  const std::uint64_t oldest =
+      row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
+  while (const auto* s = stores_.passed(row.addr, inst.bytes(), issued.at(), oldest)) {
+    if (p_.ideal_memory_order()) {  // it knew, and waits for that store alone
+      issued = book({s->issued, Cause::memory_dependence}, inst.op);
+      continue;
+    }
+    const At executed{s->issued + store_executes_, Cause::memory_order_squash};
+    sets_.violation(s->pc, inst.pc);
+    set_ = sets_.now(inst.pc);
+    squash(fetch_.at(), dispatched.at(), executed);
+    const At again = executed + redirect_delay + p_.l1i_lat();
+    if (again.after(fetch_)) {
+      fetch_ = again;
+      fetched_ = 1;
+    }
+    redispatch(dispatched, fetch_);
+    issued = book(later(ready(row, dispatched), {s->issued, Cause::memory_order_squash}), inst.op);
+  }
+  const StoreBuffer::Store* store = stores_.last(row.addr, inst.bytes());
+  if (store && store->sent >= issued.at() + store_executes_) forward_ = store;
+  return issued;
+}
+
+// When a reader of the row's results may issue.
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& row, At issued,
+                                                               At dispatched) {
+  const CoreInst& inst = *row.inst;
+  if (inst.is(CoreInst::no_op)) return dispatched + 1;
+  const Cycle executed = issued.at() + p_.issue_to_exec() - 1 + latency(inst.op);
+  if (!inst.is(CoreInst::load) || inst.is(CoreInst::store) || row.fault)
+    return {executed, op_cause_[static_cast<std::size_t>(inst.op)]};
+  if (forward_ && forward_->covers(row.addr, inst.bytes()))
+    return {executed + 1, Cause::load_forward};
+  // A store that holds only a part: the load issues again behind the cycle in which that is sent to
+  // the cache (gem5's LSQUnit::read, storePostSend).
+  const Cycle from = forward_ ? std::max(executed, forward_->sent + 1 + store_executes_) : executed;
+  const Cycle there = caches_.load(row.addr, from, inst.pc);
+  if (inst.is(CoreInst::data_prefetch)) return {executed, Cause::load_l1};
+  return {there,
+          from - executed > there - from ? Cause::load_forward : load_cause(caches_.served())};
+}
+
+// The last retirement is at `at`, as the `now`-th of its cycle.
+template <bool Why>
+void OutOfOrderCore<Why>::retires(At at, int now) {
+  ledger_.charge(at.cause(), at.at() - retire_.at());
+  retire_ = at;
+  retired_now_ = now;
+  retired_[row_ & (ring - 1)] = at.at();
+}
+
+// Results, and why they are there when they are.  The cause of a chain of operations is that of
+// most of its time: each one of another cause takes its own part off what the chain's cause is
+// ahead by (Boyer and Moore's majority vote, in cycles).
+template <bool Why>
+void OutOfOrderCore<Why>::put_results(const CoreInst& inst, At issued, At done) {
+  constexpr Cycle most = 64;  // ahead, so that what was long ago is outvoted
+  Cycle ahead = done.at() - issued.at();
+  if (Why && issued == operands_ && operands_chain_ > 0) {
+    if (issued.cause() == done.cause()) {
+      ahead += operands_chain_;
+    } else if (operands_chain_ > ahead) {
+      done = done.because(issued.cause());
+      ahead = operands_chain_ - ahead;
+    } else {
+      ahead -= operands_chain_;
+    }
+  }
+  for (const std::uint16_t r : inst.dst) {
+    if (r == CoreInst::no_register) continue;
+    register_[r] = done;
+    if constexpr (Why) chain_[r] = std::min(ahead, most);
+  }
+}
+
+// What the store waits for whose place in a full store queue the next one takes.
+template <bool Why>
+Cause OutOfOrderCore<Why>::queued_store() const {
+  const auto size = static_cast<std::uint64_t>(p_.sq());
+  if (!Why || store_count_ < size) return Cause::store_queue_full;
+  const Cause held = store_held_[(store_count_ - size) & (short_ring - 1)];
+  return held == Cause::store_drain ? Cause::store_queue_full : held;
+}
+
+template <bool Why>
+void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
+  const CoreInst& inst = *row.inst;
+  Cycle at = retire_.at() + (inst.is(CoreInst::atomic) ? 1 : send_delay);
+  Cause held = Cause::store_drain;
+  if (p_.tso() && drained_ + 1 > at) {  // total store order: one on its way at a time
+    at = drained_ + 1;
+    held = drained_held_;
+  }
+  if (at <= store_port_) {
+    at = store_port_;
+    held = store_port_held_;
+    if (stores_now_ >= p_.store_ports()) {
+      ++at;
+      if (held == Cause::store_drain) held = Cause::unit_busy;
+    }
+  }
+  if (at != store_port_) {
+    store_port_ = at;
+    store_port_held_ = held;
+    stores_now_ = 0;
+  }
+  ++stores_now_;
+  const Cycle written = inst.is(CoreInst::zero_line) ? caches_.zero_line(row.addr, at, inst.pc)
+                                                     : caches_.store(row.addr, at, inst.pc);
+  const bool missed = caches_.served() != CacheLevel::l1;
+  if (caches_.taken_at() > at) {  // younger stores wait behind it
+    store_port_ = caches_.taken_at();
+    store_port_held_ = Cause::store_miss;
+    stores_now_ = 1;
+  }
+  if (written > drained_) {
+    drained_ = written;
+    drained_held_ = missed ? Cause::store_miss : held;
+  }
+  if constexpr (Why) store_held_[store_count_ & (short_ring - 1)] = drained_held_;
+  store_drained_[store_count_++ & (short_ring - 1)] = drained_;
+  stores_.put(row.addr, inst.size, issued,
+              inst.is(CoreInst::atomic) ? drained_ : caches_.taken_at(), inst.pc, row_);
+  if (set_ != StoreSets::no_set) sets_.put(set_, issued, done, row_);
+  if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
+    for (const std::uint16_t r : inst.dst)
+      if (r != CoreInst::no_register) register_[r] = {drained_, Cause::store_drain};
+    if (drained_ + 1 > retire_.at()) retires({drained_ + 1, Cause::store_drain}, 1);
+  }
+}
+
+template <bool Why>
+void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, At done) {
+  const CoreInst& inst = *row.inst;
+  put_results(inst, issued, done);
+  const At at = inst.is(CoreInst::no_op) ? dispatched + 2 : done + 1;
+  if (at.after(retire_)) {
+    // Since the row before, the time moves by how much later this one issues and by how much longer
+    // it takes from there: the larger part names the cause.
+    const Cycle longer = at.at() - 1 - issued.at() - (retire_.at() - 1 - last_issued_);
+    const bool own = 2 * longer >= at.at() - retire_.at();
+    retires(own ? at : at.because(issued.cause()), 1);
+  } else {
+    if (retired_now_ >= p_.width())
+      retires((retire_ + 1).because(Cause::base), 1);
+    else
+      retires(retire_, retired_now_ + 1);
+  }
+  last_issued_ = issued.at();
+  if (inst.is(CoreInst::load)) load_retired_[loads_++ & (short_ring - 1)] = retire_.at();
+  if (inst.is(CoreInst::writes_int)) int_retired_[ints_++ & (ring - 1)] = retire_.at();
+  if (inst.is(CoreInst::writes_vec)) vec_retired_[vecs_++ & (ring - 1)] = retire_.at();
+  if (inst.is(CoreInst::store) && !row.fault) drain_store(row, issued.at(), done.at());
+  if (inst.is(CoreInst::barrier))
+    memory_barrier_ = later(memory_barrier_, {retire_.at() + 1, Cause::barrier});
+  if (inst.is(CoreInst::serialize_after))
+    serial_ = {std::max(retire_.at(), drained_) + serialize_delay - rename_to_iew,
+               Cause::serialization};
+}
+
+// How many rows of a wrong path behind the last row, which is in the issue queue, find room by
+// `at`.
+template <bool Why>
+int OutOfOrderCore<Why>::room(Cycle at) const {
+  const auto free = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
+    const auto most = static_cast<std::uint64_t>(size);
+    return n < most || when[(n - most) & (when.size() - 1)] + freed_delay + rename_to_iew <= at;
+  };
+  const bool some = free(retired_, row_ + 1, p_.rob()) && free(load_retired_, loads_, p_.lq()) &&
+                    free(store_drained_, store_count_, p_.sq()) &&
+                    free(int_retired_, ints_, std::max(8, p_.phys_int() - held_int)) &&
+                    free(vec_retired_, vecs_, std::max(8, p_.phys_vec() - held_vec));
+  return some ? p_.iq() - calendar_.waiting(at) : 0;
+}
+
+// What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
+// cycle; until it has, nothing is renamed, and nothing retires, older rows neither (gem5's
+// Commit::commit, ROB::doSquash).
+template <bool Why>
+void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed) {
+  const Cycle at = squashed.at();
+  Cycle older = 0;
+  while (older < p_.rob() && static_cast<std::uint64_t>(older) < row_ &&
+         retired_[(row_ - 1 - static_cast<std::uint64_t>(older)) & (ring - 1)] >= at)
+    ++older;
+  // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
+  const Cycle renamed = at - 1 - (dispatched - rename_to_iew);
+  const Cycle supplied = at - 1 - p_.front_delay() - decode_to_rename_ - fetched;
+  const Cycle behind = std::min(std::max<Cycle>(0, renamed) * p_.width(),
+                                std::max<Cycle>(0, supplied) * fetch_rows_ / fetch_cycles_);
+  const Cycle cycles =
+      std::max<Cycle>(0, std::min({p_.rob() - older, behind, Cycle{room(at)}}) - 1) / p_.width();
+  rename_blocked_ = fetch_blocked_ = never;
+  rename_held_ = {};
+  if (cycles > 0) {
+    block(at + squash_blocks);
+    rename_held_ = squashed + squash_blocks + cycles;
+  }
+  squashed_from_ = row_;
+  squashed_to_ = row_ + static_cast<std::uint64_t>(
+                            std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, room(at + 1)));
+  const At until = squashed + (1 + cycles + older / p_.width());
+  if (until.after(retire_)) retires(until, 1);
+}
+
+// Until it is told otherwise, or the reorder buffer is full, the front end goes straight on, and
+// brings the lines that it comes to.
+template <bool Why>
+void OutOfOrderCore<Why>::run_on(std::uint64_t pc, Cycle resolved) {
+  const auto block = static_cast<std::uint64_t>(p_.fetch_buffer());
+  const Cycle each = std::max(p_.l1i_lat() + 1, p_.fetch_buffer() / 4 / p_.width());
+  const auto left = static_cast<int>((block - 1 - pc % block) / 4);
+  const std::uint64_t full = pc + static_cast<std::uint64_t>(p_.rob()) * 4;
+  Cycle at = fetch_.at() + (fetched_ + left) / p_.width();
+  for (std::uint64_t next = (pc / block + 1) * block; next < full && at < resolved; next += block)
+    at = std::max(at + each, next % 64 ? at : caches_.fetch(next, at));
+}
+
+template <bool Why>
+void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, At dispatched,
+                                  At done) {
+  const CoreInst& inst = *row.inst;
+  if (guess == BranchUnit::Guess::resteer) {
+    redirect_ = (decodes_.at + decode_redirect).because(Cause::resteer_decode);
+    run_on(inst.pc, redirect_.at() - decode_tells);
+  } else if (guess == BranchUnit::Guess::wrong) {
+    // An indirect jump of unknown target is passed, too (gem5's BPredUnit::predict).
+    if (row.taken) run_on(inst.pc, done.at());
+    const At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
+    redirect_ = known + redirect_delay;
+    squash(fetch_.at(), dispatched.at(), known);
+  }
+  taken_ |= row.taken;
+  if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
+    retires({std::max(retire_.at(), drained_) + fault_delay, Cause::fault}, 0);
+    redirect_ = retire_ + redirect_delay;
+    block_ = no_line;
+  }
+}
+
+template <bool Why>
+Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
+  ledger_.row();
+  const Cycle before = retire_.at();
+  const At fetched = fetch(row);
+  const auto guess = row.is_branch() && !p_.ideal_branches()
+                         ? branches_.fetch(row.event(), row.indirect_right, fetched.at())
+                         : BranchUnit::Guess::right;
+  At dispatched = dispatch(row, fetched);
+  const At issued = issue(row, dispatched);
+  const At done = complete(row, issued, dispatched);
+  if (!row.inst->is(CoreInst::no_op))
+    calendar_.leave((row.inst->is(CoreInst::load | CoreInst::store) ? done : issued).at());
+  retire(row, dispatched, issued, done);
+  control(row, guess, dispatched, done);
+  if (row.is_branch() && !p_.ideal_branches()) branches_.commits(retire_.at());
+  ++row_;
+  // What held its retirement, a squash say, held the row.
+  const Cycle held = retire_.at() > before + 1 ? retire_.at() - 1 : done.at();
+  return {dispatched.at(), issued.at(),  std::max(done.at(), held),
+          before,          retire_.at(), dispatch_.at()};
+}
+
+template class OutOfOrderCore<false>;
+template class OutOfOrderCore<true>;
+
+}  // namespace tracekit

@@ -1,0 +1,289 @@
+// A reference core walks a trace in order and says when each row would retire on one abstract
+// out-of-order machine: front end in fetch blocks, branch and memory-order mispredictions, reorder
+// buffer, queues, physical registers, functional units, caches, prefetchers, memory.  No event
+// queue: each row's cycles follow from the rows before it, so that a row costs tens of nanoseconds.
+// The structure is that of gem5's O3 core (src/cpu/o3); what was simplified stands where it is
+// done.
+//
+// The increments of many such cores are a representation of a program that does not depend on the
+// machine one wants to know about: they add up, row by row, to times, and machines are mixtures of
+// them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/op_class.hpp"
+#include "sim/branch_unit.hpp"
+#include "sim/cache_model.hpp"
+#include "sim/cause.hpp"
+#include "sim/core_parameters.hpp"
+#include "sim/cycle.hpp"
+#include "sim/issue_calendar.hpp"
+#include "sim/store_sets.hpp"
+
+namespace tracekit {
+
+// BIT(name, value): what a row of a core is or does.  store: or atomic, or store-conditional;
+// in_order: executes at the head of the reorder buffer.
+// clang-format off
+#define TRACEKIT_CORE_INST_BITS(BIT)                                                               \
+  BIT(load, 1) BIT(store, 2) BIT(serialize_before, 4) BIT(serialize_after, 8) BIT(in_order, 16)    \
+  BIT(barrier, 32) BIT(atomic, 64) BIT(data_prefetch, 128) BIT(no_op, 256) BIT(zero_line, 512)     \
+  BIT(writes_int, 1024) BIT(writes_vec, 2048)
+// clang-format on
+
+// What a core has to know about a static instruction.
+struct CoreInst {
+  enum : std::uint16_t {
+#define BIT(name, value) name = value,
+    TRACEKIT_CORE_INST_BITS(BIT)
+#undef BIT
+  };
+  static constexpr std::uint16_t no_register = 0xffff;
+  static constexpr std::size_t sources = 8, destinations = 6;
+  std::uint64_t pc{};
+  std::uint16_t flags{};
+  OpClass op{};
+  std::uint8_t branch{};  // BranchKind
+  std::uint8_t offset{};  // of the access from the row's address
+  std::uint16_t size{};
+  std::uint16_t src[sources], dst[destinations];
+
+  bool is(unsigned mask) const { return (flags & mask) != 0; }
+  // Of its access, as the store buffer counts them: one where the size is not known, a line at
+  // most.
+  unsigned bytes() const { return std::clamp<unsigned>(size, 1, 64); }
+};
+
+// The numbers that run_timed gives for a row, in cycles.
+// cycles        by which it moves the time of the last retirement
+// commit_slack  from the last retirement to when it could retire; below 0: it waited for its turn
+// dispatch_gap  from the dispatch of the row before to its own
+// issue_delay   from its dispatch to its issue
+// latency       from its issue to its result
+#define TRACEKIT_CORE_TIMING(PART) \
+  PART(cycles) PART(commit_slack) PART(dispatch_gap) PART(issue_delay) PART(latency)
+namespace core_timing {
+#define PART(name) name,
+enum : std::size_t { TRACEKIT_CORE_TIMING(PART) count };
+#undef PART
+#define PART(name) std::string_view(#name),
+inline constexpr std::array names{TRACEKIT_CORE_TIMING(PART)};
+#undef PART
+inline constexpr Cycle most_commit_slack = 4096;
+}  // namespace core_timing
+
+// One row, with what is the same for all cores.
+struct CoreRow {
+  const CoreInst* inst;
+  std::uint64_t addr, next;  // next: the pc of the instruction behind
+  bool taken, indirect_right, fault;
+  bool first, last;  // of the instruction's parts
+
+  bool is_branch() const { return static_cast<BranchKind>(inst->branch) != BranchKind::none; }
+  BranchEvent event() const {
+    return {inst->pc, next, static_cast<BranchKind>(inst->branch), taken};
+  }
+};
+
+// A core of either kind.
+class Core {
+ public:
+  virtual ~Core() = default;
+  // The cycles by which each instruction moves the time of the last retirement, at its last part;
+  // then `out` moves on by `stride`.
+  virtual void run(std::span<const CoreRow> rows, float* out, std::size_t stride) = 0;
+  // What made them, too, of the last part: core_timing::count numbers.
+  virtual void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) = 0;
+  // Adds each instruction's cycles to their causes: to the cause_count numbers at
+  // out + labels[i] * stride for the i-th.  Of cores that were made for it.
+  virtual void run_causes(std::span<const CoreRow> rows, const std::uint32_t* labels, double* out,
+                          std::size_t stride) = 0;
+
+ protected:
+  // Where a row's cycles come from; the next row's gap counts from `next_gap_origin`.
+  struct Times {
+    Cycle dispatched, issued, done, retired_before, retired, next_gap_origin;
+  };
+  static void put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin);
+};
+
+// Adds up why a core's rows retire when they do.
+template <bool Why>
+class CauseLedger {
+ public:
+  explicit CauseLedger(int width) : width_(width) {}
+  void put_into(double* spent) { spent_ = spent; }
+  // A row more: each `width` of them have a cycle that width alone would take.
+  void row() {
+    if constexpr (Why) ++rows_;
+  }
+  // The last retirement moves by `cycles`.
+  void charge(Cause why, Cycle cycles) {
+    if constexpr (Why) {
+      if (cycles <= 0) return;
+      const Cycle base = why == Cause::base ? cycles : std::clamp<Cycle>(rows_ / width_, 0, cycles);
+      rows_ -= base * width_;
+      spent_[static_cast<std::size_t>(Cause::base)] += static_cast<double>(base);
+      spent_[static_cast<std::size_t>(why)] += static_cast<double>(cycles - base);
+    }
+  }
+
+ private:
+  Cycle width_, rows_{};
+  double* spent_{};
+};
+
+// A core whose `Times step(const CoreRow&)` is known when the loop over the rows is compiled.
+template <class Kind>
+class CoreOf : public Core {
+ public:
+  void run(std::span<const CoreRow> rows, float* out, std::size_t stride) final {
+    walk(rows, out, stride,
+         [](float* to, Cycle cycles, const Times&, Cycle) { *to = static_cast<float>(cycles); });
+  }
+  void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) final {
+    walk(rows, out, stride, put_times);
+  }
+  void run_causes(std::span<const CoreRow> rows, const std::uint32_t* labels, double* out,
+                  std::size_t stride) final {
+    if constexpr (Kind::knows_why) {
+      for (const CoreRow& row : rows) {
+        static_cast<Kind*>(this)->ledger_.put_into(out + *labels * stride);
+        static_cast<Kind*>(this)->step(row);
+        if (row.last) ++labels;
+      }
+    }
+  }
+
+ private:
+  template <class Put>
+  void walk(std::span<const CoreRow> rows, float* out, std::size_t stride, Put put) {
+    for (const CoreRow& row : rows) {
+      const Times t = static_cast<Kind*>(this)->step(row);
+      if (!row.last) continue;
+      put(out, t.retired - reported_, t, gap_origin_);
+      out += stride;
+      reported_ = t.retired;
+      gap_origin_ = t.next_gap_origin;
+    }
+  }
+  Cycle reported_{}, gap_origin_{};
+};
+
+// The unit that an operation class runs on, and whether the unit takes another one next cycle.
+struct OpUse {
+  Unit unit{Unit::any};
+  bool pipelined{true};
+};
+OpUse op_use(OpClass op);
+// What its readers wait for.
+Cause op_cause(OpClass op);
+// What a load, or a fetch, waits for that this level serves.
+Cause load_cause(CacheLevel served);
+Cause fetch_cause(CacheLevel served);
+// What the fetch behind a branch waits for that was not predicted.
+Cause misprediction_cause(BranchKind branch);
+
+inline constexpr std::size_t most_core_registers = 4096;
+
+template <bool Why>
+class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
+ public:
+  static constexpr bool knows_why = Why;
+
+  OutOfOrderCore(const CoreParameters& p, std::size_t registers);
+
+ private:
+  using At = Stamp<Why>;
+  using Times = Core::Times;
+  friend CoreOf<OutOfOrderCore<Why>>;
+  Times step(const CoreRow& row);
+  At fetch(const CoreRow& row);
+  At fetched_line(std::uint64_t pc, At at);
+  At arrive(At fetched);
+  void block(Cycle at);
+  At dispatch(const CoreRow& row, At fetched);
+  At ready(const CoreRow& row, At dispatched);
+  At book(At ready, OpClass op);
+  At issue(const CoreRow& row, At& dispatched);
+  At complete(const CoreRow& row, At issued, At dispatched);
+  void put_results(const CoreInst& inst, At issued, At done);
+  void retires(At at, int now);
+  void retire(const CoreRow& row, At dispatched, At issued, At done);
+  Cause queued_store() const;
+  void drain_store(const CoreRow& row, Cycle issued, Cycle done);
+  void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
+  void run_on(std::uint64_t pc, Cycle resolved);
+  int room(Cycle at) const;
+  void squash(Cycle fetched, Cycle dispatched, At squashed);
+  void redispatch(At& dispatched, At at);
+  int latency(OpClass op) const { return latency_[static_cast<std::size_t>(op)]; }
+
+  const CoreParameters p_;
+  CacheHierarchy caches_;
+  IssueCalendar calendar_;
+  StoreSets sets_;
+  StoreBuffer stores_;
+  std::vector<int> latency_;
+  std::vector<Cause> op_cause_;
+  std::vector<At> register_;  // when a reader may issue
+  std::vector<Cycle> chain_;  // by register: cycles that its cause is ahead on the chain to it
+  At operands_{};             // when the row's own are there
+  Cycle operands_chain_{};
+  BranchUnit branches_;
+  CauseLedger<Why> ledger_;
+  Cycle last_issued_{};  // the row before
+
+  // Rings of the last 1024 (256) rows of each kind.
+  static constexpr std::size_t ring = 1024, short_ring = 256;
+  std::vector<Cycle> retired_, load_retired_, store_drained_, int_retired_, vec_retired_;
+  std::vector<Cause> store_held_;  // what store_drained_ waits for
+  std::vector<At> sent_;
+  std::uint64_t row_{}, loads_{}, store_count_{}, ints_{}, vecs_{};
+
+  int decode_to_rename_;  // cycles
+  Cycle store_executes_;  // from its issue, as a load does
+  At fetch_{}, redirect_{-1, Cause::base};
+  int fetched_{};                         // rows in this cycle
+  Cycle fetch_rows_{}, fetch_cycles_{1};  // of late, but for its stalls
+  std::uint64_t block_{no_line};
+  bool taken_{};  // the last row was a taken branch
+  // A stage's last cycle with rows, and how many.
+  struct Stage {
+    At at{};
+    int rows{};
+    At next(At from, int width) const {
+      if (from.after(at)) return from;
+      return rows >= width ? (at + 1).because(Cause::front_end_width) : at;
+    }
+    At take(At from, int width) {
+      from = next(from, width);
+      rows = from.after(at) ? 1 : rows + 1;
+      return at = from;
+    }
+  };
+  static constexpr Cycle never = std::numeric_limits<Cycle>::max();
+  Stage sends_, decodes_, renames_;                     // sends: from the fetch queue
+  Cycle rename_blocked_{never}, fetch_blocked_{never};  // the last cycle with rows for it
+  At rename_held_{};                                    // it does not rename before
+  At dispatch_{}, serial_{}, memory_barrier_{};
+  At retire_{};
+  int retired_now_{};
+  Cycle store_port_{}, drained_{};
+  Cause store_port_held_{Cause::store_drain}, drained_held_{Cause::store_drain};
+  int stores_now_{};
+  int set_{StoreSets::no_set};
+  std::uint64_t squashed_from_{}, squashed_to_{};  // rows, by the last misprediction or violation
+  const StoreBuffer::Store* forward_{};
+};
+
+}  // namespace tracekit

@@ -1,0 +1,61 @@
+#include "sim/predictors/counters.hpp"
+
+namespace tracekit::bp {
+namespace {
+
+std::uint16_t moved(std::uint16_t history, bool taken, unsigned size) {
+  return static_cast<std::uint16_t>((history << 1 | int{taken}) & (size - 1));
+}
+
+std::uint16_t place(std::uint64_t address, unsigned size) {
+  return static_cast<std::uint16_t>(address & (size - 1));
+}
+
+}  // namespace
+
+bool Local::fetch(const BranchEvent& branch) {
+  const std::uint16_t at = place(branch.pc >> 2, 1024);
+  in_flight_.push() = {at, branch.taken};
+  return !branch.conditional() || counters_.high(at);
+}
+
+void Local::commit() {
+  const Record& r = in_flight_.pop();
+  counters_.count(r.at, r.taken);
+}
+
+bool Tournament::fetch(const BranchEvent& branch) {
+  std::uint16_t& history = history_[place(branch.pc >> 2, 2048)];
+  const bool conditional = branch.conditional();
+  const Record r{history,     path_,       local_.high(history), global_.high(path_),
+                 conditional, branch.taken};
+  in_flight_.push() = r;
+  if (conditional) history = moved(history, branch.taken, 2048);
+  path_ = moved(path_, branch.taken, 8192);
+  return !conditional || (choice_.high(r.global) ? r.by_global : r.by_local);
+}
+
+void Tournament::commit() {
+  const Record& r = in_flight_.pop();
+  if (r.conditional && r.by_local != r.by_global) choice_.count(r.global, r.by_global == r.taken);
+  global_.count(r.global, r.taken);
+  if (r.conditional) local_.count(r.local, r.taken);
+}
+
+bool BiMode::fetch(const BranchEvent& branch) {
+  const std::uint16_t choice = place(branch.pc >> 2, 8192),
+                      at = place((branch.pc >> 2) ^ path_, 8192);
+  const bool mostly = !branch.conditional() || choice_.high(choice);
+  const bool predicted = !branch.conditional() || (mostly ? taken_ : untaken_).high(at);
+  in_flight_.push() = {choice, at, mostly, predicted, branch.taken};
+  path_ = moved(path_, branch.taken, 8192);
+  return predicted;
+}
+
+void BiMode::commit() {
+  const Record& r = in_flight_.pop();
+  (r.mostly ? taken_ : untaken_).count(r.at, r.taken);
+  if (r.predicted != r.taken || r.predicted == r.mostly) choice_.count(r.choice, r.taken);
+}
+
+}  // namespace tracekit::bp

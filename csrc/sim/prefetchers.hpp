@@ -1,0 +1,48 @@
+// What gem5's prefetchers (src/mem/cache/prefetch) would bring.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/cycle.hpp"
+
+namespace tracekit {
+
+// An entry of StridePrefetcher.
+struct Stride {
+  std::uint64_t pc{}, last{};
+  std::int64_t step{};
+  int confidence{};
+  std::int64_t see(std::uint64_t pc, std::uint64_t at);  // the step if it is to be trusted, or 0
+};
+
+// What gem5's AMPM prefetcher (src/mem/cache/prefetch/access_map_pattern_matching.cc) would bring:
+// lines at the other end of strides that were accessed before, in zones of 32 lines.
+class AccessMaps {
+ public:
+  explicit AccessMaps(Cycle latency) : latency_(latency) {}
+  // The distances in lines at which to prefetch, for an access to `line`; at most 30.
+  std::span<const int> see(std::uint64_t line, Cycle at);
+
+ private:
+  static constexpr std::size_t sets = 32, ways = 8;
+  static constexpr Cycle epoch = 256'000;
+  struct Map {
+    std::uint64_t zone{no_line};
+    std::uint32_t accessed{}, prefetched{};
+  };
+  Map& map(std::uint64_t zone);
+  void end_epoch();
+  void prefetch(std::uint64_t line);
+
+  std::vector<Map> map_ = std::vector<Map>(sets * ways);
+  Cycle latency_, next_epoch_{epoch};
+  double good_{}, total_{}, misses_{}, hits_{};
+  unsigned degree_{4}, useful_{4};
+  std::array<int, 32> found_{};
+};
+
+}  // namespace tracekit

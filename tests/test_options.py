@@ -1,0 +1,116 @@
+"""Options that mean nothing in a mode are usage errors; what is not there is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import synthetic
+
+import tracekit
+from tracekit import isa, schema
+from tracekit.cli.main import main
+from tracekit.isa.types import BRANCH_FLAGS
+
+
+@pytest.fixture(scope="module")
+def feats(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("options")
+    (folder / "t").write_text(synthetic.text(11, 900))
+    tracekit.extract(folder / "t", folder / "f.zst")
+    return folder / "f.zst"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("predict F --plot x.png", "predict F --record r.tks", "predict F --seconds 3"),
+        *("predict F --full", "predict F --here x", "predict F --device cuda", "predict F --top 3"),
+        *(
+            "predict F --phases 3",
+            "predict F --binary x",
+            "predict F --leave",
+            "predict F --seed 1",
+        ),
+        *("predict --pid 1 --phases 3", "predict --pid 1 --leave", "predict --pid 1 --device cpu"),
+        *("predict --full --seconds 3 -- true", "predict --full --count 3 -- true"),
+        *("evaluate m.json --dtype f32", "evaluate m.json --split families"),
+        *("evaluate m.json --model x --folds 2", "evaluate m.json --model x --plot p.png"),
+        *("evaluate m.json --ablate --plot p.png", "evaluate m.json --trained x --folds 2"),
+        *("evaluate m.json --model x --sample 3", "evaluate m.json --model x --rows 3"),
+        *("tune F -o x --name y --runs 3", "tune F -o x --name y --work w"),
+        *("tune F G --suggest 1 -o x", "tune --measure m.json -o x --name y --seed 3"),
+        *("tune F -o x --name y --parameters p.json --seed 3",),
+        *("dse s.json F --cost rob", "dse s.json F --top -1"),
+        *("train perfvec m.json -o x --hidden 8", "train perfvec m.json -o x --device cuda"),
+        "train perfvec m.json -o x --preset paper --machines a",
+        "train neuroscalar m.json -o x --preset paper --no-history",
+        *("extract T -o x --cold", "extract T -o x --isa x86"),
+        *("extract T -o x --gem5-operands", "extract T -o x --threads interleaved"),
+        *("record --seed 3 -- true", "record --full --period 3 -- true"),
+        *("record --full --duration 3 -- true", "record --full --threads main -- true"),
+        *("record --in-place --copy-seconds 3 -- true", "record --pid 1 --no-aslr"),
+        *(
+            "compare model F --split families",
+            "compare model F --cache c",
+            "compare model F --force",
+        ),
+        *("compare model F --without a b", "compare model --manifest m.json --sample 3"),
+        "compare model --manifest m.json --force",
+        *(
+            "export F -o x.parquet --features perfvec --disassembly",
+            "export F -o x.npy --disassembly",
+        ),
+        *("mrc F --force", "quantize model F --rows 0"),
+        *("dump F --rows 999999:1000000", "dump F --rows 5:5", "dump F --rows 7:3"),
+    ],
+)
+def test_what_means_nothing_is_refused(line, feats, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    if line.startswith("dse"):
+        from test_sim import MACHINE
+
+        text = json.dumps({"base": MACHINE, "vary": {"rob": [32, 64]}})
+        Path("s.json").write_text(text)
+    (tmp_path / "model").mkdir()
+    before = sorted(tmp_path.iterdir())
+    places = {"F": str(feats), "T": str(feats.with_name("t"))}
+    args = [places.get(a, a) for a in line.split()]
+    assert main(args) == 2
+    out = capsys.readouterr()
+    assert out.err.count("\n") == 1 and out.out == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_rows_that_are_there(feats, capsys):
+    assert main(["dump", str(feats), "--rows", "898:999999"]) == 0
+    assert capsys.readouterr().out.count("\n") >= 2
+
+
+def test_hardly_the_same_program(tmp_path, capsys):
+    def trace(name: str, pcs: list[int]) -> str:
+        text = "".join(
+            f"{500 * k:7d}: system.cpu: {pc:#x}    :   add   x1, x1, x2 : IntAlu :   "
+            "flags=(IsInteger)\n"
+            for k, pc in enumerate(pcs)
+        )
+        (tmp_path / name).write_text(text)
+        tracekit.extract(tmp_path / name, tmp_path / f"{name}.zst")
+        return str(tmp_path / f"{name}.zst")
+
+    a = trace("a", [0x400000 + 4 * k for k in range(100)])
+    b = trace("b", [0x400000 + 4 * k for k in range(10)] + [0x900000 + 4 * k for k in range(90)])
+    assert main(["diff", a, a]) == 0
+    assert not capsys.readouterr().out.startswith("hardly")
+    assert main(["diff", a, b]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("hardly the same program: 10.0% of the shorter one's rows are matched\n")
+
+
+def test_branch_kinds_are_one_set():
+    assert isa.BRANCH_KINDS is schema.BRANCH_KINDS
+    assert set(BRANCH_FLAGS) == set(schema.BRANCH_KINDS) - {"none"}
+    pytest.importorskip("capstone")
+    for arch, code in (("x86", "c3"), ("arm", "c0035fd6"), ("riscv", "67800000")):
+        assert isa.decode(arch, bytes.fromhex(code)).branch == "return"

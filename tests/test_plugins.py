@@ -1,0 +1,223 @@
+"""Users' own predictors, prefetchers and replacement policies: each equal to a slow twin."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import synthetic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import replacement as twins
+from test_sim import MACHINE, extract, line
+
+from tracekit import _core, sim
+from tracekit.errors import TracekitError, UsageError
+from tracekit.sim import plugins
+
+SOURCE = Path(__file__).parent / "plugins.c"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """The names of the plug-ins of plugins.c, loaded."""
+    if (cc := shutil.which("cc") or shutil.which("gcc")) is None:
+        pytest.skip("no C compiler")
+    out = tmp_path_factory.mktemp("plugins") / "plugins.so"
+    include = f"-I{plugins.include()}"
+    subprocess.run(
+        [cc, "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", include, SOURCE, "-o", out],
+        check=True,
+    )
+    return plugins.load(out)
+
+
+@pytest.fixture(scope="module")
+def numba_plugins():
+    """gshare, next two lines and a random way, as Numba cfuncs."""
+    numba = pytest.importorskip("numba")
+    carray, u8, u64 = numba.carray, np.uint64(8), np.uint64
+
+    @numba.cfunc(plugins.PREDICT)
+    def predict(state, pc, kind):
+        s = carray(state, 8 + 4096)
+        history = np.uint64(s[0]) | np.uint64(s[1]) << u8
+        return np.int64(s[8 + ((pc >> u64(2)) ^ history) % u64(4096)] >= 2)
+
+    @numba.cfunc(plugins.UPDATE)
+    def update(state, pc, kind, taken):  # counter and history together, at commit
+        s = carray(state, 8 + 4096)
+        history = np.uint64(s[0]) | np.uint64(s[1]) << u8
+        at = 8 + ((pc >> u64(2)) ^ history) % u64(4096)
+        if taken and s[at] < 3:
+            s[at] += 1
+        if not taken and s[at] > 0:
+            s[at] -= 1
+        history = (history << u64(1) | u64(taken)) & u64(4095)
+        s[0], s[1] = history & u64(255), history >> u8
+
+    @numba.cfunc(plugins.ACCESS)
+    def access(state, line, pc, hit, out):
+        wanted = carray(out, 32)
+        wanted[0], wanted[1] = line + u64(1), line + u64(2)
+        return 2
+
+    @numba.cfunc(plugins.TOUCH)
+    def touch(state, way, ways, filled):
+        s = carray(state, 64)
+        s[way] = 0 if not filled else 2
+
+    @numba.cfunc(plugins.VICTIM)
+    def victim(state, ways):
+        s = carray(state, 64)
+        while True:
+            for k in range(ways):
+                if s[k] == 3:
+                    return k
+            for k in range(ways):
+                s[k] += 1
+
+    plugins.add_predictor("gshare-numba", 8 + 4096, predict, update)
+    plugins.add_prefetcher("next-two-numba", 0, access)
+    plugins.add_replacement("srrip-numba", 64, touch, victim)
+
+
+def gshare(branches, delay: int, speculative: bool):
+    """Predictions of plugins.c's gshare (or of the Numba one, whose history moves at commit)."""
+    counter, history, waiting, out = [0] * 4096, 0, [], []
+
+    def commit():
+        nonlocal history
+        at, pc, taken = waiting.pop(0)
+        at = at if speculative else (pc >> 2 ^ history) % 4096
+        counter[at] = min(3, counter[at] + 1) if taken else max(0, counter[at] - 1)
+        if not speculative:
+            history = (history << 1 | taken) & 4095
+
+    for pc, taken in branches:
+        while len(waiting) > delay:
+            commit()
+        at = (pc >> 2 ^ history) % 4096
+        out.append(counter[at] >= 2)
+        waiting.append((at, pc, taken))
+        if speculative:
+            history = (history << 1 | taken) & 4095
+    return out
+
+
+def predicted(name: str, branches, delay: int):
+    n = len(branches)
+    return _core.predict_directions(
+        plugins.number("predictor", f"plugin:{name}"),
+        np.array([pc for pc, _ in branches], np.uint64),
+        np.zeros(n, np.uint64),
+        np.ones(n, np.uint8),
+        np.array([t for _, t in branches], np.uint8),
+        np.array([max(0, k - delay) for k in range(n)], np.uint32),
+    ).astype(bool)
+
+
+@pytest.mark.parametrize("delay", [0, 7, 100])
+@pytest.mark.parametrize(("name", "speculative"), [("gshare-c", True), ("gshare-numba", False)])
+def test_gshare(library, numba_plugins, name, speculative, delay):
+    draw = random.Random(5)
+    pcs = [4 * draw.randrange(1 << 20) for _ in range(60)]
+    branches = [(pc := draw.choice(pcs), int((pc >> 4 & k & 3) != 1)) for k in range(4000)]
+    assert predicted(name, branches, delay).tolist() == gshare(branches, delay, speculative)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([(1, 4), (1, 16), (3, 6), (2, 1), (5, 5)]),
+    st.lists(st.integers(0, 200), max_size=400),
+    st.sampled_from(["lru", "tree_plru", "srrip", "random"]),
+)
+def test_built_in_policies_are_their_twins(shape, lines, policy):
+    kb, ways = shape
+    kind = sim.REPLACEMENTS[policy]
+    hits = _core.cache_hits(kb, ways, np.array(lines, np.uint64), kind)
+    assert hits.tolist() == twins.hits(policy, kb * 16 // ways, ways, lines)
+
+
+@pytest.mark.parametrize(("name", "twin"), [("lru-c", "lru"), ("srrip-numba", "srrip")])
+def test_policies_of_plugins(library, numba_plugins, name, twin):
+    lines = np.random.default_rng(3).integers(0, 300, 5000).astype(np.uint64)
+    for kb, ways in ((1, 4), (4, 16), (3, 6)):
+        found = _core.cache_hits(kb, ways, lines, plugins.number("replacement", f"plugin:{name}"))
+        assert found.tolist() == twins.hits(twin, kb * 16 // ways, ways, lines.tolist())
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    return extract(tmp_path_factory.mktemp("t"), synthetic.text(11, 6000, blocks=False))
+
+
+@pytest.mark.parametrize("name", ["next-two-c", "next-two-numba"])
+@pytest.mark.parametrize("level", ["l1d_pf", "l2_pf"])
+def test_a_prefetcher_of_the_same_rule_gives_the_same_cycles(
+    library, numba_plugins, trace, name, level
+):
+    small = {**MACHINE, "l1d_kb": 4, "l2_kb": 64}
+    machines = [small, {**small, level: "tagged"}, {**small, level: f"plugin:{name}"}]
+    none, tagged, plugged = sim.totals(trace, machines)[0]
+    assert plugged == tagged != none
+
+
+@pytest.fixture(scope="module")
+def loads(tmp_path_factory):
+    """Loads of many lines, few of them often."""
+    draw = random.Random(8)
+    addresses = (0x10000000 + 4096 * (int(draw.paretovariate(0.5)) % 4096) for _ in range(4000))
+    return extract(
+        tmp_path_factory.mktemp("loads"),
+        "".join(
+            line(k, "ldr x1, [x1]", "MemRead", "IsInteger|IsMemRef|IsLoad", a)
+            for k, a in enumerate(addresses)
+        ),
+    )
+
+
+def test_a_policy_of_the_same_rule_gives_the_same_cycles(library, loads):
+    small = {**MACHINE, "l1d_kb": 1, "l2_kb": 8}
+    keys = ("l1d_replacement", "l2_replacement")
+    lru, plugged, srrip = sim.totals(
+        loads,
+        [
+            small,
+            {**small, **dict.fromkeys(keys, "plugin:lru-c")},
+            {**small, **dict.fromkeys(keys, "srrip")},
+        ],
+    )[0]
+    assert plugged == lru != srrip
+
+
+def test_threads_and_blocks_do_not_matter(library, trace):
+    machines = [{**MACHINE, "bp": "plugin:gshare-c", "rob": 20 + k} for k in range(4)]
+    one, two = (sim.totals(trace, machines, threads=n)[0] for n in (1, 2))
+    assert (one == two).all()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "name", "message"),
+    [
+        ("bp", "writes-beyond", "plug-in writes-beyond: wrote outside of its state"),
+        ("l1d_replacement", "names-no-way", "plug-in names-no-way: named a way"),
+    ],
+)
+def test_what_a_plugin_may_not_do_is_said(library, trace, loads, parameter, name, message):
+    machine = {**MACHINE, "l1d_kb": 1, "l1d_assoc": 2, parameter: f"plugin:{name}"}
+    with pytest.raises(TracekitError, match=message):
+        sim.totals(trace if parameter == "bp" else loads, [machine])
+    assert sim.totals(trace, [MACHINE]).sum() > 0  # the complaint is told once
+
+
+def test_names_that_nobody_loaded(tmp_path):
+    with pytest.raises(UsageError, match="bp is 'plugin:nobody': no such predictor is loaded"):
+        sim.core_row({**MACHINE, "bp": "plugin:nobody"})
+    (tmp_path / "no.so").write_bytes(b"no library")
+    with pytest.raises(UsageError, match="no library of plug-ins"):
+        plugins.load(tmp_path / "no.so")

@@ -1,0 +1,203 @@
+"""What a recording says of itself: why nothing could be recorded, and what a killed one leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.test_record import RECORD, TIMEOUT, _why_not, programs, started
+from tracekit.cli.main import main
+from tracekit.errors import RecordError
+from tracekit.inputs.tks import summary
+from tracekit.record import permission, record_pid
+
+pytestmark = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
+__all__ = ["programs"]  # a fixture
+
+ROOT = os.geteuid() == 0
+NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if ROOT else {}
+SECONDS = 60  # by then a recorder that says nothing has been stuck
+
+
+@pytest.fixture
+def anyones() -> Iterator[Path]:
+    """A folder that another user may write to, too."""
+    with tempfile.TemporaryDirectory(prefix="tracekit-test-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+# Python itself may lie where another user cannot read: everything is imported first.
+AS_NOBODY = """
+import os, sys
+import pwd, tracekit.cli.main, tracekit.cli.cmd_record, tracekit.record.operands
+from tracekit.record import record_pid
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+sys.exit(tracekit.cli.main.main(sys.argv[1:]))
+"""
+
+
+def refused(pid: int, folder: Path) -> str:
+    """What ``record --pid`` says, as a user who may not."""
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, "record", "-o", f"{folder}/x.tks", "--pid", str(pid)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1, done
+    assert not list(folder.iterdir())
+    return done.stderr
+
+
+def test_another_users_process(anyones: Path) -> None:
+    if ROOT:
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+            told = refused(child.pid, anyones)
+            assert child.stdin is not None
+            child.stdin.write(b"\n")
+    else:
+        told = refused(1, anyones)
+    assert "may not be traced: it runs as user root (0), and tracekit as" in told, told
+
+
+def test_a_process_that_is_not_dumpable(anyones: Path) -> None:
+    source, program = anyones / "hides.c", anyones / "hides"
+    source.write_text(
+        "#include <stdio.h>\n#include <sys/prctl.h>\n"
+        'int main(void) { prctl(PR_SET_DUMPABLE, 0); puts("ready"); fflush(stdout); getchar(); }'
+    )
+    subprocess.run(["gcc", "-o", program, source], check=True)
+    child = subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", **NOBODY
+    )
+    source.unlink()
+    program.unlink()
+    assert child.stdout is not None and child.stdout.readline() == b"ready\n"
+    try:
+        assert "not dumpable" in refused(child.pid, anyones)
+    finally:
+        child.communicate(b"\n")
+
+
+def test_a_kernel_thread(tmp_path: Path) -> None:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[6]) & 0x200000:
+                with pytest.raises(RecordError, match="kernel thread"):
+                    record_pid(int(entry.name), tmp_path / "x.tks")
+                assert not list(tmp_path.iterdir())
+                return
+    pytest.skip("no kernel thread is to be seen from here")
+
+
+def test_a_process_that_has_ended(tmp_path: Path) -> None:
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(RecordError, match="has ended"):
+        record_pid(child.pid, tmp_path / "x.tks")
+    child.wait()
+
+
+@pytest.mark.parametrize(("scope", "says"), [(1, "own parent"), (2, "only root"), (3, "nobody")])
+def test_yama_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: int, says: str
+) -> None:
+    setting = tmp_path / "ptrace_scope"
+    setting.write_text(f"{scope}\n")
+    monkeypatch.setattr(permission, "_YAMA", setting)
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(os, "getgid", lambda: 1000)
+    monkeypatch.setattr(Path, "stat", lambda self: os.stat_result((0, 0, 0, 0, 1000, *[0] * 5)))
+    ours = {"Uid": "1000\t1000\t1000\t1000", "Gid": "1000\t1000\t1000\t1000"}
+    reason, hint = permission._reason(4711, ours)
+    assert f"is {scope}" in reason and says in reason and "sysctl" in hint
+
+
+def test_three_seconds_with_the_defaults_have_epochs(tmp_path: Path) -> None:
+    out = tmp_path / "x.tks"
+    busy = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end: pass"
+    done = subprocess.run(
+        [*RECORD, "-o", str(out), "--", sys.executable, "-c", busy],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 0, done.stderr
+    s = summary(out)
+    assert s["epochs"] >= 1 and s["instructions"] > 0 and "warning" not in done.stderr
+
+
+def test_no_epoch_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "x.tks"
+    assert main(["record", "-q", "-o", str(out), "--period", "600", "--", "true"]) == 0
+    told = capsys.readouterr().err
+    assert told.splitlines()[-1].startswith(f"tracekit: {out}: 0 epochs, 0 instructions")
+    assert "warning: no epoch was recorded" in told and "--full" in told and "--period" in told
+    assert summary(out)["epochs"] == 0
+
+
+def test_quiet_is_the_summary_alone(tmp_path: Path) -> None:
+    """Lines of epochs come before it; with --json the totals take its place."""
+    command = [*RECORD, "-o", str(tmp_path / "x.tks"), "--period", "0", "--epoch", "300"]
+    busy = "for _ in range(10**7): pass"
+    said = {}
+    for options in ((), ("-q",), ("-q", "--json")):
+        done = subprocess.run(
+            [*command, "--force", "--count", "3", *options, "--", sys.executable, "-c", busy],
+            capture_output=True,
+            timeout=TIMEOUT,
+        )
+        assert done.returncode == 0, done.stderr
+        said[options] = done.stderr.decode().splitlines()
+    assert len(said[()]) >= 2 and "the program lost" in said[()][-1]
+    (line,) = said["-q",]
+    assert "the program lost" in line
+    (line,) = said["-q", "--json"]
+    assert json.loads(line)["epochs"] >= 1
+
+
+@pytest.mark.parametrize(("period", "epochs"), [("600", 0), ("0", 2)])
+def test_a_killed_recorder_leaves_what_it_has(
+    programs: dict[str, str],
+    tmp_path: Path,
+    period: str,
+    epochs: int,
+) -> None:
+    command = [*RECORD, "-o", str(tmp_path / "x.tks"), "--period", period, "--epoch", "300"]
+    recorder = subprocess.Popen(
+        [*command, "--normal-priority", "--", programs["work"]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert recorder.stdout is not None and recorder.stderr is not None
+    assert recorder.stdout.readline() == b"ready\n"
+    for _ in range(epochs):
+        assert b" epoch " in recorder.stderr.readline()
+    recorder.kill()
+    (left,) = tmp_path.iterdir()
+    s = summary(left)
+    assert s["epochs"] >= epochs and not s["complete"]
+    assert s["command"] == [programs["work"]]
+    recorder.communicate(timeout=TIMEOUT)  # ends the program, which reads our pipe
+
+
+def test_what_started_is_still_there(programs: dict[str, str]) -> None:
+    """The other user's refusal is no accident of this machine: we may trace what is ours."""
+    child = started([programs["work"]])
+    permission.check_traceable(child.pid)
+    child.communicate(timeout=TIMEOUT)
+    permission.check_traceable(child.pid)  # nobody is there: nothing to say

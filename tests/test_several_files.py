@@ -1,0 +1,213 @@
+"""Commands on several files, on recordings in the place of a feats.zst, and on typing errors."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docs_page import ROOT
+
+import tracekit
+from tracekit.cli.main import main
+
+GOLDEN = ROOT / "tests" / "golden"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Two traces of ARM, one of X86 at the micro level, and a recording."""
+    out = tmp_path_factory.mktemp("several")
+    tracekit.extract(GOLDEN / "lua.arm.trace.xz", out / "a.zst")
+    tracekit.extract(GOLDEN / "lua.arm.trace.xz", out / "b.zst", count=2000)
+    tracekit.extract(GOLDEN / "lua.x86.trace.xz", out / "x86.zst")
+    return out
+
+
+@pytest.fixture(scope="module")
+def recording(folder) -> Path:
+    """A few epochs of a program, where this computer can record."""
+    path = folder / "true.tks"
+    if sys.platform != "linux" or main(
+        ["record", "-o", str(path), "--full", "-q", "--", "/bin/true"]
+    ):
+        pytest.skip("this computer cannot record")
+    return path
+
+
+def said(capsys, *args: object) -> tuple[int, str, str]:
+    try:
+        code = main([str(a) for a in args])
+    except SystemExit as e:
+        code = int(e.code or 0)
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_predict_of_several_files_and_their_total(folder, capsys, tmp_path):
+    files = (folder / "a.zst", folder / "b.zst")
+    save = tmp_path / "r.npy"
+    code, text, _ = said(capsys, "predict", *files, "--uarch", "u007", "--json", "--save", save)
+    found = json.loads(text)
+    one, two, total = (f["machines"][0] for f in (*found["files"], found["total"]))
+    assert code == 0 and total["cycles"] == one["cycles"] + two["cycles"]
+    assert total["seconds"] == one["seconds"] + two["seconds"]
+    assert found["total"]["instructions"] == sum(f["instructions"] for f in found["files"])
+    parts = np.array([f["representation"] for f in found["files"]])
+    assert (np.load(save) == parts.sum(axis=0)).all()
+    code, text, _ = said(capsys, "predict", *files, "--uarch", "u007")
+    assert code == 0 and "2 files: " in text and text.count("ROB 192") == 3
+
+
+def test_a_trace_is_never_started(folder, capsys):
+    code, _, error = said(capsys, "predict", folder / "a.zst", "ls")
+    assert code == 2 and "ls is no feats.zst" in error and error.count("\n") == 1
+
+
+def test_the_other_level_is_told_with_its_command(folder, capsys):
+    code, _, error = said(capsys, "predict", folder / "x86.zst")
+    assert code == 2
+    assert f"tracekit extract {GOLDEN / 'lua.x86.trace.xz'} --level macro -o x86.macro.zst" in error
+
+
+def test_a_machine_that_the_model_does_not_know(folder, capsys):
+    code, _, error = said(capsys, "predict", folder / "a.zst", "--uarch", "u0007")
+    assert code == 2 and "machine u0007 (did you mean u007?) is not in the model" in error
+
+
+def test_info_and_mrc_of_several_files(folder, capsys, tmp_path):
+    files = [str(folder / n) for n in ("a.zst", "b.zst")]
+    for command in ("info", "mrc"):
+        code, text, _ = said(capsys, command, *files, "--json")
+        both = json.loads(text)["files"]
+        assert code == 0 and [f["path"] for f in both] == files
+        _, text, _ = said(capsys, command, files[1], "--json")
+        alone = json.loads(text)
+        alone.pop("schema")
+        assert alone == both[1]
+        code, text, _ = said(capsys, command, *files)
+        assert code == 0 and all(f in text for f in files)
+    pytest.importorskip("matplotlib")
+    for suffix in ("png", "svg", "pdf"):
+        picture = tmp_path / f"curve.{suffix}"
+        assert said(capsys, "mrc", *files, "--plot", picture)[0] == 0
+        assert picture.stat().st_size > 1000
+
+
+def test_a_recording_stands_for_its_features(folder, recording, capsys, tmp_path):
+    features = folder / "recorded.zst"
+    tracekit.extract(recording, features, level="macro", threads="interleaved")
+    for command in (("mrc", "--stream", "data"), ("epochs",), ("dump", "--rows", "0:5")):
+        results = []
+        for path in (recording, features):
+            code, text, _ = said(capsys, command[0], path, *command[1:], "--json")
+            assert code == 0
+            results.append(text.replace(str(path), "PATH"))
+        assert results[0] == results[1]
+    code, text, _ = said(capsys, "diff", recording, features, "--json")
+    assert code == 0 and json.loads(text)["matched"] == json.loads(text)["rows_a"] > 0
+    code, text, _ = said(capsys, "verify", recording)
+    assert (code, text) == (0, f"{recording}: ok\n")
+    code, _, _ = said(capsys, "export", recording, "--to", "npy", "-o", tmp_path / "columns")
+    assert code == 0
+    with tracekit.open(features) as f:
+        assert (np.load(tmp_path / "columns" / "addr.npy") == f["addr"]).all()
+    with tracekit.open(recording) as f:
+        assert f.path == str(recording) and f.level == "macro"
+        again = copy.copy(f)  # as a worker process gets it
+        assert (again["pc"] == f["pc"]).all()
+    code, text, _ = said(capsys, "simulate", recording, "--machine", "u007", "--json")
+    assert code == 0 and json.loads(text)[0]["rows"] == len(again)
+
+
+def test_a_damaged_recording_is_no_good_one(recording, capsys, tmp_path):
+    data = bytearray(recording.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    bad = tmp_path / "bad.tks"
+    bad.write_bytes(data)
+    code, _, error = said(capsys, "verify", bad)
+    assert code == 1 and str(bad) in error
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("extrct", "x"), "did you mean extract?"),
+        (("info", "--jsn", "x"), "did you mean --json?"),
+        (("predict", "--plt=x.png", "y"), "did you mean --plot?"),
+        (("train", "perfvc"), "did you mean perfvec?"),
+        (("machines", "u0007"), "did you mean u007?"),
+    ],
+)
+def test_what_was_meant(args, meant, capsys):
+    code, _, error = said(capsys, *args)
+    assert code == 2 and meant in error.splitlines()[-1]
+
+
+def test_completion_knows_commands_and_options(capsys):
+    pytest.importorskip("shtab")
+    code, text, _ = said(capsys, "completion", "bash")
+    assert code == 0 and "--by-range" in text and "what-if" in text
+
+
+def test_a_bar_on_a_terminal_only(capsys, monkeypatch):
+    from tracekit import progress
+
+    moment = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: moment[0])
+    with progress.Progress("work", 4_000_000, quiet=False) as p:
+        for k in range(5):
+            moment[0] = 6.0 * k
+            p.update(1_000_000 * k, "fine")
+    error = capsys.readouterr().err
+    assert "\r" not in error
+    assert error.splitlines() == [
+        "work: 2 Mrows of 4 Mrows (50 %), 167 krows/s, 12 s left, fine",
+        "work: 4 Mrows of 4 Mrows (100 %), 167 krows/s, 0 s left, fine",
+    ]
+
+
+def test_progress_counts_what_was_used_of_a_compressed_input():
+    from tracekit.inputs.blocks import Input
+
+    with Input(GOLDEN / "lua.arm.trace.xz") as source:
+        done, seen = 0, []
+        for block in source:
+            done += len(block)
+            seen.append(source.consumed(done))
+        assert seen == sorted(seen) and seen[0] < source.size / 2
+        assert source.consumed(done) == source.size
+
+
+def test_a_training_is_told_in_words_on_a_terminal_only(capsys, monkeypatch):
+    from tracekit.cli import events
+
+    event = {"event": "program", "name": "lua", "rows": 1234, "done": 3, "of": 9}
+    line = json.dumps({"time": 1.0, **event})
+    events.echo(line)
+    assert capsys.readouterr().err == line + "\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    events.echo(line)
+    events.echo(json.dumps({"event": "fitted", "train_error": 0.0125, "ok": True}))
+    assert capsys.readouterr().err.splitlines() == [
+        "program 3 of 9: lua, rows 1,234",
+        "fitted: train error 0.0125, ok yes",
+    ]
+
+
+def test_programs_that_are_done_leave_no_carriage_return(capsys, monkeypatch):
+    from tracekit import progress
+    from tracekit.cli.events import Programs
+
+    moment = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: moment[0])
+    with Programs("evaluate") as report:
+        for k in range(3):
+            moment[0] = 20.0 * k
+            report({"event": "program", "name": f"p{k}", "done": k + 1, "of": 3})
+    error = capsys.readouterr().err
+    assert "\r" not in error and error.count("\n") == 2
+    assert error.splitlines()[-1].startswith("evaluate: 3 programs of 3 programs (100 %)")

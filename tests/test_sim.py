@@ -1,0 +1,218 @@
+"""The reference cores: predictors against oracles, times against what must hold on any machine."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import random
+
+import numpy as np
+import pytest
+import synthetic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import predictors
+
+import tracekit
+from tracekit import sim
+from tracekit.errors import UsageError
+
+MACHINE = {
+    "name": "m", "clock_ghz": 2.0, "width": 4, "issue_width": 4, "rob": 64, "iq": 32, "lq": 16,
+    "sq": 16,
+    "phys_int": 128, "phys_vec": 128, "fetch_buffer": 64, "fetch_queue": 32, "front_delay": 1,
+    "issue_to_exec": 1, "int_alu": 4, "int_mul": 1, "int_mul_lat": 3, "int_div_lat": 12, "fp": 2,
+    "fp_add_lat": 2, "fp_mul_lat": 4, "fp_div_lat": 12, "simd": 2, "load_ports": 2,
+    "store_ports": 1,
+    "agu_lat": 1, "bp": "Local", "btb": 1024, "l1i_kb": 32, "l1i_assoc": 4, "l1i_lat": 1,
+    "l1d_kb": 32,
+    "l1d_assoc": 4, "l1d_lat": 2, "l1d_mshrs": 8, "l1d_pf": "none", "l2_kb": 512, "l2_assoc": 8,
+    "l2_lat": 12, "l2_mshrs": 16, "l2_pf": "none", "l3_kb": 0, "l3_assoc": 16, "l3_lat": 30,
+    "mem": "DDR4_2400_8x8",
+}  # fmt: skip
+SLOW = settings(max_examples=8, deadline=None)
+walk_module = importlib.import_module(
+    "tracekit.sim.trace_walk"
+)  # the package's `walk` is its function
+
+
+def line(
+    k: int, text: str, op: str = "IntAlu", flags: str = "IsInteger", addr: int | None = None
+) -> str:
+    place = f" A={addr:#x}" if addr is not None else ""
+    pc = f"{0x400000 + 4 * (k % 8):#x}"
+    return f"{500 * k:7d}: system.cpu: {pc}    :   {text:<24} : {op} : {place}  flags=({flags})\n"
+
+
+def extract(tmp_path, text: str):
+    source = tmp_path / "t.txt"
+    source.write_text(text)
+    target = tmp_path / f"{random.randrange(1 << 60)}.zst"
+    tracekit.extract(str(source), str(target))
+    return tracekit.open(str(target))
+
+
+def cycles(trace, **changes) -> float:
+    return float(sim.totals(trace, [{**MACHINE, **changes}])[0, 0])
+
+
+@SLOW
+@given(st.integers(0, 2**32), st.integers(1, 700))
+def test_difficulty_is_what_predictors_get_wrong_that_learn_at_once(tmp_path_factory, seed, rows):
+    trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
+    wrong = np.concatenate([w.wrong for w in sim.walk(trace, [], difficulty=True)])
+    at = np.flatnonzero(trace["branch"])
+    conditional, taken = trace["branch"][at] == 1, trace["taken"][at].astype(bool)
+    columns = (trace["pc"][at].tolist(), conditional, taken, range(len(at)))
+    branches = list(zip(*columns, strict=True))
+    for bit, oracle in enumerate((predictors.local, predictors.tournament, predictors.bimode)):
+        missed = np.array(oracle(branches), bool) != taken
+        assert ((wrong[at] >> bit & 1) == missed)[conditional].all()
+    assert not wrong[trace["branch"] == 0].any()
+
+
+@SLOW
+@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(20, 300))
+def test_blocks_and_threads_do_not_matter(tmp_path_factory, seed, rows, block):
+    trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
+    machines = [MACHINE, {**MACHINE, "width": 1, "bp": "LTAGE"}, {**MACHINE, "l3_kb": 4096}]
+    whole = np.concatenate([w.cycles for w in sim.walk(trace, machines, threads=1)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk_module, "BLOCK", block)
+        parts = np.concatenate([w.cycles for w in sim.walk(trace, machines, threads=3)])
+    assert np.array_equal(whole, parts)
+    assert (whole >= 0).all() and whole.shape == (len(trace), 3)
+    assert whole[:, 1].sum() >= len(trace) - 1  # one row a cycle
+    alone = np.concatenate([w.cycles for w in sim.walk(trace, machines[2:])])
+    assert np.array_equal(alone[:, 0], whole[:, 2])  # cores do not see each other
+    r = np.random.default_rng(seed)
+    breaks = np.array([0, *np.sort(r.integers(0, len(trace) + 1, 9))])
+    want = [whole[a:b].sum(axis=0, dtype=float) for a, b in itertools.pairwise(breaks)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk_module, "BLOCK", block)
+        kept = sim.KeptRows(trace)
+        for source in (trace, kept, kept):
+            assert np.array_equal(sim.totals(source, machines, breaks, 2), want)
+    few = sim.KeptRows(trace, 7)
+    assert len(few) == min(7, len(trace))
+    total = whole[: len(few)].sum(axis=0, dtype=float)
+    assert np.array_equal(sim.totals(few, machines)[0], total)
+    with pytest.raises(UsageError, match="breaks"):
+        sim.totals(few, machines, [0, len(few) + 1])
+
+
+def test_a_chain_costs_its_latency(tmp_path):
+    n = 4000
+    chain = extract(
+        tmp_path, "".join(line(k, "madd   x1, x1, x1, x1", "IntMult") for k in range(n))
+    )
+    free = extract(tmp_path, "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n)))
+    base = cycles(chain)
+    assert base == pytest.approx(3 * n, rel=0.1)
+    assert cycles(chain, int_mul_lat=4) - base == pytest.approx(n, rel=0.05)
+    assert cycles(chain, issue_to_exec=2) - base == pytest.approx(n, rel=0.05)
+    assert cycles(free) == pytest.approx(n / 4, rel=0.3)
+    assert cycles(free, width=1) == pytest.approx(n, rel=0.1)
+    assert cycles(free, int_alu=1) == pytest.approx(n, rel=0.1)
+
+
+def test_caches_hold_what_fits(tmp_path):
+    # 256 lines, again and again: 16 kB; each load's address depends on the one before it.
+    n = 8000
+    text = "".join(
+        line(k, "ldr   x1, [x1]", "MemRead", "IsInteger|IsLoad", 0x100000 + 64 * (k % 256))
+        for k in range(n)
+    )
+    trace = extract(tmp_path, text)
+    fits, second, memory = cycles(trace), cycles(trace, l1d_kb=4), cycles(trace, l1d_kb=4, l2_kb=4)
+    assert fits < second < memory
+    assert (second - fits) / n == pytest.approx(12 + 4, abs=3)
+    assert (memory - second) / n > 50
+    assert cycles(trace, l1d_kb=4, l1d_pf="tagged") < second
+
+
+def test_machines_out_of_range_are_refused():
+    with pytest.raises(UsageError, match="width"):
+        sim.core_row({**MACHINE, "width": 0})
+    with pytest.raises(UsageError, match="rob is missing"):
+        sim.core_row({k: v for k, v in MACHINE.items() if k != "rob"})
+    with pytest.raises(UsageError, match="mem"):
+        sim.core_row({**MACHINE, "mem": "core memory"})
+    with pytest.raises(UsageError, match="iq"):
+        sim.core_row({**MACHINE, "iq": float("nan")})
+    with pytest.raises(UsageError, match="not a number"):
+        sim.core_row({**MACHINE, "iq": "many"})
+
+
+@SLOW
+@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(20, 300))
+def test_a_timed_walk_tells_what_makes_the_cycles(tmp_path_factory, seed, rows, block):
+    trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
+    machines = [MACHINE, {**MACHINE, "width": 1}]
+    whole = np.concatenate([w.cycles for w in sim.walk(trace, machines)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk_module, "BLOCK", block)
+        parts = list(sim.walk(trace, machines, threads=2, timed=True))
+    timed = np.concatenate([w.cycles for w in parts])
+    assert timed.shape == (len(trace), 2, len(sim.TIMING))
+    cycles, margin, gap, wait, latency = np.moveaxis(timed, 2, 0)
+    assert np.array_equal(cycles, whole)
+    ordinary = ~trace["fault"]
+    late = (margin > 0) & ordinary[:, None]
+    assert np.array_equal(cycles[late], margin[late])
+    assert (cycles[~late & ordinary[:, None]] <= 1).all()  # only the width can hold it
+    assert (gap >= 0).all() and (wait >= 0).all() and (latency >= 0).all()
+    assert gap[:, 1].sum() >= len(trace) - 1
+
+
+def test_an_in_order_core_waits_in_order(tmp_path):
+    n = 2000
+    free = extract(tmp_path, "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n)))
+    chain = extract(
+        tmp_path, "".join(line(k, "madd   x1, x1, x1, x1", "IntMult") for k in range(n))
+    )
+    small = {"cpu": "minor", "width": 1}
+    assert cycles(free, **small) == pytest.approx(n, rel=0.2)
+    assert cycles(free, cpu="minor", width=2) == pytest.approx(n / 2, rel=0.3)
+    assert cycles(chain, **small) == pytest.approx(3 * n, rel=0.2)  # Minor's multiplier
+    assert cycles(chain, cpu="minor", width=2) == pytest.approx(3 * n, rel=0.2)
+    loads = extract(
+        tmp_path,
+        "".join(
+            line(k, "ldr   x1, [x2]", "MemRead", "IsInteger|IsLoad", 0x100000 + 4096 * k)
+            for k in range(n)
+        ),
+    )
+    # Every load misses everywhere; two are on their way at a time.
+    assert cycles(loads, **small) / n > 20
+    assert cycles(loads, **small) > 2 * cycles(loads)
+
+
+def test_a_digest_is_of_the_code_that_walks(tmp_path, monkeypatch):
+    now = sim.cores_digest.__wrapped__()
+    assert now == sim.cores_digest()
+    (tmp_path / "core.so").write_bytes(b"another build")
+    monkeypatch.setattr(tracekit._core, "__file__", str(tmp_path / "core.so"))
+    assert sim.cores_digest.__wrapped__() != now
+
+
+def test_a_load_keeps_its_place_in_the_issue_queue_until_it_has_its_data(tmp_path):
+    n = 2000
+    loads = "".join(
+        line(k, f"ldr   x{k % 8 + 2}, [x1]", "MemRead", "IsInteger|IsLoad", 0x100000 + 8 * (k % 64))
+        for k in range(n)
+    )
+    adds = "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n))
+    few = {"iq": 4, "l1d_lat": 20, "rob": 200, "lq": 100}
+    held = extract(tmp_path, loads)
+    assert cycles(held, **few) > 20 * n / 4
+    assert cycles(held, **{**few, "iq": 100}) < 20 * n / 8
+    assert cycles(extract(tmp_path, adds), **few) < 2 * n
+
+
+def test_a_stage_that_blocks_makes_a_bubble_of_the_front_ends_depth(tmp_path):
+    n = 8000
+    adds = extract(tmp_path, "".join(line(k, f"add   x{k % 8 + 2}, x1, x1") for k in range(n)))
+    # Rename waits for room in the reorder buffer again and again, or never.
+    assert cycles(adds, rob=12, front_delay=8) > 1.1 * cycles(adds, rob=12)
+    assert cycles(adds, front_delay=8) < 1.05 * cycles(adds)

@@ -1,0 +1,289 @@
+"""What stores, banks and buses make loads and other rows wait for (csrc/sim)."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from test_sim import MACHINE, cycles, extract, line
+
+import tracekit
+from tracekit import sim
+
+LOAD, STORE = "IsInteger|IsLoad", "IsInteger|IsStore"
+BASE = 0x100000
+
+
+def text(*rows: tuple[str, str, str, int | None]) -> str:
+    return "".join(line(k, *row) for k, row in enumerate(rows))
+
+
+def test_a_load_of_a_part_of_what_a_store_wrote_is_forwarded_but_not_one_beyond_it(tmp_path):
+    n = 400
+
+    def pairs(offset: int, name: str) -> tracekit.TraceFile:
+        rows = []
+        for _ in range(n):
+            rows.append(("str   x1, [x2]", "MemWrite", STORE, BASE))
+            rows.append((f"{name}   x1, [x3]", "MemRead", LOAD, BASE + offset))
+        return extract(tmp_path, text(*rows))
+
+    inside, across = cycles(pairs(0, "ldrb")), cycles(pairs(4, "ldr"))
+    assert across > inside + 0.8 * n  # it comes again when the store is in the cache
+
+
+def test_the_first_store_to_execute_is_the_one_that_a_load_waits_for_later(tmp_path):
+    n = 200
+
+    def loop(conflicts: int) -> tracekit.TraceFile:
+        rows = []
+        for k in range(n):
+            at = BASE if 0 < k <= conflicts else BASE + 4096
+            rows.append(("ldr   x4, [x6]", "MemRead", LOAD, at))
+            rows.append(("udiv   x1, x4, x5", "IntDiv", "IsInteger", None))
+            rows.append(("str   x1, [x2]", "MemWrite", STORE, BASE))
+            rows.append(("mul   x3, x1, x1", "IntMult", "IsInteger", None))
+            rows.append(("str   x3, [x2]", "MemWrite", STORE, BASE))
+            rows += [("add   x7, x7, #1", "IntAlu", "IsInteger", None)] * 3
+        return extract(tmp_path, text(*rows))
+
+    none, first, both = (cycles(loop(k)) for k in (0, 1, 2))
+    assert none + 2 * n < first  # the load waits for the first store of the iteration before
+    assert first + 2 * n < both  # it has passed the second one, too
+
+
+def test_a_squashed_store_frees_the_loads_of_its_set(tmp_path):
+    def nested(trips: list[int]) -> tracekit.TraceFile:
+        body = [
+            ("ldr   x4, [x6]", "MemRead", LOAD),
+            ("udiv   x1, x4, x5", "IntDiv", "IsInteger"),
+            ("str   x1, [x2]", "MemWrite", STORE),
+            ("add   x7, x7, #1", "IntAlu", "IsInteger"),
+            ("b.ne   0x400000", "IntAlu", "IsControl|IsDirectControl|IsCondControl"),
+        ]
+        after = [("b   0x400000", "IntAlu", "IsControl|IsDirectControl|IsUncondControl")]
+        out = []
+        for trip in trips:
+            for i, (what, op, flags) in enumerate(body * trip + after):
+                pc = 0x400000 + 4 * (i % 5 if i < 5 * trip else 5)
+                # The second load meets the first store: from then on it waits for the last one.
+                addr = BASE + (4096 if op == "MemRead" and len(out) != 5 else 0)
+                place = f" A={addr:#x}" if op.startswith("Mem") else ""
+                out.append(
+                    f"{500 * len(out):7d}: system.cpu: {pc:#x}    :   {what:<24} : {op} : {place}"
+                    f"  flags=({flags})\n"
+                )
+        return extract(tmp_path, "".join(out))
+
+    draw = random.Random(3)
+    short = [draw.randrange(2, 6) for _ in range(100)]
+    # One unit divides at once for each, so that only the loads' waiting is in the way.
+    wide = {"int_mul": 8, "iq": 200, "rob": 400, "lq": 100, "sq": 100}
+    one, many = cycles(nested([sum(short)]), **wide), cycles(nested(short), **wide)
+    assert many < 0.9 * one  # as many iterations, some of them mispredicted
+
+
+def test_a_line_is_there_for_an_early_access_behind_a_late_one(tmp_path):
+    n = 100
+
+    def program(late_first: bool) -> tracekit.TraceFile:
+        rows = []
+        for k in range(n):
+            a = BASE + 3 * 8192 * k
+            late = ("ldr   x2, [x9]", "MemRead", LOAD, a + 8192)
+            early = ("ldr   x3, [x5]", "MemRead", LOAD, a + 8200)
+            rows.append(("ldr   x9, [x5]", "MemRead", LOAD, a))
+            rows += [late, early] if late_first else [early, late]
+            rows.append(("ldr   x5, [x3]", "MemRead", LOAD, a + 16384))
+        return extract(tmp_path, text(*rows))
+
+    assert cycles(program(True)) < 1.1 * cycles(program(False))
+
+
+def test_what_serializes_waits_for_the_stores(tmp_path):
+    def program(store: str, op: str, flags: str) -> tracekit.TraceFile:
+        rows = []
+        for k in range(60):
+            rows.append((store, op, flags, BASE + 4096 * k if op != "IntAlu" else None))
+            serializing = "IsInteger|IsSerializeBefore|IsNonSpeculative"
+            rows.append(("mrs   x3, tpidr_el0", "IntAlu", serializing, None))
+        return extract(tmp_path, text(*rows))
+
+    stores = cycles(program("str   x1, [x2]", "MemWrite", STORE))
+    nothing = cycles(program("add   x1, x1, #1", "IntAlu", "IsInteger"))
+    assert stores / 60 > nothing / 60 + 60  # a line from memory, at 2 GHz
+
+
+def test_an_open_row_is_faster_than_another_of_the_same_bank(tmp_path):
+    machine = sim.core_row(MACHINE)
+    named = {name: v for (name, *_), v in zip(sim.PARAMETERS, machine, strict=True)}
+    far = int(named["memory_row_lines"] * named["memory_banks"]) * 64
+
+    def chain(step: int) -> tracekit.TraceFile:  # each address is the last one's data
+        rows = [("ldr   x1, [x1]", "MemRead", LOAD, BASE + step * k) for k in range(300)]
+        return extract(tmp_path, text(*rows))
+
+    precharge, activate = named["memory_precharge"], named["memory_activate"]
+    more = (cycles(chain(far)) - cycles(chain(64))) / 300
+    assert 0.8 * (precharge + activate) < more < 1.2 * (precharge + activate)
+
+
+def chain(tmp_path, steps: list[int], load: str = "ldr   x1, [x1]") -> tracekit.TraceFile:
+    """Loads that read the address of the next one, or, with another `load`, that do not."""
+    at, rows = BASE, []
+    for step in steps:
+        rows.append((load, "MemRead", LOAD, at))
+        at += step
+    return extract(tmp_path, text(*rows))
+
+
+def test_a_row_that_nobody_waits_for_is_closed(tmp_path):
+    # Pairs of lines that are read together: the second comes when the first one's commands are
+    # chosen, and its row is closed behind those.
+    n = 200
+    same, others = [64, 1 << 16] * n, [1 << 11, 1 << 16] * n
+
+    def slower(mem: str) -> float:
+        pairs = [
+            cycles(chain(tmp_path, steps, "ldr   x1, [x2]"), mem=mem, l1d_mshrs=2)
+            for steps in (same, others)
+        ]
+        return (pairs[0] - pairs[1]) / n
+
+    assert (
+        slower("DDR5_6400_4x8") > 20
+    )  # 46 ns between two rows of a bank, at 2 GHz; half is hidden
+    assert slower("DDR3_1600_8x8") < 5
+
+
+def test_refreshes_take_a_part_of_the_time(tmp_path):
+    trace = chain(tmp_path, [1 << 20] * 400)
+    row = sim.core_row(MACHINE)
+    named = {name: v for (name, *_), v in zip(sim.PARAMETERS, row, strict=True)}
+    times = np.concatenate([w.cycles for w in sim.walk(trace, [MACHINE])])[:, 0]
+    usual = np.median(times)
+    waited = times[times > usual + 20] - usual
+    refreshes = times.sum() / named["memory_refresh_every"]
+    assert 0.5 * refreshes < len(waited) < refreshes + 2
+    assert waited.max() < 1.2 * named["memory_refresh"]
+    assert waited.max() > 0.5 * named["memory_refresh"]
+
+
+@pytest.mark.parametrize("which", ["tagged", "stride"])
+def test_a_hit_on_a_prefetched_line_prefetches_on(tmp_path, which):
+    trace = chain(tmp_path, [64] * 600)
+    pages = 600 / 64  # no prefetch goes beyond one
+    slow, fast = cycles(trace), cycles(trace, l1d_pf=which)
+    assert fast < 0.75 * slow
+    assert fast > pages * slow / 600
+
+
+def test_access_maps_find_strides_in_both_directions(tmp_path):
+    for step in (64, 256, -64):
+        trace = chain(tmp_path, [step] * 600)
+        assert cycles(trace, l2_pf="ampm") < 0.8 * cycles(trace)
+
+
+def test_a_cache_that_missed_takes_half_of_its_latency_again(tmp_path):
+    n = 1024  # twice the first cache
+    once, twice = chain(tmp_path, [64] * n), chain(tmp_path, ([64] * (n - 1) + [64 - 64 * n]) * 2)
+
+    def more(trace: tracekit.TraceFile) -> float:  # for each cycle of the second cache's latency
+        return (cycles(trace, l2_lat=32) - cycles(trace, l2_lat=12)) / 20 / n
+
+    missed, hit = more(once), more(twice) - more(once)
+    assert missed == pytest.approx(1.5, abs=0.1)
+    assert hit == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_full_set_of_miss_registers_holds_hits_too(tmp_path):
+    rows = []
+    for k in range(200):
+        rows.append(("ldr   x1, [x2]", "MemRead", LOAD, BASE + (1 << 20) + 4096 * k))
+        rows += [("ldr   x3, [x4]", "MemRead", LOAD, BASE)] * 3
+    trace = extract(tmp_path, text(*rows))
+    assert cycles(trace, l1d_mshrs=1) > 3 * cycles(trace, l1d_mshrs=16)
+
+
+@pytest.mark.parametrize(("mem", "lines"), [("DDR3_1600_8x8", 16), ("LPDDR3_1600_1x32", 8)])
+def test_a_row_is_closed_after_sixteen_bursts(tmp_path, mem, lines):
+    # Each line is asked for when the one before has come; a line is one burst or two.
+    trace = chain(tmp_path, [64] * 1024)
+    times = np.concatenate([w.cycles for w in sim.walk(trace, [{**MACHINE, "mem": mem}])])
+    late = np.flatnonzero(times[:, 0] > np.median(times) + 20)
+    assert np.median(np.diff(late)) == lines
+
+
+def test_a_line_with_all_its_targets_holds_the_next_one_up(tmp_path):
+    def stores(to_the_line: int) -> tracekit.TraceFile:
+        rows = []
+        for k in range(200):
+            a = BASE + (1 << 20) + 64 * k
+            rows += [("str   x1, [x2]", "MemWrite", STORE, a + n) for n in range(to_the_line)]
+            rows += [("str   x1, [x3]", "MemWrite", STORE, BASE)] * (16 - to_the_line)
+        return extract(tmp_path, text(*rows))
+
+    some, all_ = cycles(stores(15), sq=64), cycles(stores(16), sq=64)
+    assert all_ > 1.5 * some
+
+
+def test_writes_to_memory_go_together(tmp_path):
+    n = 1600
+    rows = []
+    for k in range(n):
+        rows.append(("ldr   x1, [x1]", "MemRead", LOAD, BASE + (1 << 28) + 4096 * k))
+        rows.append(("str   x2, [x1]", "MemWrite", STORE, BASE + 4096 * (n - k)))
+    trace = extract(tmp_path, text(*rows))
+    small = {**MACHINE, "l1d_kb": 4, "l2_kb": 16, "mem": "LPDDR3_1600_1x32"}
+    times = np.concatenate([w.cycles for w in sim.walk(trace, [small])])[::2, 0]
+    late = np.flatnonzero(times > np.median(times) + 100)
+    # Some 16 at a time, and refreshes.
+    refreshes = times.sum() / (2 * 3900)
+    assert 0.5 * n / 16 < len(late) < 2 * n / 16 + refreshes
+
+
+def test_lines_to_be_zeroed_go_before_prefetches_that_the_second_level_cannot_take(tmp_path):
+    rows = []
+    for k in range(600):  # one instruction, 64 bytes on each time
+        rows.append(("dc   zva, x3", "MemWrite", STORE, BASE + (1 << 20) + 64 * k))
+        rows += [("add   x7, x7, #1", "IntAlu", "IsInteger", None)] * 7
+    trace = extract(tmp_path, text(*rows))
+    wide = {"sq": 32, "l1d_mshrs": 24, "mem": "LPDDR3_1600_1x32"}
+    one, many = (cycles(trace, **wide, l2_mshrs=n) for n in (1, 16))
+    assert one > 3 * many  # each has to go through, though no data is read
+    assert cycles(trace, **wide, l2_mshrs=1, l1d_pf="stride") < 1.1 * one
+
+
+def move(before: str, after: str, target: str) -> str:
+    """`fmov f1, f0` with code on either side, at growing addresses."""
+    out = []
+    flags = {"fmov   f1, f0": "IsInteger|IsVector"}
+    for k, row in enumerate([before, "fmov   f1, f0", after, target]):
+        op = "FloatMisc" if row.startswith("fmov") else "IntAlu"
+        if row.startswith("f") and not row.startswith("fmov"):
+            op = "SimdFloatAdd"
+        what = flags.get(row, "IsVector" if op == "SimdFloatAdd" else "IsInteger")
+        out.append(
+            f"{500 * k:7d}: system.cpu: {0x400000 + 4 * k:#x}    :   {row:<24} : {op} : "
+            f"  flags=({what})\n"
+        )
+    return "".join(out)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "general"),
+    [
+        ("fadd   f0, f2, f3", "add   x4, x1, #1", True),  # x1 is read: x1 <- d0
+        ("add   x0, x2, #1", "fadd   f4, f1, f1", False),  # d1 is read: d1 <- x0
+        ("fadd   f0, f2, f3", "add   x7, x8, #1", True),  # nothing is read; d0 was written
+        ("add   x0, x2, #1", "add   x7, x8, #1", False),
+    ],
+)
+def test_the_code_around_a_move_tells_which_way_it_goes(tmp_path, before, after, general):
+    from tracekit.sim.register_moves import to_general
+
+    trace = extract(tmp_path, move(before, after, "add   x9, x9, #1"))
+    found = to_general(trace.statics).tolist()
+    at = [d.split()[0] for d in trace.statics.disassembly].index("fmov")
+    assert found == ([at] if general else [])

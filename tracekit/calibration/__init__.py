@@ -1,0 +1,1 @@
+"""Rows of machines whose parameters are not known, from measured times (docs/perfvec.md)."""

@@ -1,0 +1,180 @@
+"""A machine that the model does not know: its row of the table from one or a few short traces.
+
+The reference cores and every other row stay as they are.  Where the machine's parameters are known,
+one more reference core is walked with them and the row starts there; where they are not, the row is
+a mixture of the known machines' cores, of many drawn ones, and of some that a search finds from
+those: cores that explain the traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.calibration.nearby_row import ClassTimes, class_times, regularized_row
+from tracekit.calibration.random_designs import RANDOM_DESIGNS, random_designs
+from tracekit.calibration.search import CANDIDATES, Report, similar_cores
+from tracekit.calibration.search_settings import DEFAULT, SearchSettings
+from tracekit.errors import FormatError, UsageError
+from tracekit.io.files import read_json
+from tracekit.io.output import write_json
+from tracekit.mixture.fit import (
+    Sums,
+    fit_row,
+    mixture_row,
+    segment_breaks,
+)
+from tracekit.mixture.model import Mixture
+from tracekit.sim import check_machines, totals
+from tracekit.store.reader import TraceFile
+
+__all__ = ["add_machines", "tune", "write_machine"]
+
+F64 = npt.NDArray[np.float64]
+Traces = Sequence[tuple[TraceFile, npt.NDArray[np.float64]]]
+
+FORMAT, VERSION = "tracekit-machine", 2
+STRENGTH = 0.3
+MAX_CORES = 256
+
+
+def _sums(traces: Traces, cores: Sequence[Mapping[str, Any]], threads: int | None) -> list[Sums]:
+    out = []
+    for trace, cycles in traces:
+        rows = len(trace)
+        if len(cycles) != rows:
+            raise UsageError(f"{len(cycles)} cycles for {rows} rows", path=trace.path)
+        if not np.isfinite(cycles).all() or (cycles < 0).any():
+            raise UsageError("a target is negative or not a number", path=trace.path)
+        breaks = segment_breaks(rows)
+        y = np.add.reduceat(cycles, breaks[:-1]).astype(np.float64)[:, None]
+        out.append(Sums(trace.path, trace.path, rows, totals(trace, cores, breaks, threads), y))
+    return out
+
+
+def _class_times(
+    traces: Traces, cores: Sequence[Mapping[str, Any]], sums: Sequence[Sums], threads: int | None
+) -> list[ClassTimes]:
+    return [
+        class_times(trace, cycles, cores, s.x.sum(axis=0), threads)
+        for (trace, cycles), s in zip(traces, sums, strict=True)
+    ]
+
+
+def tune(
+    model: Mixture,
+    traces: Traces,
+    name: str,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    designs: int = RANDOM_DESIGNS,
+    searched: int = CANDIDATES,
+    seed: int = 0,
+    threads: int | None = None,
+    report: Report = lambda _: None,
+    settings: SearchSettings = DEFAULT,
+) -> dict[str, Any]:
+    """The machine ``name``, as ``write_machine`` writes and ``add_machines`` reads it: its cores,
+    its row over the model's cores and those, and how well the row explains the traces it was tuned
+    on."""
+    if not traces:
+        raise UsageError("tuning needs at least one trace")
+    if name in model.names:
+        raise UsageError(f"the model already knows a machine {name}")
+    if parameters:
+        cores = [*model.cores, {**parameters, "name": name}]
+        sums = _sums(traces, cores, threads)
+        prior = (np.arange(len(cores)) == len(model.cores)).astype(np.float64)
+        weights = fit_row(sums, 0, prior, STRENGTH)
+    else:
+        cores = [*model.cores, *random_designs(model.cores, designs, seed)]
+        if searched:
+            cores += similar_cores(traces, cores, searched, seed, threads, report, settings)
+        sums = _sums(traces, cores, threads)
+        if searched:
+            weights = regularized_row(_class_times(traces, cores, sums, threads), searched)
+        else:
+            weights = mixture_row(sums, 0)
+    errors = [float(p.x.sum(axis=0) @ weights / p.y.sum() - 1) for p in sums]
+    # The row: the model's own cores first, then those that only this machine has.
+    columns = [str(c["name"]) for c in model.cores]
+    row, new = [0.0] * len(columns), []
+    for core, weight in zip(cores, weights.tolist(), strict=True):
+        if core["name"] in columns:
+            row[columns.index(core["name"])] = weight
+        elif weight > 0:
+            row.append(weight)
+            new.append({**core, "name": name if parameters else f"{name}.{core['name']}"})
+    known = {**parameters} if parameters else {}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": name,
+        "machine": {**known, "name": name},
+        "cores": new,
+        "parameters_known": parameters is not None,
+        "columns": columns,
+        "row": row,
+        "tuned_on": [
+            {"path": p.name, "rows": p.rows, "error": e} for p, e in zip(sums, errors, strict=True)
+        ],
+    }
+
+
+def write_machine(path: str | Path, machine: Mapping[str, Any], *, force: bool = False) -> None:
+    """Write what ``tune`` gave; a file that exists is an error without ``force``."""
+    write_json(path, machine, force=force)
+
+
+def add_machines(model: Mixture, paths: Sequence[str | Path]) -> Mixture:
+    """The model with tuned machines: a row and a few cores more for each; all other predictions
+    stay."""
+    for path in paths:
+        model = _add(model, Path(path))
+    return model
+
+
+def _add(model: Mixture, path: Path) -> Mixture:
+    data = read_json(path)
+    if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("version") != VERSION:
+        raise FormatError("no machine that this version's tracekit tune wrote", path=str(path))
+    cores, row, columns, machine = (data.get(k) for k in ("cores", "row", "columns", "machine"))
+    if not isinstance(machine, dict) or not isinstance(columns, list):
+        raise FormatError("machine or columns is missing", path=str(path))
+    if not str(machine.get("name")).isprintable():
+        raise FormatError("its name has characters that cannot be printed", path=str(path))
+    if (
+        not isinstance(cores, list)
+        or len(cores) > MAX_CORES
+        or not all(isinstance(c, dict) for c in cores)
+    ):
+        raise FormatError(f"cores: a list of at most {MAX_CORES} cores", path=str(path))
+    own = [str(c["name"]) for c in model.cores][: len(columns)]
+    if columns != own:
+        raise FormatError(
+            "the machine was tuned for another model", path=str(path), hint="tune it again"
+        )
+    if (
+        not isinstance(row, list)
+        or len(row) != len(columns) + len(cores)
+        or not all(isinstance(x, int | float) and 0 <= x < 1e9 for x in row)
+    ):
+        raise FormatError("row: a number >= 0 for each core", path=str(path))
+    check_machines(cores, path)
+    table = np.hstack([model.table, np.zeros((len(model.machines), len(cores)))])
+    new = np.zeros(table.shape[1])
+    new[: len(columns)] = row[: len(columns)]
+    new[len(model.cores) :] = row[len(columns) :]
+    if str(machine.get("name")) in model.names:
+        raise UsageError(f"the model already knows a machine {machine.get('name')}", path=str(path))
+    return replace(
+        model,
+        cores=[*model.cores, *cores],
+        machines=[*model.machines, machine],
+        table=np.vstack([table, new]),
+    )

@@ -1,0 +1,84 @@
+"""The row of a machine whose parameters are not known, near cores that a search found for it.
+
+Found cores explain the traces, but only as well as single cores do.  What they leave of the times
+of classes of rows (row_classes.py) is given to all cores: each is scaled to the machine's
+own pace, so that it differs by what its rows cost relative to each other, and takes part as far as
+that brings the classes nearer (ridge regression, never negative, held towards the found ones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.calibration.row_classes import DIVISIONS, first_rows, informative_classes, log_shares
+from tracekit.mixture.least_squares import nnls
+from tracekit.store.reader import TraceFile
+
+__all__ = ["ClassTimes", "class_times", "regularized_row"]
+
+F64 = npt.NDArray[np.float64]
+
+#: How far a whole trace's time is off in a good core.
+_TOTAL = 0.05
+#: What a unit of departure from the found cores costs, in squared deviations.
+_HELD = 100.0
+#: How firmly the scaled cores' parts add up to one.
+_WHOLE = 1e3
+
+
+@dataclass(frozen=True)
+class ClassTimes:
+    """One trace: the time of each class of its first rows in each core, ``x`` [classes, cores], and
+    on the machine, ``y`` [classes]; ``counts`` [classes], rows; the whole trace's time in each
+    core, ``total_x`` [cores], and on the machine."""
+
+    x: F64
+    y: F64
+    counts: npt.NDArray[np.int64]
+    total_x: F64
+    total_y: float
+
+
+def class_times(
+    trace: TraceFile,
+    cycles: F64,
+    cores: Sequence[Mapping[str, Any]],
+    total_x: F64,
+    threads: int | None = None,
+) -> ClassTimes:
+    """``cycles``: the machine's between retirements; ``total_x``: the cores' on the whole trace."""
+    kept, counts = first_rows(trace)
+    x, y = kept.totals(cores, threads)[1], kept.sums(cycles)[1]
+    return ClassTimes(x, y, counts, total_x, float(cycles.sum()))
+
+
+def regularized_row(traces: Sequence[ClassTimes], candidates: int) -> F64:
+    """The machine's row, >= 0: float64 [cores].  The last ``candidates`` cores are those."""
+    traces = [t for t in traces if t.y.sum() > 0]
+    pace = np.exp(np.mean([np.log(t.total_y / t.total_x) for t in traces], axis=0))
+    informative = [_informative_times(t, pace) for t in traces]
+    a = np.vstack([x for x, _ in informative])
+    b = np.concatenate([y for _, y in informative])
+    middle = a[:, -candidates:].mean(axis=1)
+    n = a.shape[1]
+    prior = np.zeros(n)
+    prior[-candidates:] = 1 / candidates
+    parts = nnls(
+        np.vstack([a - middle[:, None], np.sqrt(_HELD) * np.eye(n), np.full((1, n), _WHOLE)]),
+        np.concatenate([b - middle, np.sqrt(_HELD) * prior, [_WHOLE]]),
+    )
+    return np.asarray(parts * pace)
+
+
+def _informative_times(t: ClassTimes, pace: F64) -> tuple[F64, F64]:
+    """What a trace tells of the scaled cores [numbers, cores] and of the machine [numbers], each in
+    units of how far it is off in a good core."""
+    informative, bias, spread = informative_classes(t.counts)
+    shares, own = (log_shares(c, c.sum(axis=0) / DIVISIONS)[informative] for c in (t.x, t.y))
+    x = np.vstack([shares / spread[:, None], np.log(t.total_x * pace) / _TOTAL])
+    return x, np.append((own + bias) / spread, np.log(t.total_y) / _TOTAL)

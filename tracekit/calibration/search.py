@@ -1,0 +1,315 @@
+"""Simulated cores that take as long as a machine of unknown parameters does, class by class of rows
+and window by window: a population of cores, of which those survive that explain the traces best,
+bred for some generations.
+
+Few traces never tell every parameter.  Those that they do not tell are drawn anew in the end, so
+that predictions from the survivors are means over what is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.calibration.ensemble import Ensemble
+from tracekit.calibration.random_designs import GRID, possible
+from tracekit.calibration.row_classes import CLASSES, class_labels, informative_classes, log_shares
+from tracekit.calibration.search_settings import DEFAULT, Round, SearchSettings
+from tracekit.sim import ClassedRows
+from tracekit.store.reader import TraceFile
+
+__all__ = ["CANDIDATES", "Judge", "Report", "similar_cores", "width_of"]
+
+F64 = npt.NDArray[np.float64]
+Core = dict[str, Any]
+Report = Callable[[str], None]
+
+#: Cores that a search ends with.
+CANDIDATES = 12
+#: What is also moved by a step at once.
+_TOGETHER: tuple[tuple[str, ...], ...] = (
+    ("rob", "phys_int", "phys_vec"),
+    ("issue_width", "int_alu", "fp", "simd"),
+)
+#: What the cores differ by that are drawn or known, beside GRID.
+_ALSO = ("issue_width", "phys_int", "phys_vec")
+
+
+def width_of(cycles: F64, settings: SearchSettings = DEFAULT) -> int | None:
+    """How many rows a machine retires in a cycle at most, as its bursts say; None where cycles are
+    no whole numbers."""
+    if not np.array_equal(cycles, np.floor(cycles)):
+        return None
+    bursts = np.diff(np.flatnonzero(cycles > 0))
+    if len(bursts) < 1000:
+        return None
+    # Lengths that are rarer are ignored: traps can merge retirements and inflate them.
+    longer = np.bincount(bursts)[::-1].cumsum()[::-1]
+    return int(np.flatnonzero(longer >= settings.rare * len(bursts)).max())
+
+
+class Judge:
+    """How far cores are from what a machine took for the first ``rows`` of traces; with each its
+    cycles between retirements and its rows' classes (class_labels)."""
+
+    def __init__(
+        self,
+        traces: Sequence[tuple[TraceFile, F64, npt.NDArray[np.uint16]]],
+        rows: int,
+        threads: int | None = None,
+        settings: SearchSettings = DEFAULT,
+    ) -> None:
+        self._threads, self._settings = threads, settings
+        self._traces = []
+        for trace, cycles, labels in traces:
+            kept = ClassedRows(trace, labels[:, :rows], CLASSES, settings.window)
+            windows, classes = kept.sums(cycles)
+            if windows.sum() > 0:
+                counts = np.bincount(labels[:, :rows].ravel(), minlength=CLASSES)
+                self._traces.append((kept, windows[:, None], classes[:, None], counts[:, None]))
+
+    def __call__(self, cores: Sequence[Mapping[str, Any]]) -> tuple[F64, F64]:
+        """The objective of each core, a mean over the traces.
+
+        Of each class it has the loss of the logarithm of its share of the time over the machine's,
+        relative to what cores with a machine's own parameters are off by; and by how much windows
+        differ, as a part of the time.  And those deviations of classes and of the whole, [cores,
+        numbers]."""
+        s, out = self._settings, np.zeros(len(cores))
+        deviations = []
+        for a in range(0, len(cores), s.batch):
+            some, numbers = cores[a : a + s.batch], []
+            for kept, windows, classes, counts in self._traces:
+                found, by_class = kept.totals(some, self._threads)
+                total = float(windows.sum())
+                gaps = _class_gaps(by_class, classes, counts, total)
+                whole = (found.sum(axis=0) / total - 1) / s.total
+                out[a : a + s.batch] += _window_loss(found - windows, total, s) + whole**2 / 2
+                out[a : a + s.batch] += s.freedom / 2 * np.log1p(gaps**2 / s.freedom).sum(axis=0)
+                numbers += [gaps, whole[None]]
+            deviations.append(np.concatenate(numbers).T)
+        return out / max(1, len(self._traces)), np.concatenate(deviations)
+
+
+def _window_loss(gap: F64, total: float, s: SearchSettings) -> F64:
+    longer = np.add.reduceat(gap, np.arange(0, len(gap), s.longer))
+    short, long = (np.abs(g).sum(axis=0) / total for g in (gap, longer))
+    return np.asarray(s.windows * short + s.longer_windows * long)
+
+
+def _class_gaps(x: F64, y: F64, counts: npt.NDArray[np.int64], total: float) -> F64:
+    """How far the times of classes of rows ``x`` [classes, cores] are from ``y`` [classes, 1], in
+    units of how far they are in good cores: [informative classes, cores].  ``counts``
+    [classes, 1]: rows of each; ``total``: the time of all."""
+    informative, bias, spread = informative_classes(counts[:, 0])
+    gap = log_shares(x[informative], total) - log_shares(y[informative], total) - bias[:, None]
+    return np.asarray(gap / spread[:, None])
+
+
+def similar_cores(
+    traces: Sequence[tuple[TraceFile, F64]],
+    start: Sequence[Mapping[str, Any]],
+    count: int = CANDIDATES,
+    seed: int = 0,
+    threads: int | None = None,
+    report: Report = lambda _: None,
+    settings: SearchSettings = DEFAULT,
+) -> list[Core]:
+    """``count`` cores that explain the traces, best first, bred from ``start``; the same again for
+    the same seed.  ``traces``: with each its cycles between retirements."""
+    cores: list[Core] = [dict(c) for c in start]
+    widths = [w for _, cycles in traces if (w := width_of(cycles, settings)) is not None]
+    if widths:
+        cores = [_of_width(c, max(widths)) for c in cores]
+    cores = [c for c in cores if possible(c)] or [dict(c) for c in start]
+    keys = [k for k in dict.fromkeys((*GRID, *_ALSO)) if all(k in c for c in cores)]
+    values = {k: _values(k, cores) for k in keys if not (widths and k == "width")}
+    search = _Search(traces, cores, values, np.random.default_rng(seed), threads, report, settings)
+    for one in settings.rounds:
+        search.breed(one)
+    search.settle()
+    search.spread()
+    found, _ = _best(search.cores, search.errors, count)
+    return [{**c, "name": f"candidate{i}"} for i, c in enumerate(found)]
+
+
+class _Search:
+    """The population: ``cores``, best first, and ``errors``, their objectives."""
+
+    def __init__(
+        self,
+        traces: Sequence[tuple[TraceFile, F64]],
+        cores: list[Core],
+        values: Mapping[str, tuple[Any, ...]],
+        random: np.random.Generator,
+        threads: int | None,
+        report: Report,
+        settings: SearchSettings,
+    ) -> None:
+        self.cores, self.errors = cores, np.zeros(0)
+        self._designs, self._values, self._random = cores, values, random
+        self._threads, self._report, self._s = threads, report, settings
+        self._traces = [(t, c, class_labels(t, settings.settling_rows)) for t, c in traces]
+        self._done = 0
+
+    def breed(self, one: Round) -> None:
+        """Generations on the first rows."""
+        size = self._s.population
+        self._start(one.rows, self.cores, size)
+        for _ in range(one.before):
+            self._generation(size)
+        if one.after:
+            swept, found = self._swept(self.cores[0], float(self.errors[0]))
+            self.cores, self.errors = _best(
+                [*self.cores, *swept], np.append(self.errors, found), size
+            )
+            self._tell(float(self.errors[0]))
+        for _ in range(one.after):
+            self._generation(size)
+
+    def settle(self) -> None:
+        """Generations of a few cores on many rows."""
+        s = self._s
+        self._start(s.settling_rows, self.cores[: s.admitted], s.survivors)
+        for _ in range(s.last_generations):
+            self._generation(s.survivors)
+
+    def spread(self) -> None:
+        """Draws anew what the traces do not tell: offers that are about as good are taken."""
+        s = self._s
+        judge = Judge(self._traces, s.offering_rows, self._threads, s)
+        errors, _ = judge(self.cores)
+        for _ in range(s.offers):
+            offers = [self._offered(c) for c in self.cores]
+            found, _ = judge(offers)
+            taken = found <= np.maximum(errors, errors.min() + s.tolerated)
+            self.cores = [
+                o if t else c for c, o, t in zip(self.cores, offers, taken.tolist(), strict=True)
+            ]
+            errors = np.where(taken, found, errors)
+            self._tell(float(errors.min()))
+        self.errors = errors
+
+    def _start(self, rows: int, cores: list[Core], size: int) -> None:
+        """The best of the cores, judged on the first rows."""
+        self._judge = Judge(self._traces, rows, self._threads, self._s)
+        self._ensemble = Ensemble(self._values)
+        self.cores, self.errors = _best(cores, self._judged(cores), size)
+
+    def _tell(self, best: float) -> None:
+        self._done += 1
+        self._report(f"search, step {self._done} of {self._s.reports}: objective {best:.1f}")
+
+    def _judged(self, those: list[Core]) -> F64:
+        objectives, gaps = self._judge(those)
+        self._ensemble.add(those, objectives, gaps)
+        return objectives
+
+    def _generation(self, count: int) -> None:
+        size, random = len(self.cores), self._random
+        moved = self._ensemble.proposals(count, size, random)
+        children = [_one_vector_file(c) for c in moved if random.random() < self._s.proposed]
+        children += [self._child() for _ in range(2 * count)]
+        children = [c for c in children if possible(c)][:count]
+        errors = np.append(self.errors, self._judged(children))
+        self.cores, self.errors = _best([*self.cores, *children], errors, size)
+        self._tell(float(self.errors[0]))
+
+    def _swept(self, core: Core, error: float) -> tuple[list[Core], F64]:
+        """The core with each parameter changed alone, and with several of those changes that were
+        for the better; with the objectives of all."""
+        changes, changed = [], []
+        for key, known in self._values.items():
+            at = known.index(core[key])
+            ordered = not isinstance(known[0], str)
+            for i, value in enumerate(known):
+                other = _one_vector_file({**core, key: value})
+                near = not ordered or abs(i - at) <= self._s.steps
+                if i != at and near and possible(other):
+                    changes.append((key, value))
+                    changed.append(other)
+        errors = self._judged(changed)
+        better: dict[str, Any] = {}
+        for i in np.argsort(errors, kind="stable").tolist():
+            if errors[i] < error:
+                better.setdefault(*changes[i])
+        combined = self._combined(core, better)
+        return [*changed, *combined], np.append(errors, self._judged(combined))
+
+    def _combined(self, core: Core, better: Mapping[str, Any]) -> list[Core]:
+        """The core with several of the changes ``better``, which are in order: the first ones, and
+        any."""
+        out, count = [], self._s.combined
+        for k in range(count):
+            first = dict(list(better.items())[: k + 2])
+            some = {n: v for n, v in better.items() if self._random.random() < 0.5}
+            other = _one_vector_file(core | (first if k < count // 2 else some))
+            if possible(other):
+                out.append(other)
+        return out
+
+    def _child(self) -> Core:
+        """Of two parents, the first rather a good one."""
+        random, s = self._random, self._s
+        cores = self.cores
+        first = min(int(random.integers(len(cores))), int(random.integers(len(cores))))
+        other = cores[int(random.integers(len(cores)))]
+        out = dict(cores[first])
+        for key, known in self._values.items():
+            if random.random() < s.crossed:
+                out[key] = other[key]
+            if random.random() < s.moved:
+                _move(out, key, known, random.random() < 0.5, random)
+        if random.random() < s.moved_together:
+            up = random.random() < 0.5
+            for key in _TOGETHER[int(random.integers(len(_TOGETHER)))]:
+                if key in self._values:
+                    _move(out, key, self._values[key], up, random)
+        return _one_vector_file(out)
+
+    def _offered(self, core: Core) -> Core:
+        """The core with some parameters of one that was there before the search."""
+        random = self._random
+        other = self._designs[int(random.integers(len(self._designs)))]
+        some = {k: other[k] for k in self._values if random.random() < self._s.offered}
+        out = _one_vector_file(core | some)
+        return out if possible(out) else core
+
+
+def _of_width(core: Core, width: int) -> Core:
+    more = core["issue_width"] - core["width"]
+    return {**core, "width": width, "issue_width": max(1, width + more)}
+
+
+def _values(key: str, cores: Sequence[Core]) -> tuple[Any, ...]:
+    """All values of a parameter, in order where they are numbers."""
+    known = {c[key] for c in cores} | set(GRID.get(key, ()))
+    if any(isinstance(v, str) for v in known):
+        return tuple(sorted(known, key=str))
+    return tuple(sorted(known))
+
+
+def _best(cores: list[Core], errors: F64, count: int) -> tuple[list[Core], F64]:
+    order = np.argsort(errors, kind="stable")[:count]
+    return [cores[i] for i in order.tolist()], errors[order]
+
+
+def _one_vector_file(core: Core) -> Core:
+    """With as many registers for numbers as for vectors: one of them is what vectors take."""
+    if "phys_float" in core and "phys_vec" in core:
+        core["phys_float"] = core["phys_vec"]
+    return core
+
+
+def _move(
+    core: Core, key: str, known: Sequence[Any], up: bool, random: np.random.Generator
+) -> None:
+    """To the next larger or smaller value; to any where they have no order."""
+    if isinstance(known[0], str):
+        core[key] = known[int(random.integers(len(known)))]
+        return
+    at = known.index(core[key]) + (1 if up else -1)
+    core[key] = known[min(max(at, 0), len(known) - 1)]

@@ -1,0 +1,80 @@
+"""The numbers of the search for cores that explain a machine's traces.
+
+They were tuned on machines that no result is reported for (docs/perfvec.md says how well the search
+does); each of them is a cost against a quality, none a property of a machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT", "Round", "SearchSettings"]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Generations that are judged on the first ``rows`` of each trace: ``before`` and ``after`` the
+    best core's parameters are tried one by one.  With ``after`` 0 they are not tried."""
+
+    rows: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How cores are judged, bred, tried and in the end spread over what the traces leave open.
+
+    Judging: ``window`` rows make a window and ``longer`` windows a longer one; by how much they
+    differ counts ``windows`` and ``longer_windows`` times, as a part of the time.  ``total``: how
+    far the whole time is off in a good core.  ``freedom``: of Student's loss, how soon a class that
+    no core explains counts no further.  ``rare``: bursts of retirements that are rarer than this
+    say nothing of the width.
+
+    Breeding: ``rounds``, with ``population`` cores each.  Of a child's parameters a part of
+    ``crossed`` comes from its second parent and ``moved`` goes a step; a group of parameters that
+    are large together goes a step in ``moved_together`` of the children.  ``proposed``: the part of
+    an ensemble's proposals that are taken as children.  ``steps``: values up and down that are
+    tried of each parameter; ``combined``: cores with several of the changes that helped.
+
+    Settling, on ``settling_rows``: ``admitted`` cores come there, ``survivors`` stay, for
+    ``last_generations``.  Then, on ``offering_rows``, each is offered ``offers`` times a part of
+    ``offered`` of another core's parameters, which it takes where its objective stays within
+    ``tolerated`` of the best one.
+
+    ``batch``: cores walked at once, whose caches then fit into memory, whatever their sizes are.
+    """
+
+    window: int = 32
+    longer: int = 32
+    windows: float = 20.0
+    longer_windows: float = 40.0
+    total: float = 0.08
+    freedom: float = 4.0
+    rare: float = 6e-4
+    rounds: tuple[Round, ...] = (Round(1 << 15, 8, 0), Round(3 << 15, 4, 3))
+    population: int = 64
+    crossed: float = 0.25
+    moved: float = 0.05
+    moved_together: float = 0.3
+    proposed: float = 0.5
+    steps: int = 2
+    combined: int = 20
+    settling_rows: int = 12 << 15
+    admitted: int = 40
+    survivors: int = 24
+    last_generations: int = 3
+    offering_rows: int = 3 << 15
+    offers: int = 12
+    offered: float = 0.06
+    tolerated: float = 1.0
+    batch: int = 32
+
+    @property
+    def reports(self) -> int:
+        """Steps that a search reports."""
+        bred = sum(r.before + r.after + (r.after > 0) for r in self.rounds)
+        return bred + self.last_generations + self.offers
+
+
+DEFAULT = SearchSettings()

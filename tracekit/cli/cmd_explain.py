@@ -1,0 +1,136 @@
+"""``tracekit explain A [B]``: where a difference of time sits, by cause and by function.
+
+    tracekit explain feats.zst --machines old.json new.json     one program on two machines
+    tracekit explain old.zst new.zst --machines m.json          two versions of a program
+
+Functions of two versions belong together by name, lines by their function and number within it;
+without symbols, blocks of instructions do that are the same but for addresses.  Both waterfalls
+add up to the difference without remainder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from tracekit.cli.report import add_json, reported
+from tracekit.text import note
+
+if TYPE_CHECKING:
+    from tracekit.causes.explain import Difference
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    """Add the options of ``tracekit explain``."""
+    p = sub.add_parser(
+        "explain",
+        help=help_text,
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("files", nargs="+", metavar="FEATS", help="one feats.zst, or two")
+    p.add_argument(
+        "--machines",
+        nargs="+",
+        required=True,
+        metavar="M",
+        help="one machine, or two: JSON or name",
+    )
+    p.add_argument("--by", choices=("function", "line", "instruction"), default="function")
+    p.add_argument("--binary", nargs="+", metavar="ELF", help="the program, or both versions of it")
+    p.add_argument("--top", type=int, default=12, metavar="N", help="parts shown (12)")
+    p.add_argument("--threads", type=int)
+    add_json(p)
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``tracekit explain``; returns the exit code."""
+    import tracekit
+    from tracekit.causes.explain import explain
+    from tracekit.cli.machine_files import machine_named
+    from tracekit.errors import UsageError
+
+    binaries = args.binary or [None]
+    for name, values in (
+        ("FEATS", args.files),
+        ("--machines", args.machines),
+        ("--binary", binaries),
+    ):
+        if len(values) > 2:
+            raise UsageError(f"{name}: one or two")
+    if len(args.files) == len(args.machines) == 1:
+        raise UsageError("nothing to compare: give a second feats.zst, or a second machine")
+    if args.top < 0:
+        raise UsageError(f"--top {args.top}: 0 or more")
+    with contextlib.ExitStack() as stack:
+        traces = [stack.enter_context(tracekit.open(f)) for f in args.files]
+        a, b = traces[0], traces[-1]
+        machines = [
+            machine_named(m, str(t.index.get("arch", "")))
+            for m, t in zip((args.machines[0], args.machines[-1]), (a, b), strict=True)
+        ]
+        found = explain(
+            a,
+            b,
+            *machines,
+            by=args.by,
+            binary_a=binaries[0],
+            binary_b=binaries[-1],
+            threads=args.threads,
+        )
+    for path, why in found.problems.items():
+        note(f"{path}: {why}: no names from it")
+    names = [
+        f"{f} on {m.get('name', 'machine')}"
+        for f, m in zip((args.files[0], args.files[-1]), machines, strict=True)
+    ]
+    if reported(args, lambda: _json(names, found)):
+        return 0
+    _print(names, found, args.top)
+    return 0
+
+
+def _json(names: list[str], d: Difference) -> dict[str, Any]:
+    return {
+        "a": {"name": names[0], "picoseconds": d.picoseconds[0], "rows": d.rows[0]},
+        "b": {"name": names[1], "picoseconds": d.picoseconds[1], "rows": d.rows[1]},
+        "moved": d.moved,
+        "by": d.by,
+        "causes": d.causes,
+        "places": d.places,
+        "parts": d.parts,
+        "problems": d.problems,
+    }
+
+
+def _print(names: list[str], d: Difference, top: int) -> None:
+    from tracekit.causes.names import TITLES
+
+    a, b = d.picoseconds
+    print(f"{names[0]}: {a * 1e-6:,.3f} us, {d.rows[0]:,} rows")
+    print(f"{names[1]}: {b * 1e-6:,.3f} us, {d.rows[1]:,} rows")
+    change = f" ({d.moved / a:+.2%})" if a else ""
+    print(f"difference: {d.moved * 1e-6:+,.3f} us{change}")
+    by_cause = sorted(d.causes.items(), key=lambda c: -abs(c[1]))
+    _waterfall("cause", [(TITLES[c], n) for c, n in by_cause], a, b, top)
+    _waterfall(d.by, list(d.places.items()), a, b, top)
+
+
+def _waterfall(kind: str, parts: list[tuple[str, int]], a: int, b: int, top: int) -> None:
+    """From A's time to B's, a line a part; the rest is one more, so that it adds up."""
+    print(f"\nby {kind}{'':>10}{'us':>14}{'of A':>9}  from A to B")
+    rest = parts[top:]
+    shown = parts[:top]
+    if rest:
+        shown = [*shown, (f"{len(rest):,} more", sum(n for _, n in rest))]
+    at, span = a, max(a, b, 1)
+    for name, n in shown:
+        low, high = sorted((at, at + n))
+        begin = round(30 * low / span)
+        bar = " " * begin + ("+" if n > 0 else "-") * max(1, round(30 * high / span) - begin)
+        share = n / a if a else 0.0
+        print(f"{n * 1e-6:>+24,.3f}{share:>+9.2%}  |{bar[:40]:<36}| {name}")
+        at += n
+    print(f"{(at - a) * 1e-6:>+24,.3f}  together")

@@ -1,0 +1,34 @@
+"""``tracekit export``: a file to Parquet, Arrow IPC or NumPy files; ChampSim's format where it
+fits."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tracekit.exporting.columns import FORMATS, export
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    """Add the options of ``tracekit export``."""
+    p = sub.add_parser("export", help=help_text, description=__doc__)
+    p.add_argument("file")
+    p.add_argument("-o", "--output", required=True, help="file; of npy, a folder")
+    p.add_argument("--to", choices=sorted(FORMATS), help="default: as the output's name ends")
+    p.add_argument("--features", metavar="SET", help="a feature set instead of the columns")
+    p.add_argument("--disassembly", action="store_true", help="a column with each row's text")
+    p.add_argument("--force", action="store_true", help="replace existing output")
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``tracekit export``; returns the exit code."""
+    export(
+        args.file,
+        args.output,
+        to=args.to,
+        features=args.features,
+        disassembly=args.disassembly,
+        force=args.force,
+    )
+    return 0

@@ -1,0 +1,184 @@
+"""``tracekit extract``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from tracekit.cli.main import end_with_signals
+from tracekit.cli.report import add_json, reported
+from tracekit.cli.unused import refuse
+from tracekit.cpus import available_cores
+from tracekit.errors import TracekitError, UsageError
+from tracekit.extraction import extract
+from tracekit.extraction_types import CHUNK_ROWS, HARMLESS, ExtractionResult
+from tracekit.inputs.blocks import STDIN
+from tracekit.io.output import kept_folder
+from tracekit.progress import Progress
+from tracekit.text import note, shown
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    """Add the options of ``tracekit extract``."""
+    p = sub.add_parser("extract", help=help_text, description=__doc__)
+    p.add_argument("input", nargs="+", help="trace, plain or .gz .zst .xz; - = standard input")
+    p.add_argument(
+        "-o", "--output", required=True, help="file; for several inputs, a folder (ends in /)"
+    )
+    p.add_argument(
+        "--level",
+        choices=("micro", "macro"),
+        default="micro",
+        help="a row is a micro-op or an instruction",
+    )
+    p.add_argument("--cpu", help="keep this CPU only; else each gets a file")
+    p.add_argument(
+        "--start",
+        type=int,
+        default=0,
+        metavar="N",
+        help="rows to leave out (they warm up the features)",
+    )
+    p.add_argument("--cold", action="store_true", help="... they do not: the features begin there")
+    p.add_argument("--count", type=int, metavar="N", help="rows to keep")
+    p.add_argument(
+        "--binary", metavar="ELF", help="the traced program: its machine code is decoded"
+    )
+    p.add_argument(
+        "--gem5-operands", action="store_true", help=".tkt: gem5's own registers and access sizes"
+    )
+    p.add_argument("--history", type=int, default=8, help="outcomes in a branch history (8)")
+    p.add_argument("--line-bytes", type=int, default=64, help="cache line (64)")
+    p.add_argument("--clock-ps", type=int, help="the CPU's clock period; else found from the ticks")
+    p.add_argument(
+        "--chunk-rows", type=int, default=CHUNK_ROWS, help=f"rows a chunk ({CHUNK_ROWS})"
+    )
+    p.add_argument("--force", action="store_true", help="replace existing output")
+    p.add_argument("--strict", action="store_true", help="damage is fatal")
+    p.add_argument("--sha256", action="store_true", help="hash the input with SHA-256, too")
+    p.add_argument(
+        "--verify", action="store_true", help="read the file back and compare it with its rows"
+    )
+    p.add_argument("--jobs", type=int, default=1, help="inputs at a time")
+    p.add_argument(
+        "--threads",
+        choices=("separate", "interleaved"),
+        default="separate",
+        help="of a drmemtrace folder: a file a thread, or one by timestamps",
+    )
+    p.add_argument("--isa", choices=("x86", "arm", "riscv"), help="of a QEMU execlog; else found")
+    p.add_argument("-q", "--quiet", action="store_true", help="no progress, no summary")
+    add_json(p, "the summary as JSON on standard output")
+    p.set_defaults(func=run, parser=p)
+
+
+_OPTIONS = (
+    *("level", "cpu", "start", "count", "cold", "binary", "gem5_operands", "history", "line_bytes"),
+    *("clock_ps", "chunk_rows", "force", "strict", "sha256", "threads", "isa", "verify"),
+)
+
+
+def _output_of(path: str, folder: Path) -> Path:
+    name = Path(path).name if path != STDIN else "stdin"
+    for suffix in (".gz", ".zst", ".xz"):
+        name = name.removesuffix(suffix)
+    for suffix in (".out", ".txt"):
+        name = name.removesuffix(suffix)
+    return folder / f"{name}.feats.zst"
+
+
+#: Input, output, quiet, options.
+_Job = tuple[str, str, bool, dict[str, Any]]
+
+
+def _one(job: _Job) -> ExtractionResult | TracekitError:
+    path, output, quiet, options = job
+    try:
+        return extract(path, output, quiet=quiet, **options)
+    except TracekitError as e:
+        return e
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``tracekit extract``; returns the exit code."""
+    options = {k: getattr(args, k) for k in _OPTIONS}
+    several = len(args.input) > 1 or args.output.endswith("/") or Path(args.output).is_dir()
+    if args.jobs < 1:
+        raise UsageError("--jobs: at least 1")
+    if not args.start:
+        refuse(args, ("cold",), "without --start")
+    if not several:
+        result = extract(args.input[0], args.output, quiet=args.quiet, **options)
+        _report(args, [result])
+        return 0
+    folder = Path(args.output)
+    if len(args.input) > 1 and folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; several inputs need a folder")
+    outputs = [_output_of(p, folder) for p in args.input]
+    if len(set(outputs)) != len(outputs):
+        raise UsageError("two inputs would have the same output name")
+    quiet = args.quiet or args.jobs > 1
+    work = [(p, str(o), quiet, options) for p, o in zip(args.input, outputs, strict=True)]
+    jobs = min(args.jobs, len(work))
+    with kept_folder(folder):
+        done = [_one(w) for w in work] if jobs == 1 else _at_once(work, jobs, args.quiet)
+    results = [d for d in done if isinstance(d, ExtractionResult)]
+    _report(args, results)
+    for d in done:
+        if isinstance(d, TracekitError):
+            note(d)
+    return 0 if len(results) == len(done) else 1
+
+
+def _at_once(work: list[_Job], jobs: int, quiet: bool) -> list[ExtractionResult | TracekitError]:
+    """Each in a process.  One that has no second core for itself keeps to one thread."""
+    import multiprocessing  # a tenth of the start, for --jobs alone
+
+    overlap = available_cores() >= 2 * jobs
+    work = [(path, output, q, {**options, "overlap": overlap}) for path, output, q, options in work]
+    sizes = [Path(w[0]).stat().st_size if Path(w[0]).is_file() else 0 for w in work]
+    progress = Progress(f"{len(work)} inputs", sum(sizes) or None, "B", quiet=quiet)
+    done: list[ExtractionResult | TracekitError] = []
+    read = rows = 0
+    with multiprocessing.get_context("spawn").Pool(jobs, end_with_signals) as pool:
+        try:
+            for one, size in zip(pool.imap(_one, work), sizes, strict=True):
+                done.append(one)
+                read += size
+                rows += one.rows if isinstance(one, ExtractionResult) else 0
+                progress.update(read, f"{rows:,} rows")
+            pool.close()  # what the end of the block does to it would be an interruption
+            pool.join()
+        finally:
+            progress.close()
+    return done
+
+
+def _report(args: argparse.Namespace, results: list[ExtractionResult]) -> None:
+    reported(args, lambda: [r.to_dict() for r in results])
+    if args.quiet:
+        return
+    for r in results:
+        warn(r)
+        for o in r.outputs:
+            several = len(r.outputs) > 1
+            cpu = f" ({shown(o.cpu)})" if several else ""
+            squashed = "" if several else f", {r.stats.get('squashed', 0):,} squashed"
+            sys.stderr.write(
+                f"{o.path}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes "
+                f"({o.bytes / o.rows:.2f} a row){squashed}\n"
+            )
+        if len(r.outputs) > 1 and r.stats.get("squashed"):
+            sys.stderr.write(
+                f"{r.stats['squashed']:,} squashed; the text does not say which CPU's they are\n"
+            )
+
+
+def warn(result: ExtractionResult) -> None:
+    """Tells on stderr what was survived."""
+    for kind, a in result.anomalies.items():
+        if kind not in HARMLESS:
+            where = f", the first at byte {a['first_offset']}" if a["first_offset"] else ""
+            note(f"{a['count']} x {kind.replace('_', ' ')}{where}")

@@ -1,0 +1,86 @@
+"""``tracekit machines``: the machines that are known by name, one of them, or what a machine's
+parameters mean."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tracekit.cli.report import add_json, reported
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    """Add the options of ``tracekit machines``."""
+    p = sub.add_parser("machines", help=help_text, description=__doc__)
+    p.add_argument(
+        "name", nargs="*", help="all parameters of these (names, or JSON files); a line each of all"
+    )
+    p.add_argument(
+        "--parameters",
+        action="store_true",
+        help="what a machine's JSON has: name, unit, range, meaning and gem5's name",
+    )
+    add_json(p)
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``tracekit machines``; returns the exit code."""
+    import tracekit
+    from tracekit.errors import UsageError
+
+    if args.parameters:
+        if args.name:
+            raise UsageError("--parameters is of all machines: name none")
+        return _parameters(args)
+    if args.name:
+        chosen = [tracekit.Machine.load(n) for n in args.name]
+        described = [m.to_dict() for m in chosen]
+        # One alone is what a machine's file holds.
+        if reported(args, described[0] if len(chosen) == 1 else [*described]):
+            return 0
+        for m in chosen:
+            print(m)
+            for key, value in m.to_dict().items():
+                if key != "name":
+                    print(f"  {key:<22}{value}")
+        return 0
+    known = tracekit.machines()
+    if reported(args, [m.to_dict() for m in known.values()]):
+        return 0
+    for name, m in known.items():
+        print(f"{name:<12}{m.summary}")
+    return 0
+
+
+def _parameters(args: argparse.Namespace) -> int:
+    from tracekit.sim.parameters import MACHINE_PARAMETERS
+
+    def result() -> list[dict[str, Any]]:
+        return [
+            {
+                "name": p.name,
+                "type": p.type.__name__,
+                "unit": p.unit,
+                "range": list(p.choices) if p.choices else [p.least, p.most],
+                "default": p.default,
+                "required": p.required,
+                "follows": p.follows,
+                "meaning": p.meaning,
+                "gem5": p.gem5,
+            }
+            for p in MACHINE_PARAMETERS
+            if p.name != "name"
+        ]
+
+    if reported(args, result):
+        return 0
+    for p in MACHINE_PARAMETERS:
+        if p.name != "name":
+            known = p.follows or p.default
+            default = "" if known is None else f"; {known} unless given"
+            unit = f" {p.unit}" if p.unit else ""
+            print(f"{p.name}: {p.meaning}\n    {p.range}{unit}{default}")
+            if p.gem5:
+                print(f"    gem5: {p.gem5}")
+    return 0

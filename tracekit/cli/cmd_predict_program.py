@@ -1,0 +1,246 @@
+"""What ``tracekit predict`` does with programs, processes and recordings."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tracekit.cli import cmd_record_qemu
+from tracekit.cli.report import reported
+from tracekit.cli.unused import refuse
+from tracekit.errors import UsageError
+from tracekit.text import shown
+
+__all__ = ["RECORDING", "add_arguments", "run"]
+
+#: How a recording is made.
+RECORDING = (
+    *("seconds", "epoch", "period", "count", "seed", "full", "leave", "record"),
+    *("in_place", "follow_forks"),
+)
+
+_OF_STEPS = (
+    *("pid", "seconds", "period", "count", "seed", "full", "leave", "in_place", "follow_forks"),
+    "epoch",
+)
+
+
+def add_arguments(p: Any) -> None:
+    """The options of recording."""
+    g = p.add_argument_group("recording (of a program or process)")
+    g.add_argument("--pid", type=int, help="sample this running process")
+    g.add_argument("--seconds", type=float, default=15.0, help="how long to sample (15)")
+    g.add_argument("--epoch", type=int, default=20_000, help="instructions of an epoch (20000)")
+    g.add_argument("--period", type=float, default=0.5, help="mean seconds between epochs (0.5)")
+    g.add_argument("--count", type=int, metavar="N", help="stop after so many epochs")
+    g.add_argument("--seed", type=int, help="of the epochs' random moments")
+    g.add_argument(
+        "--in-place",
+        action="store_true",
+        help="step the program itself; chosen where a copy would not have all of its memory",
+    )
+    g.add_argument(
+        "--follow-forks", action="store_true", help="child processes too, with their shares"
+    )
+    g.add_argument("--full", action="store_true", help="step all of a short program instead")
+    g.add_argument(
+        "--leave", action="store_true", help="a program started here runs on after the sampling"
+    )
+    g.add_argument("--record", metavar="FILE", help="keep the recording (.tks)")
+    cmd_record_qemu.add_arguments(p)
+    g.add_argument("--here", metavar="NAME", help="the --machine that this computer is")
+    g.add_argument("--plot", metavar="FILE", help="machines x CPI with intervals (.png, .svg)")
+
+
+def run(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
+    """Sample ``command`` or ``args.pid``, or read ``recording``; predict and print."""
+    from tracekit.calibration.machine_rows import add_machines
+    from tracekit.io.output import scratch
+    from tracekit.mixture import load_model
+    from tracekit.prediction.live import features_of
+    from tracekit.prediction.program import predict_program
+    from tracekit.store.reader import TraceFile
+
+    if recording is not None:
+        refuse(args, (*RECORDING, "engine"), "of a recording, which is there")
+    cmd_record_qemu.check(args, _OF_STEPS)
+    if args.engine == "qemu" and not command:
+        raise UsageError("--engine qemu needs a program to start, after --")
+    if args.full:
+        sampling = ("seconds", "period", "count", "seed", "leave", "in_place", "follow_forks")
+        refuse(args, sampling, "with --full: all is stepped")
+    if args.pid is not None:
+        refuse(args, ("leave",), "with --pid: the process runs on")
+    refuse(args, ("device",), "for PerfVec's models")
+    refuse(args, ("phases",), "for programs and recordings, whose phases are their epochs")
+    if args.by not in ("symbol", "function", "line", "file"):
+        refuse(args, ("binary",), "without --by symbol, function, line or file")
+    if args.by in (None, "phase"):
+        refuse(args, ("top",), "without --by pc, symbol, function, line or file")
+    model = load_model(args.model, "x86")
+    if args.machine:
+        model = add_machines(model, args.machine)
+    here = args.here or _measured(model, args.machine)
+    if here:
+        model.index([here])
+    begin = time.monotonic()
+    with contextlib.ExitStack() as cleanup:
+        folder = cleanup.enter_context(scratch())
+        usage = None
+        there, emulated = recording is not None, args.engine == "qemu"
+        silent: dict[str, int] = {}
+        if recording is None:
+            recording = args.record or str(folder / "sample.tks")
+        features = folder / "sample.zst"
+        if emulated:
+            silent = _emulate(args, command, features)
+        elif not there:
+            usage = _record(args, command, recording)
+        recorded = time.monotonic()
+        if not features.exists():
+            features_of(recording, features)
+        trace = cleanup.enter_context(TraceFile(features))
+        result = predict_program(
+            model,
+            trace,
+            by=args.by,
+            usage=usage,
+            here=here,
+            binary=args.binary,
+            threads=args.threads,
+        )
+    result["path"] = recording if args.record or there else None
+    for name, n in silent.items():
+        result["warnings"].append(
+            f"the accesses of {n} x {name} are missing: QEMU does not show them"
+        )
+    if args.uarch:
+        model.index(args.uarch)
+        result["machines"] = [m for m in result["machines"] if m["name"] in args.uarch]
+        for part in (*result.get("parts", []), *result.get("processes", [])):
+            for key in ("share", "cpi"):
+                if key in part:
+                    part[key] = {k: v for k, v in part[key].items() if k in args.uarch}
+    now = time.monotonic()
+    result["cost"] = {"recording": recorded - begin, "analysis": now - recorded}
+    if args.save:
+        from tracekit.io.arrays import save_array
+
+        save_array(args.save, result["representation"], force=args.force)
+    if args.plot:
+        from tracekit.plotting import machines_plot
+
+        machines_plot(result, args.plot, force=args.force)
+    if not reported(args, result):
+        _print(result, args, here)
+    return 0
+
+
+def _measured(model: Any, files: list[str] | None) -> str | None:
+    """The machine among ``files`` that was measured on this computer (tune --measure)."""
+    for m in model.machines if files else ():
+        if m.get("measured"):
+            return str(m["name"])
+    return None
+
+
+def _emulate(args: argparse.Namespace, command: list[str], features: Path) -> dict[str, int]:
+    """The whole program under QEMU, to features or to the recording that is to be kept; what it
+    does not show."""
+    from tracekit.record.qemu import extract_qemu, record_qemu
+
+    options = cmd_record_qemu.options_of(args, to_error=args.json)
+    if args.record:
+        return record_qemu(command, args.record, options, force=args.force).silent
+    return extract_qemu(command, features, options)[1].silent()
+
+
+def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
+    from tracekit.prediction.live import sample
+    from tracekit.record import RecordOptions
+
+    if args.full and args.pid is not None:
+        raise UsageError("--full steps a program from its start: it cannot join --pid")
+    options = RecordOptions(
+        epoch=args.epoch,
+        period=args.period,
+        random=not args.full and args.period > 0,
+        seed=args.seed,
+        duration=None if args.full else args.seconds,
+        copy_seconds=min(60.0, max(args.seconds, 1.0)),
+        full=args.full,
+        in_place=args.in_place,
+        count=None if args.full else args.count,
+        follow_exec=True,
+        follow_forks=args.follow_forks,
+        lowest_priority=False,
+    )
+    on_terminal = sys.stderr.isatty() and not args.json
+    begin = time.monotonic()
+
+    def progress(epochs: int, message: str) -> None:
+        if on_terminal:
+            left = "" if args.full else f" of {args.seconds:.0f}"
+            sys.stderr.write(f"\r{epochs} epochs, {time.monotonic() - begin:.0f}{left} s ")
+            sys.stderr.flush()
+
+    usage = sample(
+        output,
+        options,
+        command=command or None,
+        pid=args.pid,
+        leave=args.leave,
+        force=args.force,
+        output_to_error=args.json,
+        progress=progress,
+    )
+    if on_terminal:
+        sys.stderr.write("\r\x1b[K")
+    return usage
+
+
+def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -> None:
+    name = shown(" ".join(result["command"] or ["?"]))
+    kind = "epochs sampled" if result["sampled"] else "epochs, all of it"
+    print(f"{name}: {result['instructions']:,} instructions in {result['epochs']} {kind}")
+    if (u := result.get("usage")) and u["user"] is not None:
+        many = f" of {u['processes']} processes" if u["processes"] > 1 else ""
+        print(
+            f"meanwhile {u['user']:.1f} s of user code, {u['system']:.1f} s in the kernel, "
+            f"{u['threads']} thread{'s' * (u['threads'] != 1)}{many}"
+        )
+    for warning in result["warnings"]:
+        print(f"warning: {warning}")
+    best = result["machines"][0]["ns_per_instruction"]
+    timed = result["machines"][0]["seconds"] is not None
+    print(
+        f"{'machine':<16}{'ns/instr':>10}{'± 95 %':>9}{'x best':>8}{'CPI':>8}"
+        + (f"{'this run':>12}" if timed else "")
+    )
+    for m in result["machines"]:
+        ns, half = m["ns_per_instruction"], m["ns_half_interval"]
+        if ns is None:
+            print(f"{m['name']:<16}{'?':>10}{'':>9}{'':>8}{m['cpi']:>8.2f}")
+            continue
+        wide = "?" if half is None else f"{half / ns:.1%}"
+        run = f"{m['seconds']:>10.2f} s" if timed else ""
+        mark = "  (this computer)" if m["name"] == here else ""
+        print(f"{m['name']:<16}{ns:>10.3f}{wide:>9}{ns / best:>8.2f}{m['cpi']:>8.2f}{run}{mark}")
+    if args.by:
+        _print_parts(result, args.by, result["parts"][: None if args.by == "phase" else args.top])
+    elif "processes" in result:
+        _print_parts(result, "process", result["processes"])
+    for note in result["notes"]:
+        print(f"note: {shown(note)}")
+
+
+def _print_parts(result: dict[str, Any], by: str, parts: list[dict[str, Any]]) -> None:
+    first, last = result["machines"][0]["name"], result["machines"][-1]["name"]
+    print(f"share of the time by {by}{'':<34}{first:>14}{last:>14}")
+    for part in parts:
+        share = part["share"]
+        print(f"  {shown(part['name']):<50}{share[first]:>14.1%}{share[last]:>14.1%}")

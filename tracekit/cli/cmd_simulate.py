@@ -1,0 +1,90 @@
+"""``tracekit simulate``: a trace's time on machines that are described by their parameters, with
+nothing fitted."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tracekit.cli.report import add_json, reported
+
+if TYPE_CHECKING:
+    from tracekit import Machine
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    """Add the options of ``tracekit simulate``."""
+    p = sub.add_parser("simulate", help=help_text, description=__doc__)
+    p.add_argument("file", nargs="+", help="feats.zst files, or recordings (.tks)")
+    p.add_argument(
+        "-m",
+        "--machine",
+        nargs="+",
+        required=True,
+        metavar="NAME|FILE",
+        help="machines: names that `tracekit machines` lists, or JSON files of parameters",
+    )
+    p.add_argument("--by-range", type=int, metavar="N", help="times of N equal ranges of rows, too")
+    p.add_argument("--causes", action="store_true", help="what the cycles were spent on")
+    p.add_argument(
+        "-o", "--output", metavar="FILE.npy", help="cycles of every row, float32 [rows, machines]"
+    )
+    p.add_argument("--force", action="store_true", help="replace it")
+    p.add_argument("--threads", type=int)
+    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_json(p)
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``tracekit simulate``; returns the exit code."""
+    import numpy as np
+
+    import tracekit
+    from tracekit.errors import UsageError
+    from tracekit.io.arrays import npy_name
+    from tracekit.io.output import check_output
+
+    if args.output is not None:
+        if len(args.file) > 1:
+            raise UsageError("-o is of one file")
+        args.output = npy_name(args.output)
+        check_output(args.output, args.force, args.file[0])
+    machines = [tracekit.Machine.load(m) for m in args.machine]
+    results = []
+    for path in args.file:
+        with tracekit.open(path) as trace:
+            results.append(
+                tracekit.simulate(
+                    trace,
+                    machines,
+                    ranges=args.by_range,
+                    causes=args.causes,
+                    output=args.output,
+                    force=args.force,
+                    threads=args.threads,
+                    quiet=args.quiet,
+                )
+            )
+    if reported(args, lambda: [r.to_dict() for r in results]):
+        return 0
+    for r in results:
+        print(r)
+        if args.by_range is not None:
+            ranges = [f"{a}:{b}" for a, b in zip(r.breaks, r.breaks[1:], strict=False)]
+            _table("cycles by range of rows", machines, ranges, r.cycles_by_range.tolist())
+        if r.causes is not None:
+            used = np.asarray(r.causes.any(axis=0))
+            names = [n for n, u in zip(r.cause_names, used.tolist(), strict=True) if u]
+            _table("cycles by cause", machines, names, r.causes[:, used].T.tolist())
+    return 0
+
+
+def _table(
+    title: str, machines: Sequence[Machine], names: list[str], cycles: list[list[float]]
+) -> None:
+    """A line for each name, a column for each machine."""
+    print(f"{title:<28}" + "".join(f"{m.name:>14}" for m in machines))
+    for name, row in zip(names, cycles, strict=True):
+        print(f"  {name:<26}" + "".join(f"{c:>14,.0f}" for c in row))

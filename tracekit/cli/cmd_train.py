@@ -1,0 +1,157 @@
+"""``tracekit train perfvec|neuroscalar MANIFEST -o MODEL``: a model folder from a dataset."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tracekit.cli.events import echo
+from tracekit.cli.unused import refuse
+from tracekit.errors import TracekitError
+
+CARD, CHECKPOINT = "card.json", "checkpoint.pt"
+_PAPER = ("epochs", "minutes", "patience", "streams", "step", "hidden", "bf16", "device")
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    """Add the options of ``tracekit train``."""
+    p = sub.add_parser("train", help=help_text, description=__doc__)
+    models = p.add_subparsers(dest="model", metavar="MODEL", required=True)
+    q = models.add_parser("perfvec", help="program representations and a table of machines")
+    _common(q, "docs/perfvec.md")
+    q.add_argument("--rows", type=int, help="only the first N rows of each program")
+    q.add_argument("--machines", nargs="+", metavar="NAME", help="default: only these")
+    paper = q.add_argument_group("preset paper")
+    paper.add_argument("--epochs", type=int, default=50, help="passes over the data")
+    paper.add_argument("--minutes", type=float, help="stop then; the same command goes on")
+    paper.add_argument(
+        "--patience", type=int, default=10, help="passes without gain on the validation families"
+    )
+    paper.add_argument("--streams", type=int, default=64, help="rows that are computed at once")
+    paper.add_argument("--step", type=int, default=256, help="rows between updates of a stream")
+    paper.add_argument("--hidden", type=int, default=256, help="width of the LSTM")
+    paper.add_argument("--bf16", action="store_true", help="the LSTM in bfloat16")
+    paper.add_argument("--device", default="auto", help="cpu, cuda, cuda:1; a GPU unless given")
+    q.set_defaults(func=run, parser=q)
+    n = models.add_parser("neuroscalar", help="cycles of single instructions")
+    _common(n, "docs/neuroscalar.md")
+    n.add_argument("--machines", nargs="+", metavar="NAME", help="of the manifest (all)")
+    n.add_argument("--steps", type=int, help="batches")
+    n.add_argument("--batch", type=int, help="chunks of a batch")
+    n.add_argument("--window", type=int, metavar="L", help="rows of a chunk")
+    n.add_argument("--target", type=int, metavar="T", help="of these the last, where the loss is")
+    n.add_argument(
+        "--bidirectional", action="store_true", help="paper: as its text, the target in the middle"
+    )
+    n.add_argument("--rate", type=float, help="of AdamW")
+    n.add_argument("--width", type=int, help="of the layers (64; paper: 256)")
+    n.add_argument(
+        "--no-history", action="store_true", help="default: no tables of the training programs"
+    )
+    n.add_argument("--check", type=int, help="steps between validations")
+    n.add_argument("--patience", type=int, help="validations without a better MAE")
+    n.add_argument("--device", help="cpu unless given")
+    n.add_argument("--float32", action="store_true", help="no bfloat16 in training")
+    n.add_argument("--cache", help="folder of the programs' arrays (in the model's unless given)")
+    n.set_defaults(func=run_neuroscalar, parser=n)
+
+
+def _common(p: argparse.ArgumentParser, guide: str) -> None:
+    p.add_argument("manifest", help=f"JSON or TOML ({guide})")
+    p.add_argument("-o", "--output", required=True, help="the model's folder")
+    p.add_argument("--preset", choices=("default", "paper"), default="default")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--threads", type=int, help="all cores unless given")
+    p.add_argument(
+        "--force", action="store_true", help="replace a finished model; an unfinished one goes on"
+    )
+    p.add_argument("-q", "--quiet", action="store_true", help="no events on standard error")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises TracekitError where a model that is done would be replaced."""
+    out = Path(args.output)
+    if out.exists() and not out.is_dir():
+        raise TracekitError("is a file", path=args.output, hint="a model is a folder")
+    goes_on = (out / CHECKPOINT).exists()
+    if (out / CARD).exists() and not goes_on and not args.force:
+        raise TracekitError("holds a model already", path=args.output, hint="--force replaces it")
+
+
+def _report(args: argparse.Namespace) -> Any:
+    from tracekit.training_events import metrics
+
+    return metrics(Path(args.output), None if args.quiet else echo)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``tracekit train``; returns the exit code."""
+    from tracekit.dataset import load_manifest
+
+    if args.preset == "paper":
+        refuse(args, ("machines",), "with --preset paper, which takes all")
+    else:
+        refuse(args, _PAPER, "without --preset paper")
+    out = Path(args.output)
+    _check(args)
+    manifest = load_manifest(args.manifest)
+    report = _report(args)
+    if args.preset == "paper":
+        from tracekit.train.perfvec import PaperOptions, train_paper
+
+        options = PaperOptions(
+            epochs=args.epochs,
+            rows=args.rows,
+            minutes=args.minutes,
+            patience=args.patience,
+            seed=args.seed,
+            streams=args.streams,
+            step=args.step,
+            hidden=args.hidden,
+            bf16=args.bf16,
+            device=args.device,
+            threads=args.threads,
+        )
+        train_paper(manifest, out, options, report)
+    else:
+        from tracekit.mixture.training import train_default
+
+        train_default(
+            manifest,
+            out,
+            seed=args.seed,
+            threads=args.threads,
+            machines=args.machines,
+            rows=args.rows,
+            report=report,
+        )
+    return 0
+
+
+def run_neuroscalar(args: argparse.Namespace) -> int:
+    """Run ``tracekit train neuroscalar``; returns the exit code."""
+    from tracekit.dataset import load_manifest
+    from tracekit.train.neuroscalar import train_neuroscalar
+    from tracekit.train.neuroscalar_options import Options
+
+    if args.preset == "paper":
+        refuse(args, ("no_history",), "with --preset paper, which has no tables")
+    names = ("steps", "batch", "window", "target", "rate", "width", "check", "patience", "device")
+    given = {k: v for k in names if (v := getattr(args, k)) is not None}
+    options = Options(
+        preset=args.preset,
+        machines=tuple(args.machines or ()),
+        history=not args.no_history,
+        bidirectional=args.bidirectional,
+        half=not args.float32,
+        seed=args.seed,
+        threads=args.threads,
+        **given,
+    )
+    _check(args)
+    cache = Path(args.cache) if args.cache else None
+    train_neuroscalar(
+        load_manifest(args.manifest), Path(args.output), options, cache=cache, report=_report(args)
+    )
+    return 0

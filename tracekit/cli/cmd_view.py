@@ -1,0 +1,67 @@
+"""``tracekit view FEATS --rows A:B -o FILE``: the pipeline, row by row, for Konata or Perfetto.
+
+Of gem5's own stage ticks where the trace has them; with --machine of a simulated core, which
+walks all rows before the window, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tracekit.cli.report import add_json, reported
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    """Add the options of ``tracekit why``."""
+    p = sub.add_parser("view", help=help_text, description=__doc__)
+    p.add_argument("file", help="a feats.zst")
+    p.add_argument("--rows", default="0:1000", metavar="A:B", help="rows shown (0:1000)")
+    p.add_argument("--machine", metavar="M", help="a simulated core: a machine's JSON, or its name")
+    p.add_argument(
+        "--to", choices=("kanata", "perfetto"), help="from the output's name unless given (.json)"
+    )
+    p.add_argument("-o", "--output", required=True, metavar="FILE")
+    p.add_argument("--force", action="store_true", help="replace an existing file")
+    p.add_argument("--threads", type=int)
+    add_json(p)
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``tracekit why``; returns the exit code."""
+    import json
+
+    import tracekit
+    from tracekit.cli.machine_files import machine_named
+    from tracekit.errors import UsageError
+    from tracekit.io.output import check_output, write_bytes
+    from tracekit.view import kanata, of_simulation, of_trace, perfetto
+
+    first, colon, last = args.rows.partition(":")
+    if not (colon and first.isdecimal() and last.isdecimal() and len(args.rows) < 40):
+        raise UsageError(f"--rows {args.rows}: A:B, as 0:1000")
+    check_output(args.output, args.force)
+    with tracekit.open(args.file) as trace:
+        begin, end = int(first), min(int(last), len(trace))
+        if args.machine:
+            machine = machine_named(args.machine, str(trace.index.get("arch", "")))
+            view = of_simulation(trace, machine, begin, end, args.threads)
+        else:
+            view = of_trace(trace, begin, end)
+    to = args.to or ("perfetto" if args.output.endswith(".json") else "kanata")
+    text = "".join(kanata(view)) if to == "kanata" else json.dumps(perfetto(view))
+    write_bytes(args.output, text.encode(), force=args.force)
+    last_cycle = int(max(view.retired.max(), view.starts.max()))
+    result = {
+        "path": args.file,
+        "output": args.output,
+        "to": to,
+        "title": view.title,
+        "begin": begin,
+        "rows": end - begin,
+        "cycles": last_cycle,
+    }
+    if not reported(args, result):
+        print(f"{args.output}: {view.title}, {last_cycle:,} cycles ({to})")
+    return 0

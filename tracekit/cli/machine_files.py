@@ -1,0 +1,37 @@
+"""Machines on a command line: files, or the names of machines that ship with the models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["machine_named"]
+
+
+def machine_named(text: str, arch: str) -> dict[str, Any]:
+    """The machine in the file ``text``; else the one of that name that the shipped model of
+    ``arch`` knows.
+
+    Raises `UsageError` with the names there are.
+    """
+    from tracekit.errors import TracekitError, UsageError
+    from tracekit.mixture.model import load_model
+    from tracekit.sim import load_machine, machine_errors
+    from tracekit.sim.parameters import joined, suggestion
+
+    if Path(text).exists() or text.endswith(".json"):
+        machine = load_machine(text)
+    else:
+        try:
+            known = {str(m["name"]): m for m in load_model(None, arch).machines}
+        except TracekitError:  # no model of this architecture ships
+            known = {}
+        if text not in known:
+            raise UsageError(
+                f"{text} is no file, and no machine that ships{suggestion(text, known)}",
+                hint=f"a machine's JSON or one of {', '.join(known) or 'none'}",
+            )
+        machine = known[text]
+    if errors := machine_errors(machine, arch):
+        raise UsageError(f"{text}: {joined(errors)}", hint="a machine of the trace's architecture")
+    return machine

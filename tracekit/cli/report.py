@@ -1,0 +1,63 @@
+"""What every command that reports has in common: --json, --json-file, and the number of what they
+hold."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO
+
+__all__ = ["SCHEMA", "add_json", "check_json_file", "reported"]
+
+
+#: Of the keys in docs/json.md; raised when one of them goes or means another thing.
+SCHEMA = 2
+
+
+def add_json(parser: Any, help_text: str = "as JSON (docs/json.md)") -> None:
+    """The options; their results go through `reported`."""
+    parser.add_argument("--json", action="store_true", help=help_text)
+    parser.add_argument(
+        "--json-file",
+        metavar="FILE",
+        help="the same JSON into a file, which is replaced; what is printed stays as it is",
+    )
+
+
+def check_json_file(args: argparse.Namespace) -> None:
+    """Raises TracekitError at the start where the file could not be written at the end."""
+    if getattr(args, "json_file", None) is not None:
+        from tracekit.io.output import check_output
+
+        check_output(args.json_file, True)
+
+
+def reported(
+    args: argparse.Namespace,
+    result: Callable[[], Any] | dict[str, Any] | list[Any],
+    *,
+    to: TextIO | None = None,
+    indent: int | None = 1,
+) -> bool:
+    """Writes ``result`` (a function is called only where it is wanted) to --json-file, and with
+    --json to standard output or ``to``.  True where it was printed: no text is to follow then.
+    """
+    if not args.json and args.json_file is None:
+        return False
+    value = _numbered(result() if callable(result) else result)
+    if args.json_file is not None:
+        from tracekit.io.output import write_json
+
+        write_json(args.json_file, value, force=True)
+    if args.json:
+        print(json.dumps(value, indent=indent), file=to or sys.stdout)
+    return bool(args.json)
+
+
+def _numbered(value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+    """The object, or each of the list's, with its ``schema`` first."""
+    if isinstance(value, list):
+        return [_numbered(v) for v in value]
+    return {"schema": SCHEMA, **value}

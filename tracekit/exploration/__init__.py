@@ -1,0 +1,1 @@
+"""Design-space exploration: every design of a grid, ranked by an objective."""

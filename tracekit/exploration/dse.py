@@ -1,0 +1,163 @@
+"""Design-space exploration: every design of a grid is a reference core with its parameters, and
+what the cores get wrong is learnt from the few designs whose times are known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import FormatError, UsageError
+from tracekit.exploration.objective import Expression
+from tracekit.io.files import read_json
+from tracekit.sim import machine_errors, machine_notes, totals
+from tracekit.sim.clock import period
+from tracekit.sim.parameters import joined, suggestion
+from tracekit.store.reader import TraceFile
+
+__all__ = ["Space", "explore", "load_space", "pareto"]
+
+F64 = npt.NDArray[np.float64]
+MAX_DESIGNS = 4096
+
+
+class Space:
+    """A base machine and the values of the parameters that vary."""
+
+    def __init__(
+        self, base: Mapping[str, Any], vary: Mapping[str, Sequence[Any]], path: str
+    ) -> None:
+        if not vary:
+            raise UsageError("no parameter varies", path=path)
+        if unknown := [k for k in vary if k not in base]:
+            parts = [f"{k}{suggestion(k, base)}" for k in unknown]
+            raise UsageError(f"{', '.join(parts)} is no parameter of the base machine", path=path)
+        if "name" in vary:
+            raise UsageError("a name is no parameter that varies", path=path)
+        if any(not isinstance(v, list) or not v for v in vary.values()):
+            raise UsageError("vary: a list of values for each parameter", path=path)
+        count = int(np.prod([len(v) for v in vary.values()], dtype=object))
+        if count > MAX_DESIGNS:
+            raise UsageError(f"{count} designs; at most {MAX_DESIGNS}", path=path)
+        self.vary = {k: list(v) for k, v in vary.items()}
+        self.points = [
+            dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())
+        ]
+        self.machines = [{**base, **p, "name": f"design{i}"} for i, p in enumerate(self.points)]
+        if errors := [e for m in self.machines for e in machine_errors(m)]:
+            raise UsageError(joined(errors), path=path)
+        #: What gem5 could not run, each once.
+        self.notes = list(dict.fromkeys(n for m in self.machines for n in machine_notes(m)))
+
+
+def load_space(path: str | Path) -> Space:
+    """{"base": {a machine's parameters}, "vary": {"l1d_kb": [4, 8], …}} as JSON."""
+    path = Path(path)
+    data = read_json(path)
+    if not isinstance(data, dict) or not all(
+        isinstance(data.get(k), dict) for k in ("base", "vary")
+    ):
+        raise FormatError("a space has base and vary, two objects", path=str(path))
+    return Space(data["base"], data["vary"], str(path))
+
+
+def load_known(path: str | Path) -> dict[str, dict[int, float]]:
+    """{program: {number of a design: cycles}} as JSON; `FormatError` for anything else."""
+    data = read_json(path)
+    try:
+        return {p: {int(d): float(c) for d, c in v.items()} for p, v in data.items()}
+    except (ValueError, AttributeError, TypeError, OverflowError) as e:
+        raise FormatError(f"not what --known needs: {e}", path=str(path)) from None
+
+
+def explore(
+    space: Space,
+    traces: Mapping[str, TraceFile],
+    objective: str,
+    known: Mapping[str, Mapping[int, float]] | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """Every design's cycles and objective for each trace, the best one first.
+
+    ``known``: cycles of some programs on some designs (by number): the ratio of known to computed
+    cycles, averaged over programs and smoothed over the designs' parameters (in logarithms, by
+    ridge regression), is what corrects all others.  The objective may use each parameter that
+    varies, ``cycles``, ``time`` (seconds) and the base machine's numbers.
+    """
+    expression = Expression(objective)
+    raw = {name: totals(t, space.machines, None, threads)[0] for name, t in traces.items()}
+    factor = _correction(space, raw, known or {})
+    periods = np.array([period(m) for m in space.machines])
+    numbers = {
+        k: np.array([float(m[k]) for m in space.machines])
+        for k, v in space.machines[0].items()
+        if isinstance(v, int | float) and not isinstance(v, bool)
+    }
+    out: dict[str, Any] = {
+        "objective": objective,
+        "designs": space.points,
+        "notes": space.notes,
+        "programs": {},
+    }
+    for name, cycles in raw.items():
+        predicted = cycles * factor
+        values = expression({**numbers, "cycles": predicted, "time": predicted * periods})
+        values = np.broadcast_to(values, predicted.shape)
+        order = np.argsort(values, kind="stable")
+        out["programs"][name] = {
+            "cycles": predicted.tolist(),
+            "objective": values.tolist(),
+            "ranking": order.tolist(),
+            "best": space.points[int(order[0])],
+        }
+    return out
+
+
+def _correction(
+    space: Space, raw: Mapping[str, F64], known: Mapping[str, Mapping[int, float]]
+) -> F64:
+    """One factor a design."""
+    n = len(space.points)
+    at, ratios = [], []
+    for program, values in known.items():
+        if program not in raw:
+            raise UsageError(f"cycles of {program} are known, but it is not among the traces")
+        logs = []
+        for design, cycles in values.items():
+            if not 0 <= design < n or not 0 < cycles < math.inf:
+                raise UsageError(
+                    f"{program}: design {design} or its cycles {cycles} is out of range"
+                )
+            logs.append((design, float(np.log(cycles / raw[program][design]))))
+        mean = float(np.mean([x for _, x in logs])) if logs else 0.0
+        at += [d for d, _ in logs]
+        ratios += [
+            x - mean for _, x in logs
+        ]  # a program's own error says nothing about the designs
+    if len(at) < 3:
+        return np.ones(n)
+    columns = []
+    for k, v in space.vary.items():
+        if len(v) > 1 and all(isinstance(x, int | float) and x > 0 for x in v):
+            x = np.log2([float(p[k]) for p in space.points])
+            columns.append((x - x.mean()) / max(float(x.std()), 1e-9))
+    if not columns:
+        return np.ones(n)
+    x = np.stack(
+        [*columns, *(a * b for a, b in itertools.combinations_with_replacement(columns, 2))], 1
+    )
+    a, b = x[at] - x[at].mean(axis=0), np.array(ratios)
+    w = np.linalg.solve(a.T @ a + 0.3 * len(at) / 10 * np.eye(x.shape[1]), a.T @ b)
+    return np.asarray(np.exp((x - x.mean(axis=0)) @ w))
+
+
+def pareto(cost: F64, time: F64) -> npt.NDArray[np.bool_]:
+    """Designs that no other one beats in both."""
+    better = (cost[None] <= cost[:, None]) & (time[None] <= time[:, None])
+    strictly = (cost[None] < cost[:, None]) | (time[None] < time[:, None])
+    return np.asarray(~(better & strictly).any(axis=1))

@@ -1,0 +1,1 @@
+"""Features and traces in other people's formats: Parquet, Arrow, NumPy, ChampSim."""

@@ -1,0 +1,168 @@
+"""Other people's formats, written chunk by chunk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracekit.errors import UsageError
+from tracekit.io.arrays import array_file, save_array
+from tracekit.io.output import Folder, OutputFile, check_folder, check_output, replacing
+from tracekit.opening import open_trace
+from tracekit.store import arrow
+from tracekit.store.reader import TraceFile
+
+
+def _columns(f: TraceFile) -> list[str]:
+    return arrow.column_names(f)
+
+
+def _batches(f: TraceFile, features: str | None, disassembly: bool) -> Iterator[Any]:
+    """Record batches, one a chunk."""
+    if features is None:
+        yield from arrow.record_batches(f, arrow.column_names(f, disassembly=disassembly))
+        return
+    if disassembly:
+        raise UsageError("the disassembly is a column of the rows, and of no feature set")
+    pa = arrow.pyarrow()
+    names = list(_first(f, features))
+    for k in range(f.chunks):
+        x = f.features(features, (int(f.starts[k]), int(f.starts[k + 1])))
+        columns = [pa.array(np.ascontiguousarray(x[:, i])) for i in range(len(names))]
+        yield pa.RecordBatch.from_arrays(columns, names)
+
+
+class _Sink:
+    """What pyarrow takes for a file."""
+
+    closed = False
+
+    def __init__(self, out: OutputFile) -> None:
+        self.write, self.tell, self.flush = out.write, out.tell, out.flush
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _arrow(f: TraceFile, features: str | None, out: Path, force: bool, disassembly: bool) -> None:
+    _write_batches(_batches(f, features, disassembly), out, force, arrow.pyarrow().ipc.new_file)
+
+
+def _parquet(f: TraceFile, features: str | None, out: Path, force: bool, disassembly: bool) -> None:
+    arrow.pyarrow()
+    import pyarrow.parquet as pq
+
+    def make(sink: Any, schema: Any) -> Any:
+        return pq.ParquetWriter(sink, schema, compression="zstd")
+
+    _write_batches(_batches(f, features, disassembly), out, force, make)
+
+
+def _write_batches(
+    batches: Iterator[Any], path: Path, force: bool, make: Callable[[Any, Any], Any]
+) -> None:
+    pa = arrow.pyarrow()
+    with replacing(path, force=force) as out:
+        writer = None
+        for batch in batches:
+            if writer is None:
+                writer = make(pa.PythonFile(_Sink(out), "w"), batch.schema)
+            writer.write_batch(batch)
+        if writer is not None:
+            writer.close()
+
+
+def _npy(f: TraceFile, features: str | None, out: Path, force: bool, disassembly: bool) -> None:
+    if disassembly:
+        raise UsageError("NumPy files have no place for disassembly")
+    check_folder(out, force, ".npy")
+    with Folder(out, force=force) as folder:
+        here = folder.temporary
+        if features is not None:
+            spec = (len(f), len(_first(f, features)))
+            with array_file(here / f"{features}.npy", np.float32, spec) as whole:
+                for k in range(f.chunks):
+                    a, b = int(f.starts[k]), int(f.starts[k + 1])
+                    whole.append(f.features(features, (a, b)))
+        else:
+            for name in _columns(f):
+                save_array(here / f"{name}.npy", f.column(name))
+        folder.commit()
+
+
+def _first(f: TraceFile, features: str) -> tuple[str, ...]:
+    from tracekit import features as sets
+
+    return sets.get(features).columns
+
+
+def _to_champsim(
+    path: str | os.PathLike[str], features: str | None, out: Path, force: bool, disassembly: bool
+) -> None:
+    """``path`` may be a native stream, which keeps accesses that a macro row has no place for."""
+    from tracekit.exporting.champsim import write_champsim
+
+    if features is not None or disassembly:
+        raise UsageError("ChampSim's format has no place for features or disassembly")
+    write_champsim(path, out, force=force)
+
+
+_WRITERS: dict[str, Callable[[TraceFile, str | None, Path, bool, bool], None]] = {
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "npy": _npy,
+}
+FORMATS = (*_WRITERS, "champsim")
+#: How a name ends -> its format; compression of ChampSim's traces stands behind it.
+_ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".champsim": "champsim"}
+
+
+def format_of(output: str | os.PathLike[str]) -> str:
+    """The format that a file's name tells; UsageError where it tells none."""
+    suffixes = Path(output).suffixes
+    if suffixes[-1:] and suffixes[-1] in (".xz", ".gz", ".zst"):
+        suffixes.pop()
+    if suffixes[-1:] and suffixes[-1] in _ENDINGS:
+        return _ENDINGS[suffixes[-1]]
+    raise UsageError(
+        f"{Path(output).name} tells no format",
+        hint=f"name one with --to, or end it in {', '.join(_ENDINGS)}",
+    )
+
+
+def export(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    to: str | None = None,
+    features: str | None = None,
+    disassembly: bool = False,
+    force: bool = False,
+) -> None:
+    """Writes a feats.zst or a recording in another format: ``to`` is one of FORMATS, or told by the
+    name.
+
+    Parquet and Arrow have names for op, branch and flags, units and meanings as metadata, and
+    ``disassembly`` on request.  ``features`` names a feature set to export instead of the columns.
+    The output appears whole or not at all; one that exists is an error without ``force``.
+    """
+    if to is None:
+        to = format_of(output)
+    if to not in FORMATS:
+        raise UsageError(f"to: one of {', '.join(FORMATS)}, not {to!r}")
+    if features is not None and disassembly:
+        raise UsageError("disassembly is a column; a feature set has none")
+    out = Path(output)
+    if to == "champsim":
+        _to_champsim(path, features, out, force, disassembly)
+        return
+    if to == "npy":
+        check_folder(out, force, ".npy")
+    else:
+        check_output(out, force, path)
+    with open_trace(path) as f:
+        _WRITERS[to](f, features, out, force, disassembly)

@@ -1,0 +1,1 @@
+"""Inference on torch, for GPUs; torch is imported when an engine is made."""

@@ -1,0 +1,105 @@
+"""What every source of rows is to the pipeline, and how the one for an input is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from tracekit import _core
+from tracekit.errors import FormatError
+
+#: Bytes of decompressed input that recognition looks at.
+HEAD = 1 << 16
+
+
+class Source(Protocol):
+    """A parser of one input that may hold several streams (one a CPU or thread)."""
+
+    def feed(self, data: Any, /) -> None:
+        """Takes a block of the input, cut anywhere."""
+
+    def finish(self) -> None:
+        """The input is at its end."""
+
+    def cpus(self) -> list[str]:
+        """The streams' names so far; "" where the input names none."""
+
+    def take(self, cpu: int, /) -> Any:
+        """The rows (_core.Rows) of a stream that are ready."""
+
+    def table(self, cpu: int, /) -> Any:
+        """The static instructions (_core.StaticTable) of a stream."""
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Anomalies by kind."""
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers worth reporting."""
+
+    def arch(self) -> str:
+        """arm, x86, riscv or unknown."""
+
+
+_O3 = re.compile(rb"^(O3PipeView: )?O3PipeView:\w+:", re.M)
+_BOOM = re.compile(rb"^ *\d+; O3PipeView:\w+:", re.M)
+_EXEC = re.compile(rb"^ *\d+: (ExecEnable: )?[^ \n]+: (A\d+ )?(T\d+ : )?0x[0-9a-f]+", re.M)
+_NUMBERS = re.compile(rb"\A *-?\d+( +-?\d+){8,}( |\r?\n)")
+
+
+def _gem5_text(head: bytes, path: str) -> Source | None:
+    if _O3.search(head) or _BOOM.search(head) or _EXEC.search(head):
+        return _core.Gem5Text()
+    return None
+
+
+_TKT = b"\x89TKT\r\n\x1a\n"
+
+
+def is_dense(head: bytes | memoryview) -> bool:
+    """Whether rows of this input cost less to read than to hand from core to core."""
+    return bytes(head[: len(_TKT)]) == _TKT
+
+
+def _tkt(head: bytes, path: str) -> Source | None:
+    return _core.Tkt() if is_dense(head) else None
+
+
+def _perfvec_authors(head: bytes, path: str) -> Source | None:
+    if not _NUMBERS.match(head):
+        return None
+    from tracekit.inputs.perfvec_authors import PerfvecAuthors
+
+    return PerfvecAuthors(path)
+
+
+def _native(head: bytes, path: str, isa: str | None) -> Source | None:
+    from tracekit.inputs.native_sources import recognise as native
+
+    return native(head, path, isa)
+
+
+#: Asked in turn with the first bytes of the (decompressed) input and its path.
+RECOGNISERS: list[Callable[[bytes, str], Source | None]] = [_tkt, _gem5_text, _perfvec_authors]
+
+
+def recognise(head: bytes, path: str, isa: str | None = None) -> Source:
+    """The source for an input that begins with ``head``; FormatError where it is of no known
+    format."""
+    if not head:
+        raise FormatError("empty input", path=path, hint="was gem5 run with its debug flags?")
+    for make in RECOGNISERS:
+        source = make(head, path)
+        if source is not None:
+            return source
+    if (source := _native(head, path, isa)) is not None:
+        return source
+    raise FormatError(
+        "no trace that tracekit knows",
+        path=path,
+        offset=0,
+        hint=f"{Path(path).name} must hold gem5's O3PipeView or Exec lines (see README for the "
+        "flags), or "
+        "a drmemtrace, ChampSim, execlog or lackey stream",
+    )

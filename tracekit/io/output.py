@@ -1,0 +1,403 @@
+"""Every file and folder that tracekit makes is written here.
+
+It grows under a random name beside its own (leftovers.py), is synced, and takes its own name in
+one step, so that under that name there is the old content or the new, whole, whatever happens.  A
+target that is a symbolic link is replaced, never followed.  Of two writers of one target the last
+one wins, where both may replace it; else the second one is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import TracekitError
+from tracekit.io.leftovers import claim, temporary_name
+
+__all__ = [
+    "Folder",
+    "OutputFile",
+    "append_line",
+    "cache_folder",
+    "check_folder",
+    "check_output",
+    "kept_folder",
+    "replacing",
+    "scratch",
+    "write_bytes",
+    "write_json",
+]
+
+BUFFER = 1 << 16
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NO_SYNC = (errno.EINVAL, errno.EACCES, errno.EOPNOTSUPP)  # of a folder: no such file system
+_EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE, AT_FDCWD
+
+StrPath = str | os.PathLike[str]
+
+
+def check_output(path: StrPath, force: bool, source: StrPath = "-") -> None:
+    """Raises TracekitError where ``path`` must not be replaced; ``source``: what is read
+    meanwhile."""
+    path = Path(path)
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as e:
+        raise TracekitError(f"cannot write: {e.strerror}", path=str(path)) from None
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
+        raise TracekitError("is no file that can be replaced", path=str(path), hint="name a file")
+    if not force:
+        raise _exists(path)
+    with contextlib.suppress(OSError):
+        if str(source) != "-" and os.path.samestat(Path(source).stat(), path.stat()):
+            raise TracekitError(
+                "is the input, too", path=str(path), hint="give the output another name"
+            )
+
+
+def check_folder(path: StrPath, force: bool, suffix: str) -> None:
+    """Raises TracekitError where the folder ``path`` must not be replaced as a whole: with
+    ``force`` those that hold nothing but files of that suffix may be."""
+    path = Path(path)
+    if not path.is_dir() or path.is_symlink():
+        check_output(path, force)
+        return
+    if not force:
+        raise _exists(path)
+    for entry in path.iterdir():
+        if entry.suffix != suffix or not entry.is_file():
+            raise TracekitError(
+                f"holds {entry.name}, too", path=str(path), hint="name another folder"
+            )
+
+
+def _exists(path: Path) -> TracekitError:
+    return TracekitError("exists already", path=str(path), hint="--force replaces it")
+
+
+def _failed(error: OSError, path: Path) -> TracekitError:
+    there = os.path.lexists(path)
+    return TracekitError(
+        f"cannot write: {error.strerror or error}",
+        path=str(path),
+        hint="what was there is untouched" if there else None,
+    )
+
+
+class OutputFile:
+    """A file that grows under a temporary name; ``commit`` gives it its own, ``discard`` removes
+    it, as does leaving the ``with`` block.
+
+    It is made when the first bytes are written: whoever is to discard it has it in hand by then,
+    at whatever moment a signal comes.  A file that it replaces hands its mode on.  Every method
+    raises TracekitError for what the system refuses.
+    """
+
+    def __init__(
+        self,
+        path: StrPath,
+        *,
+        force: bool = False,
+        name: Callable[[Path], Path] = temporary_name,
+    ) -> None:
+        self.path = Path(path)
+        self.temporary: Path | None = None
+        self.offset = 0
+        self._force, self._name = force, name
+        self._fd = -1
+        self._buffer = bytearray()
+        check_output(self.path, force)
+
+    def _open(self) -> None:
+        mode = 0o666
+        with contextlib.suppress(OSError):
+            status = self.path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                mode = stat.S_IMODE(status.st_mode) & 0o777 | 0o600
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self.temporary, self._fd = claim(self.path, lambda t: os.open(t, flags, mode), self._name)
+
+    def _put(self, data: Any) -> None:
+        """All of it, unbuffered."""
+        if self._fd < 0:
+            self._open()
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def write(self, data: Any) -> int:
+        """Appends bytes (any buffer); returns how many, as files do."""
+        view = memoryview(data).cast("B")
+        try:
+            if self._fd < 0:
+                self._open()
+            if len(self._buffer) + len(view) > BUFFER:
+                self._empty()
+            if len(view) > BUFFER:
+                self._put(view)
+            else:
+                self._buffer += view
+        except OSError as e:
+            raise _failed(e, self.path) from None
+        self.offset += len(view)
+        return len(view)
+
+    def _empty(self) -> None:
+        buffer, self._buffer = self._buffer, bytearray()
+        self._put(buffer)
+
+    def tell(self) -> int:
+        """Bytes written."""
+        return self.offset
+
+    def flush(self) -> None:
+        """What is written so far stands in the temporary file."""
+        try:
+            self._empty()
+        except OSError as e:
+            raise _failed(e, self.path) from None
+
+    def commit(self, path: Path | None = None) -> None:
+        """Syncs, and gives the file its name (or ``path``, in the same folder)."""
+        self.path = path or self.path
+        try:
+            self._empty()
+            assert self.temporary is not None
+            with contextlib.suppress(FileNotFoundError):
+                status = self.path.lstat()
+                if stat.S_ISREG(status.st_mode):
+                    os.fchmod(self._fd, stat.S_IMODE(status.st_mode) & 0o777)
+            os.fsync(self._fd)
+            self._publish(self.temporary)
+        except OSError as e:
+            raise _failed(e, self.path) from None
+        self.temporary = None
+        os.close(self._fd)
+        self._fd = -1
+        _sync_folder(self.path)
+
+    def _publish(self, temporary: Path) -> None:
+        check_output(self.path, self._force)
+        if self._force:
+            temporary.replace(self.path)
+            return
+        try:  # a rename would replace what somebody else has put there meanwhile
+            os.link(temporary, self.path, follow_symlinks=False)
+        except FileExistsError:
+            raise _exists(self.path) from None
+        except OSError as e:
+            if e.errno not in _NO_LINKS:
+                raise
+            temporary.rename(self.path)
+        else:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+    def keep(self, size: int) -> Path | None:
+        """Leaves the first ``size`` bytes under the temporary name, which is returned."""
+        kept, self.temporary = self.temporary, None
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, size)
+        self.discard()
+        return kept
+
+    def discard(self) -> None:
+        """Removes the temporary file; nothing after ``commit``."""
+        if self.temporary is not None:
+            with contextlib.suppress(OSError):
+                self.temporary.unlink()
+            self.temporary = None
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+
+def _sync_folder(path: Path) -> None:
+    """Makes the name ``path`` last."""
+    try:
+        fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as e:
+        if e.errno not in _NO_SYNC:
+            raise TracekitError(
+                f"is written, but would not outlast a power failure: {e.strerror}", path=str(path)
+            ) from None
+
+
+@contextlib.contextmanager
+def replacing(path: StrPath, *, force: bool = False) -> Iterator[OutputFile]:
+    """An OutputFile that is committed where the block ends well and discarded where it does not."""
+    with OutputFile(path, force=force) as out:
+        yield out
+        out.commit()
+
+
+def write_bytes(path: StrPath, data: Any, *, force: bool = False) -> None:
+    """A whole file at once."""
+    with replacing(path, force=force) as out:
+        out.write(data)
+
+
+def write_json(path: StrPath, value: Any, *, force: bool = False) -> None:
+    """One JSON text, indented by one, with a newline behind it."""
+    write_bytes(path, (json.dumps(value, indent=1) + "\n").encode("utf-8"), force=force)
+
+
+def append_line(path: Path, line: str) -> None:
+    """A line more in a log, in one write; a kill leaves the lines before it whole."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags, 0o666)
+        try:
+            os.write(fd, (line + "\n").encode("utf-8"))
+        finally:
+            os.close(fd)
+    except OSError as e:
+        raise TracekitError(f"cannot write: {e.strerror}", path=str(path)) from None
+
+
+class Folder:
+    """A folder that is filled under a temporary name (``temporary``); ``commit`` syncs its files
+    and gives it its own, ``discard`` removes it, as does leaving the ``with`` block.
+
+    ``force``: a folder of that name is exchanged for it in one step and then removed.
+    """
+
+    def __init__(self, path: StrPath, *, force: bool = False) -> None:
+        self.path = Path(path)
+        self._force, self._lock = force, -1
+        if os.path.lexists(self.path) and not force:
+            raise _exists(self.path)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+        def make(temporary: Path) -> int:
+            temporary.mkdir()
+            return os.open(temporary, flags)
+
+        try:
+            self.temporary, self._lock = claim(self.path, make, temporary_name)
+        except OSError as e:
+            raise _failed(e, self.path) from None
+
+    def add(self, name: Path, data: bytes) -> None:
+        """Write a file into the folder, below as many folders of its own as ``name`` says."""
+        target = self.temporary / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise _failed(e, self.path / name) from None
+        write_bytes(target, data)
+
+    def commit(self) -> None:
+        """Give the folder its name, in one step, and sync it."""
+        try:
+            os.fsync(self._lock)
+        except OSError as e:
+            if e.errno not in _NO_SYNC:
+                raise _failed(e, self.path) from None
+        try:
+            if not os.path.lexists(self.path):
+                self.temporary.rename(self.path)
+            elif not self._force:
+                raise _exists(self.path)
+            elif not _exchange(self.temporary, self.path):
+                self._replace_in_two()
+        except OSError as e:
+            raise _failed(e, self.path) from None
+        _sync_folder(self.path)
+
+    def _replace_in_two(self) -> None:
+        """Where the system cannot exchange: between the two steps there is neither."""
+        old = temporary_name(self.path)
+        self.path.rename(old)
+        self.temporary.rename(self.path)
+        old.rename(self.temporary)
+
+    def discard(self) -> None:
+        """Removes what stands under the temporary name: this folder, or the one it replaced."""
+        if self._lock >= 0:
+            if self.temporary.is_dir() and not self.temporary.is_symlink():
+                shutil.rmtree(self.temporary, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    self.temporary.unlink()
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Swaps two names in one step; False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(b))
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for intermediate files, gone at the end; a killed run's goes with the next one's."""
+    import tempfile
+
+    with Folder(Path(tempfile.gettempdir()) / "scratch") as folder:
+        folder.temporary.chmod(0o700)
+        yield folder.temporary
+
+
+@contextlib.contextmanager
+def kept_folder(path: StrPath) -> Iterator[Path]:
+    """The folder ``path``, made with those above it where missing; what was made here and is still
+    empty at the end is removed."""
+    path = Path(path)
+    made: list[Path] = []
+    try:
+        for folder in reversed([path, *path.parents]):
+            if not folder.exists():
+                try:
+                    folder.mkdir(exist_ok=True)
+                except OSError as e:
+                    raise TracekitError(f"cannot make it: {e.strerror}", path=str(folder)) from None
+                made.append(folder)
+        if not path.is_dir():
+            raise TracekitError("is no folder", path=str(path))
+        yield path
+    finally:
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def cache_folder(path: StrPath | None) -> contextlib.AbstractContextManager[Path]:
+    """The folder that somebody asked for, kept; or one that is gone at the end."""
+    return scratch() if path is None else kept_folder(path)

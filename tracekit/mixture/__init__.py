@@ -1,0 +1,6 @@
+"""PerfVec: program representations that add up, and a row of a table for each machine
+(docs/perfvec.md)."""
+
+from tracekit.mixture.model import Mixture, default_model_path, load_model
+
+__all__ = ["Mixture", "default_model_path", "load_model"]

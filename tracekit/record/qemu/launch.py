@@ -1,0 +1,229 @@
+"""Finds what runs a program: which instruction set it is for, which QEMU, whose libraries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tracekit.errors import RecordError, TracekitError, UsageError
+from tracekit.record.qemu.options import QemuOptions
+
+PLUGIN: Final = Path(__file__).with_name("libtracekit_qemu.so")
+
+
+class _Isa(NamedTuple):
+    machine: int  # ELF's e_machine
+    arch: str  # tracekit's name
+    target: str  # QEMU's
+
+
+_ISAS: Final = (
+    _Isa(62, "x86", "x86_64"),
+    _Isa(183, "arm", "aarch64"),
+    _Isa(243, "riscv", "riscv64"),
+)
+_OTHERS: Final = {3: "32-bit x86", 40: "32-bit Arm", 8: "MIPS", 21: "POWER", 22: "s390x"}
+_MINIMUM: Final = re.compile(r"supports only a minimum version of (\d+)")
+_MAXIMUM: Final = re.compile(r"supports only up to version (\d+)")
+_SCRIPTS: Final = 5  # interpreters of interpreters that the kernel follows
+
+
+@dataclass(frozen=True)
+class QemuProgram:
+    """A program and what runs it.  ``prefix`` comes before the plug-in's option, ``argv`` is the
+    program (an interpreter where it is a script) with its arguments."""
+
+    argv: tuple[str, ...]
+    program: str
+    arch: str
+    machine: int
+    qemu: str
+    version: str
+    prefix: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    def command(self, options: str) -> list[str]:
+        """``options``: of the plug-in, NAME=VALUE,..."""
+        plugin = str(PLUGIN).replace(",", ",,")
+        return [*self.prefix, "-plugin", f"{plugin}{options and ','}{options}"]
+
+
+def find_program(argv: list[str], options: QemuOptions) -> QemuProgram:
+    """Raises `TracekitError` where the program cannot run under a QEMU that takes the plug-in."""
+    options.check()
+    env = os.environ if options.env is None else options.env
+    found = shutil.which(argv[0], path=env.get("PATH", os.defpath))
+    if found is None:
+        raise TracekitError("no such program, or not executable", path=argv[0])
+    path, full = found, [argv[0], *argv[1:]]
+    for _ in range(_SCRIPTS):
+        head = _head(path)
+        if not head.startswith(b"#!"):
+            break
+        words = head[2:].partition(b"\n")[0].decode(errors="surrogateescape").strip().split(None, 1)
+        if not words:
+            raise TracekitError("a script without an interpreter", path=path)
+        full = [*words, path, *full[1:]]
+        path = words[0]
+    isa, interpreter, _ = _elf(path)
+    if options.isa not in ("auto", isa.arch):
+        raise UsageError(f"{path} is for {isa.arch}, not for {options.isa} (--isa)")
+    qemu = _qemu(isa, options.qemu)
+    version, told = _probe(qemu, isa)
+    prefix = [qemu]
+    root = options.root or _root(path, isa, interpreter)
+    if root is not None:
+        if not Path(root).is_dir():
+            raise TracekitError("no such folder (-L)", path=root)
+        if interpreter and not (Path(root + interpreter).exists() or Path(interpreter).exists()):
+            raise TracekitError(f"does not hold {interpreter}, which {path} needs", path=root)
+        prefix += ["-L", root]
+    if options.cpu is not None:
+        prefix += ["-cpu", options.cpu]
+    environment = dict(env)
+    if told is not None:  # for the plug-in, not for the program
+        environment["TRACEKIT_QEMU_API"] = str(told)
+        prefix += ["-U", "TRACEKIT_QEMU_API"]
+    return QemuProgram(
+        tuple(full), path, isa.arch, isa.machine, qemu, version, tuple(prefix), environment
+    )
+
+
+def _head(path: str) -> bytes:
+    try:
+        with Path(path).open("rb") as f:
+            return f.read(512)
+    except OSError as e:
+        raise TracekitError(e.strerror or str(e), path=path) from None
+
+
+def _elf(path: str) -> tuple[_Isa, str | None, int]:
+    """Its instruction set, the dynamic linker that it asks for, and where its code begins in its
+    own addresses."""
+    head = _head(path)
+    if head[:4] != b"\x7fELF" or len(head) < 64:
+        raise TracekitError("neither an ELF file nor a script", path=path)
+    machine = struct.unpack_from("<H" if head[5] == 1 else ">H", head, 18)[0]
+    isa = next((i for i in _ISAS if i.machine == machine), None)
+    if isa is None or head[4:6] != b"\x02\x01":
+        what = _OTHERS.get(machine, f"ELF machine {machine}")
+        raise TracekitError(
+            f"a program for {what}: the QEMU engine records 64-bit x86, Arm and RISC-V", path=path
+        )
+    at = struct.unpack_from("<Q", head, 32)[0]
+    size, n = struct.unpack_from("<HH", head, 54)
+    interpreter, code = None, 1 << 64
+    with contextlib.suppress(OSError, ValueError, struct.error), Path(path).open("rb") as f:
+        f.seek(at)
+        table = f.read(size * n)
+        for i in range(n):
+            kind, flags, offset, address, _, length = struct.unpack_from("<IIQQQQ", table, i * size)
+            if kind == 1 and flags & 1:  # PT_LOAD, executable
+                code = min(code, address)
+            if kind == 3 and length < 4096:  # PT_INTERP
+                f.seek(offset)
+                interpreter = f.read(length).rstrip(b"\0").decode(errors="surrogateescape")
+    return isa, interpreter, code
+
+
+def code_of(path: str) -> int:
+    """Where the program's code begins, in the file's own addresses."""
+    return _elf(path)[2]
+
+
+def _qemu(isa: _Isa, given: str | None) -> str:
+    if given is not None:
+        found = shutil.which(given)
+        if found is None:
+            raise TracekitError("no such program, or not executable (--qemu)", path=given)
+        return found
+    for name in (f"qemu-{isa.target}", f"qemu-{isa.target}-static"):
+        if (found := shutil.which(name)) is not None:
+            return found
+    raise RecordError(
+        f"no QEMU for {isa.target} programs was found (qemu-{isa.target})",
+        hint="apt install qemu-user, or --qemu FILE",
+    )
+
+
+def _probe(qemu: str, isa: _Isa) -> tuple[str, int | None]:
+    """QEMU's version, and the version of its interface where the plug-in must be told.
+
+    It loads the plug-in, which ends QEMU before any program is looked at.
+    """
+    if not PLUGIN.exists():
+        raise RecordError(
+            "tracekit was built without the plug-in for QEMU: build it where there is a C compiler"
+        )
+    env = dict(os.environ)
+    told: int | None = None
+    plugin = str(PLUGIN).replace(",", ",,")
+    for _ in range(2):
+        try:
+            done = subprocess.run(
+                [qemu, "-plugin", f"{plugin},probe=on", "tracekit"],
+                env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                errors="replace",
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as e:
+            raise RecordError(f"{qemu} cannot be started: {e}") from None
+        if done.stdout.startswith("tracekit "):
+            target = done.stdout.split()[1]
+            if target != isa.target:
+                raise RecordError(f"{qemu} emulates {target}, and the program is for {isa.target}")
+            return _version(qemu), told
+        m = _MINIMUM.search(done.stderr) or _MAXIMUM.search(done.stderr)
+        if m is None or told is not None:
+            break
+        told = int(m[1])
+        env["TRACEKIT_QEMU_API"] = str(told)
+    why = done.stderr.strip().splitlines()
+    if any("lugin" in line and "unknown" not in line for line in why):
+        raise RecordError(f"{qemu} does not take the plug-in: {why[-1]}")
+    raise RecordError(
+        f"{qemu} has no plug-ins",
+        hint="static builds (qemu-user-static) have none: apt install qemu-user, or --qemu FILE",
+    )
+
+
+def _version(qemu: str) -> str:
+    try:
+        text = subprocess.run(
+            [qemu, "--version"], capture_output=True, text=True, timeout=60, errors="replace"
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "?"
+    m = re.search(r"version (\S+)", text)
+    return m[1] if m else "?"
+
+
+def _root(path: str, isa: _Isa, interpreter: str | None) -> str | None:
+    """The libraries of another machine's programs, where a cross compiler's are installed."""
+    if interpreter is None or platform.machine() == isa.target:
+        return None
+    usual = Path(f"/usr/{isa.target}-linux-gnu")
+    if Path(interpreter).exists() and not (usual / interpreter[1:]).exists():
+        return None
+    if (usual / interpreter[1:]).exists():
+        return str(usual)
+    raise TracekitError(
+        f"needs {interpreter}, which is not on this machine",
+        path=path,
+        hint="-L FOLDER names the root of its libraries, "
+        f"e.g. /usr/{isa.target}-linux-gnu of a cross compiler",
+    )
+
+
+def shown(argv: tuple[str, ...]) -> str:
+    """For people."""
+    return shlex.join(argv)

@@ -1,0 +1,6 @@
+"""A report on one trace and some machines: one HTML file that needs nothing else."""
+
+from tracekit.report.collect import collect
+from tracekit.report.page import page
+
+__all__ = ["collect", "page"]

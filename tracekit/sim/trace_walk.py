@@ -1,0 +1,322 @@
+"""A trace through the reference cores, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit import _core, schema
+from tracekit.cpus import available_cores
+from tracekit.errors import UsageError
+from tracekit.sim import plugins
+from tracekit.sim.machine import PARAMETERS, core_row
+from tracekit.sim.register_moves import to_general
+from tracekit.store.reader import TraceFile
+
+__all__ = ["TIMING", "ClassedRows", "KeptRows", "RowSource", "Walk", "totals", "walk"]
+
+BLOCK = 1 << 15
+#: What a timed walk gives for each row and core (core_timing, csrc/sim/out_of_order_core.hpp).
+TIMING: tuple[str, ...] = _core.CORE_TIMING
+NO_REGISTER: int = _core.NO_REGISTER
+#: gem5's flags that set each of CoreInst's bits (csrc/sim/out_of_order_core.hpp); the others follow
+#: from registers and names.
+_FLAGS: dict[str, tuple[str, ...]] = {
+    "load": ("IsLoad",),
+    "store": ("IsStore", "IsAtomic", "IsStoreConditional"),
+    "serialize_before": ("IsSerializeBefore",),
+    "serialize_after": ("IsSerializeAfter",),
+    "in_order": ("IsNonSpeculative", "IsAtomic", "IsStoreConditional"),
+    "barrier": ("IsReadBarrier", "IsWriteBarrier"),
+    "atomic": ("IsAtomic", "IsStoreConditional"),
+    "data_prefetch": ("IsDataPrefetch",),
+    "no_op": ("IsNop",),
+}
+_BITS = _core.CORE_INST_BITS
+_INT, _VECTORS = 0, (1, 2)
+_FAULT = np.uint8(schema.BITS["fault"][0])
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The rows [begin, begin + len(cycles)): ``cycles`` float32 rows x cores.  Of a timed walk
+    ``cycles`` has a third axis: TIMING.  ``wrong``, where difficulty was asked for: the branches
+    that predictor k of csrc/sim/core_parameters.hpp would get wrong if it learnt at once, as
+    bit k."""
+
+    begin: int
+    cycles: npt.NDArray[np.float32]
+    wrong: npt.NDArray[np.uint8]
+
+
+def _classes(statics: Any, moves: npt.NDArray[np.intp]) -> tuple[Any, Any]:
+    """Register classes of sources and destinations; ``moves`` go from vectors to general ones."""
+    src, dst = statics.arrays["src_class"].copy(), statics.arrays["dst_class"].copy()
+    src[moves, 0], dst[moves, 0] = _VECTORS[-1], _INT
+    return src, dst
+
+
+def _registers(
+    statics: Any, classes: tuple[Any, Any]
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+    """Sources and destinations as numbers of one dense numbering, most used first."""
+    parts = []
+    for kind, narrow in zip(("src", "dst"), classes, strict=True):
+        cls = narrow.astype(np.int64)
+        parts.append(np.where(cls == 255, -1, cls << 16 | statics.arrays[f"{kind}_index"]))
+    names, counts = np.unique(np.concatenate([p.ravel() for p in parts]), return_counts=True)
+    order = np.argsort(-counts[names >= 0], kind="stable")
+    rank = np.full(len(names), NO_REGISTER, np.uint16)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    # A table of thousands of registers is no real machine's: the rarest are left out.
+    rank[names >= 0] = np.where(numbers < _core.MOST_CORE_REGISTERS, numbers, NO_REGISTER).astype(
+        np.uint16
+    )
+    src, dst = (rank[np.searchsorted(names, p)] for p in parts)
+    return np.ascontiguousarray(src), np.ascontiguousarray(dst)
+
+
+def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint16]:
+    out = np.zeros(len(statics), np.uint16)
+    for bit, names in _FLAGS.items():
+        for name in names:
+            out |= np.where(statics.has(name), _BITS[bit], 0).astype(np.uint16)
+    zero = [d.startswith("dc") and "zva" in d for d in statics.disassembly]
+    out |= np.where(zero, _BITS["zero_line"], 0).astype(np.uint16)
+    out |= np.where((cls == _INT).any(axis=1), _BITS["writes_int"], 0).astype(np.uint16)
+    out |= np.where(np.isin(cls, _VECTORS).any(axis=1), _BITS["writes_vec"], 0).astype(np.uint16)
+    return out
+
+
+#: pc, flags, op, branch, size, offset, src, dst and where each instruction's parts begin.
+_Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
+
+
+def _micro_arrays(s: Any, moves: npt.NDArray[np.intp]) -> _Arrays:
+    """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
+    classes = _classes(s, moves)
+    src, dst = _registers(s, classes)
+    return (
+        np.ascontiguousarray(s.pc, np.uint64),
+        _flags(s, classes[1]),
+        np.ascontiguousarray(s.op, np.uint8),
+        np.ascontiguousarray(s.branch, np.uint8),
+        np.ascontiguousarray(s.access_size, np.uint16),
+        np.zeros(len(s), np.uint8),
+        src,
+        dst,
+        np.arange(len(s) + 1, dtype=np.uint32),
+    )
+
+
+def _turned_moves(trace: TraceFile) -> npt.NDArray[np.intp]:
+    """The moves that gem5's text shows the wrong way round."""
+    told = trace.index.get("options", {}).get("binary")
+    if told is None and trace.index.get("arch") == "arm":
+        return to_general(trace.statics)
+    return np.array([], np.intp)
+
+
+def _uop_arrays(s: Any) -> _Arrays:
+    from tracekit.sim.uop_table import table
+
+    t = table(s)
+    return t.pc, t.flags, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows from ``begin`` on, as _core.SimulatedCores takes them."""
+
+    begin: int
+    ids: npt.NDArray[np.uint32]
+    addr: npt.NDArray[np.uint64]
+    bits: npt.NDArray[np.uint8]
+    following: int  # id of the row behind them
+
+
+class RowSource:
+    """A trace as cores see it: its static instructions and its blocks."""
+
+    def __init__(self, trace: TraceFile) -> None:
+        self._trace = trace
+        self._arch = str(trace.index.get("arch", ""))
+        self._whole = self._arch == "x86" and trace.index.get("level") == "macro"
+        self._uops = (
+            _uop_arrays(trace.statics)
+            if self._whole
+            else _micro_arrays(trace.statics, _turned_moves(trace))
+        )
+        self.path = trace.path
+
+    def __len__(self) -> int:
+        return len(self._trace)
+
+    @property
+    def arch(self) -> str:
+        """arm, x86, riscv or unknown."""
+        return self._arch
+
+    @property
+    def statics(self) -> int:
+        """Static instructions of the whole trace."""
+        return len(self._trace.statics)
+
+    def cores(
+        self, machines: Sequence[Mapping[str, Any]], *, causes: bool = False
+    ) -> _core.SimulatedCores:
+        """Cold cores with the parameters of ``machines``; ``causes``: that know why."""
+        plugins.forget()
+        rows = np.empty((len(machines), len(PARAMETERS)))
+        for k, m in enumerate(machines):
+            rows[k] = core_row(m, self._arch)
+        return _core.SimulatedCores(*self._uops, cores=rows, causes=causes)
+
+    def blocks(self, first: int, last: int) -> Iterator[_Block]:
+        """The rows [first, last)."""
+        trace = self._trace
+        for begin in range(first, last, BLOCK):
+            end = min(begin + BLOCK, last)
+            ids = trace.column("static_id", (begin, min(end + 1, len(trace))))
+            addr = trace.column("addr", (begin, end))
+            bits = trace.column("bits", (begin, end))
+            if self._whole:  # a page's first touch traps in gem5's system calls, unseen in a
+                bits = bits & ~_FAULT  # recording
+            yield _Block(begin, ids[: end - begin], addr, bits, int(ids[-1]))
+
+
+class KeptRows(RowSource):
+    """The first ``rows`` of a trace (all of them unless given), decoded once for many walks: 13
+    bytes a row."""
+
+    def __init__(self, trace: TraceFile, rows: int | None = None) -> None:
+        super().__init__(trace)
+        self._rows = len(trace) if rows is None else min(rows, len(trace))
+        self._kept = list(super().blocks(0, self._rows))
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def blocks(self, first: int, last: int) -> Iterator[_Block]:
+        """The kept rows [first, last)."""
+        for b in self._kept:
+            i, j = max(first - b.begin, 0), min(last - b.begin, len(b.ids))
+            if (i, j) == (0, len(b.ids)):
+                yield b
+            elif i < j:
+                following = int(b.ids[j]) if j < len(b.ids) else b.following
+                yield _Block(b.begin + i, b.ids[i:j], b.addr[i:j], b.bits[i:j], following)
+
+
+class ClassedRows(KeptRows):
+    """The first rows of a trace, each in a class of every division of them; ``labels``: uint16
+    [divisions, rows], all below ``classes``.  Windows of ``window`` rows are one more division; a
+    block's last one may be shorter."""
+
+    def __init__(
+        self, trace: TraceFile, labels: npt.NDArray[np.uint16], classes: int, window: int
+    ) -> None:
+        super().__init__(trace, labels.shape[1])
+        self._classes = classes
+        self._labels = []
+        for b in self._kept:
+            n = len(b.ids)
+            windows = -(-n // window)
+            own = labels[:, b.begin : b.begin + n] + np.uint16(windows)
+            numbers = (np.arange(n) // window).astype(np.uint16)
+            self._labels.append((windows, np.vstack([numbers, own])))
+
+    def totals(
+        self, machines: Sequence[Mapping[str, Any]], threads: int | None = None
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Sums of the cycles of cores with the parameters of ``machines``: windows x cores, and
+        classes x cores."""
+        cores = self.cores(machines)
+        threads = threads or available_cores()
+        windows, classes = [], np.zeros((self._classes, len(machines)))
+        for b, (count, labels) in zip(self._kept, self._labels, strict=True):
+            block = (b.ids, b.addr, b.bits, b.following)
+            sums = cores.class_sums(*block, labels, count + self._classes, threads)
+            plugins.check()
+            windows.append(sums[:count])
+            classes += sums[count:]
+        return np.concatenate(windows), classes
+
+    def sums(
+        self, cycles: npt.NDArray[np.floating[Any]]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The same sums of ``cycles``, those of the trace's rows."""
+        windows, classes = [], np.zeros(self._classes)
+        for b, (count, labels) in zip(self._kept, self._labels, strict=True):
+            own = np.tile(cycles[b.begin : b.begin + len(b.ids)], len(labels))
+            sums = np.bincount(labels.ravel(), own, count + self._classes)
+            windows.append(sums[:count])
+            classes += sums[count:]
+        return np.concatenate(windows), classes
+
+
+def walk(
+    trace: TraceFile,
+    machines: Sequence[Mapping[str, Any]],
+    threads: int | None = None,
+    *,
+    timed: bool = False,
+    difficulty: bool = False,
+    rows: int | None = None,
+    ranges: Sequence[tuple[int, int]] | None = None,
+) -> Iterator[Walk]:
+    """Each block of the trace (of its first ``rows``) through cores with the parameters of
+    ``machines`` (none, if only ``difficulty`` is asked for), from cold.  ``ranges``: of rows that
+    are walked one after another instead, each in blocks of its own; the cores keep what they know
+    from one to the next.
+
+    X86 instructions (the macro level) go through the cores in parts, which follow from their names
+    and operands alone.
+    """
+    source = RowSource(trace)
+    cores = source.cores(machines)
+    threads = threads or available_cores()
+    n = len(trace)
+    for first, last in ranges or [(0, n if rows is None else min(rows, n))]:
+        for b in source.blocks(first, last):
+            cycles, wrong = cores.run(
+                b.ids, b.addr, b.bits, b.following, threads, timed, difficulty
+            )
+            plugins.check()
+            yield Walk(b.begin, cycles, wrong)
+
+
+def totals(
+    trace: TraceFile | KeptRows,
+    machines: Sequence[Mapping[str, Any]],
+    breaks: Sequence[int] | npt.NDArray[np.int64] | None = None,
+    threads: int | None = None,
+) -> npt.NDArray[np.float64]:
+    """Sums of the cores' cycles over the ranges between ``breaks``: float64, ranges x cores.
+
+    ``breaks``: row numbers, increasing, from 0; the whole trace unless given.  Rows after the last
+    one are not counted.
+    """
+    if not machines:
+        raise UsageError("no reference cores")
+    source = trace if isinstance(trace, KeptRows) else RowSource(trace)
+    n = len(source)
+    edges = np.array([0, n] if breaks is None else breaks, np.int64)
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] > n or np.any(np.diff(edges) < 0):
+        raise UsageError(f"breaks: increasing row numbers from 0 to at most {n}")
+    cores = source.cores(machines)
+    threads = threads or available_cores()
+    out = np.zeros((len(edges) - 1, len(machines)))
+    for b in source.blocks(0, int(edges[-1])):
+        end = b.begin + len(b.ids)
+        first = int(np.searchsorted(edges, b.begin, "right")) - 1
+        last = min(int(np.searchsorted(edges, end, "left")), len(edges) - 1)
+        inside = (np.clip(edges[first : last + 1], b.begin, end) - b.begin).astype(np.uint32)
+        out[first:last] += cores.sums(b.ids, b.addr, b.bits, b.following, inside, threads)
+        plugins.check()
+    return out

@@ -1,0 +1,167 @@
+"""What the abstract X86 cores work on: the µops of every static instruction of a trace at the macro
+level, with registers and sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit import _core, schema
+from tracekit.sim.uop_cracking import BITWISE, EXTENSIONS, LOAD, MOVES, STORE, Form, crack, form_of
+
+__all__ = ["Table", "table"]
+
+_WRITES_INT = _core.CORE_INST_BITS["writes_int"]
+_WRITES_VEC = _core.CORE_INST_BITS["writes_vec"]
+_SOURCES, _DESTINATIONS = _core.CORE_INST_SOURCES, _core.CORE_INST_DESTINATIONS
+
+#: A register's number in the cores: the halves of a vector register are two.
+_CC, _LOW, _HIGH, _STACK, _MASK, _TEMPORARY = 32, 64, 128, 192, 224, 240  # flags: two
+_RSP: Final = 4
+
+
+@dataclass(frozen=True)
+class Table:
+    """Arrays of the parts, and where each static instruction's begin."""
+
+    pc: npt.NDArray[np.uint64]
+    flags: npt.NDArray[np.uint16]
+    op: npt.NDArray[np.uint8]
+    branch: npt.NDArray[np.uint8]
+    size: npt.NDArray[np.uint16]
+    offset: npt.NDArray[np.uint8]
+    src: npt.NDArray[np.uint16]
+    dst: npt.NDArray[np.uint16]
+    begin: npt.NDArray[np.uint32]
+
+
+_OP: Final = {n: i for i, n in enumerate(schema.OP_CLASSES)}
+_KIND: Final = {n: i for i, n in enumerate(schema.BRANCH_KINDS)}
+
+
+def table(statics: Any) -> Table:
+    """The parts of every static instruction of a trace at the macro level."""
+    n = len(statics)
+    begin = np.zeros(n + 1, np.uint32)
+    forms = [form_of(text) for text in statics.disassembly]
+    lists = [crack(f) for f in forms]
+    begin[1:] = np.cumsum([len(p) for p in lists])
+    total = int(begin[-1])
+    of = np.repeat(np.arange(n), [len(p) for p in lists])
+    flat = [p for uops in lists for p in uops]
+    src = np.full((total, _SOURCES), _core.NO_REGISTER, np.uint16)
+    dst = np.full((total, _DESTINATIONS), _core.NO_REGISTER, np.uint16)
+    flags = np.array([p.flags for p in flat], np.uint16)
+    sources = _pairs(statics, "src")
+    targets = _pairs(statics, "dst")
+    at = 0
+    for i, uops in enumerate(lists):
+        reads, writes = _roles(forms[i], sources[i], targets[i])
+        for p in uops:
+            for k, r in enumerate(_numbers(p.reads, reads)[:_SOURCES]):
+                src[at, k] = r
+            found = _numbers(p.writes, writes)[:_DESTINATIONS]
+            for k, r in enumerate(found):
+                dst[at, k] = r
+            if any(r < _CC for r in found):
+                flags[at] |= _WRITES_INT
+            if any(_LOW <= r < _STACK for r in found):
+                flags[at] |= _WRITES_VEC
+            at += 1
+    size = statics.access_size[of].astype(np.uint16)
+    memory = np.array([bool(p.flags & (LOAD | STORE)) for p in flat])
+    wide = np.array([p.high for p in flat])
+    halves = wide | np.roll(wide, -1)
+    size = np.where(memory, np.where(halves, 8, size), 0).astype(np.uint16)
+    kinds = np.array([_branch_kind(f) for f in forms], np.uint8)
+    branch = np.where(np.array([p.branch for p in flat]), kinds[of], 0).astype(np.uint8)
+    return Table(
+        np.ascontiguousarray(statics.pc[of], np.uint64),
+        flags,
+        np.array([_OP[p.op] for p in flat], np.uint8),
+        branch,
+        size,
+        np.where(wide, 8, 0).astype(np.uint8),
+        src,
+        dst,
+        begin,
+    )
+
+
+def _branch_kind(form: Form) -> int:
+    name = form.name
+    if name.startswith(("ret", "iret")):
+        return _KIND["return"]
+    direct = form.operands[:1] == "I"
+    if name == "call":
+        return _KIND["call" if direct else "indirect_call"]
+    if name in ("jmp", "ljmp"):
+        return _KIND["jump" if direct else "indirect"]
+    if name.startswith(("j", "loop")):
+        return _KIND["conditional"]
+    return _KIND["none"]
+
+
+def _pairs(statics: Any, kind: str) -> list[list[tuple[int, int]]]:
+    classes = statics.arrays[f"{kind}_class"].tolist()
+    numbers = statics.arrays[f"{kind}_index"].tolist()
+    return [
+        [(c, k) for c, k in zip(cs, ks, strict=True) if c != 255]
+        for cs, ks in zip(classes, numbers, strict=True)
+    ]
+
+
+def _roles(
+    form: Form, src: list[tuple[int, int]], dst: list[tuple[int, int]]
+) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """Which registers each letter of a part stands for."""
+    general = [k & 31 for c, k in src if c == 0]
+    written = [k & 31 for c, k in dst if c == 0]
+    address = general
+    data: list[int] = general
+    if any(c in form.operands for c in "MP") and general:
+        # Address registers come before the data's, each once (tracekit.isa.x86).
+        if form.name in ("div", "idiv", "mul", "imul") and len(form.operands) == 1:
+            data = [r for r in general if r in (0, 2)]
+            address = [r for r in general if r not in data] or general
+        elif "R" in form.operands and form.name not in MOVES | EXTENSIONS:
+            data = general[-1:]
+            address = general[:-1] or general
+        elif "X" not in form.operands:
+            data = general if "R" in form.operands and form.operands[:1] in "MP" else []
+    vectors = [k & 31 for c, k in src if c in (1, 2, 3)]
+    outs = [k & 31 for c, k in dst if c in (1, 2, 3)]
+    # A vector operation is merged into its destination's old value, but for the bitwise ones.
+    merges = not BITWISE.fullmatch(form.name)
+    masks = [_MASK + (k & 7) for c, k in src if c == 4]
+    temporary = {"t": [_TEMPORARY], "u": [_TEMPORARY + 1], "s": [_RSP]}
+    lanes = outs + [r for r in vectors if r not in outs] if merges else vectors
+    reads = {
+        "a": address,
+        "d": data + masks,
+        "f": [_CC, _CC + 1],
+        "z": [_CC],
+        "o": [_CC + 1],
+        "v": [_LOW + r for r in lanes],
+        "w": [_HIGH + r for r in lanes],
+        **temporary,
+    }
+    flags = any(c == 5 for c, _ in dst)
+    out_general = written + [_MASK + (k & 7) for c, k in dst if c == 4]
+    stack = form.name in ("push", "pop", "call", "ret", "leave", "enter")
+    writes = {
+        "r": [r for r in out_general if not (stack and r == _RSP)],
+        "c": [_CC, _CC + 1] if flags else [],
+        "o": [_CC + 1] if flags else [],
+        "v": [_LOW + r for r in outs],
+        "w": [_HIGH + r for r in outs],
+        **temporary,
+    }
+    return reads, writes
+
+
+def _numbers(letters: str, roles: dict[str, list[int]]) -> list[int]:
+    return list(dict.fromkeys(r for c in letters for r in roles[c]))

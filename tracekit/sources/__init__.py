@@ -1,5 +1,0 @@
-"""Where rows come from: one module a format, recognised by content."""
-
-from tracekit.sources.base import Source, recognise
-
-__all__ = ["Source", "recognise"]

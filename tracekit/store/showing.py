@@ -1,0 +1,50 @@
+"""A trace in one line, and in a notebook."""
+
+from __future__ import annotations
+
+import html
+from typing import Protocol
+
+from tracekit.store.index_types import Index
+
+__all__ = ["html_table", "line"]
+
+
+class Trace(Protocol):
+    """What is needed of a file (tracekit.store.reader.TraceFile)."""
+
+    path: str
+    size: int
+    index: Index
+    timed: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def arch(self) -> str: ...
+    @property
+    def level(self) -> str: ...
+    def __len__(self) -> int: ...
+
+
+def line(trace: Trace) -> str:
+    """Path, rows, level, instruction set, static instructions."""
+    timed = "timed" if trace.timed else "not timed"
+    return (
+        f"{ascii(trace.path)[1:-1]}: {len(trace):,} rows ({trace.level}, {trace.arch}, {timed}), "
+        f"{trace.index['statics']['count']:,} static instructions"
+    )
+
+
+def html_table(trace: Trace) -> str:
+    """What the file holds."""
+    facts = {
+        "rows": f"{len(trace):,} ({trace.level})",
+        "static instructions": f"{trace.index['statics']['count']:,}",
+        "instruction set": trace.arch,
+        "stage ticks": "yes" if trace.timed else "no",
+        "bytes": f"{trace.size:,}",
+        "columns": ", ".join(trace.columns),
+    }
+    rows = "".join(f"<tr><td>{k}</td><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
+    return f"<table><caption>{html.escape(trace.path)}</caption>{rows}</table>"
