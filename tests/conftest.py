@@ -4,6 +4,7 @@ stand."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -15,6 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(Path(__file__).parent))  # oracles, synthetic
 sys.path.append(str(ROOT))  # tests.*, also in processes that tests spawn; after what is installed
 GOLDEN = ROOT / "tests" / "golden"
+
+# A test run in the background by a shell ignores SIGINT, and so would every program it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # ``python -m tracekit`` in a test must find the package that is tested: not the sources in the
