@@ -19,6 +19,7 @@ BASE = frozenset(
         "_core",
         "_version",
         "cpus",
+        "entry_points",
         "errors",
         "extras",
         "io",
@@ -35,6 +36,7 @@ PYTHON: dict[str, str] = {
     # what all others stand on
     "_version": "",
     "_core": "",
+    "entry_points": "",
     "errors": "",
     "extras": "",
     "old_names": "",

@@ -48,8 +48,9 @@ def run(args: argparse.Namespace) -> int:
     known = tracekit.machines()
     if reported(args, [m.to_dict() for m in known.values()]):
         return 0
+    width = max(12, *(len(name) + 1 for name in known))
     for name, m in known.items():
-        print(f"{name:<12}{m.summary}")
+        print(f"{name:<{width}}{m.summary}")
     return 0
 
 

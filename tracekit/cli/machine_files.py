@@ -1,4 +1,5 @@
-"""Machines on a command line: files, or the names of machines that ship with the models."""
+"""Machines on a command line: files, or names, of the shipped models' machines and of other
+packages'."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ __all__ = ["machine_named"]
 
 def machine_named(text: str, arch: str) -> dict[str, Any]:
     """The machine in the file ``text``; else the one of that name that the shipped model of
-    ``arch`` knows.
+    ``arch`` knows, or another package brings.
 
     Raises `UsageError` with the names there are.
     """
     from tracekit.errors import TracekitError, UsageError
     from tracekit.mixture.model import load_model
     from tracekit.sim import load_machine, machine_errors
+    from tracekit.sim.other_machines import other_machines
     from tracekit.sim.parameters import joined, suggestion
 
     if Path(text).exists() or text.endswith(".json"):
@@ -26,10 +28,14 @@ def machine_named(text: str, arch: str) -> dict[str, Any]:
             known = {str(m["name"]): m for m in load_model(None, arch).machines}
         except TracekitError:  # no model of this architecture ships
             known = {}
+        others, failed = other_machines()
+        known = {**others, **known}
         if text not in known:
             raise UsageError(
                 f"{text} is no file, and no machine that ships{suggestion(text, known)}",
-                hint=f"a machine's JSON or one of {', '.join(known) or 'none'}",
+                hint="; ".join(
+                    [f"a machine's JSON or one of {', '.join(known) or 'none'}", *map(str, failed)]
+                ),
             )
         machine = known[text]
     if errors := machine_errors(machine, arch):

@@ -18,6 +18,7 @@ from typing import Any
 from tracekit._version import __version__
 from tracekit.cli.report import check_json_file
 from tracekit.cli.suggesting import Suggesting
+from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extras import needed
 from tracekit.old_names import OldNameWarning, current_arguments
@@ -239,7 +240,7 @@ def _mute() -> None:
 
 def _one_line(message: Warning | str, category: type[Warning], *where: Any) -> str:
     """How ``warnings`` prints: what is about a user's files has no place in our sources."""
-    if issubclass(category, OldNameWarning):
+    if issubclass(category, OldNameWarning | EntryPointWarning):
         return f"tracekit: {shown(message)}\n"
     return _PLAIN(message, category, *where)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.entry_points import offers, the_offer
 from tracekit.errors import UsageError
 from tracekit.old_names import bits_of_column
 
@@ -87,16 +88,27 @@ def register(spec: FeatureSet) -> FeatureSet:
 
 
 def get(name: str) -> FeatureSet:
-    """A set by name; UsageError where there is none."""
-    try:
-        return _sets[name]
-    except KeyError:
-        raise UsageError(f"no feature set {name!r}; there are {', '.join(sorted(_sets))}") from None
+    """A set by name, a registered one or another package's (docs/entry-points.md); UsageError where
+    there is none, or where the package's cannot be used."""
+    if name not in _sets:
+        if (offer := the_offer("feature set", name)) is None:
+            there = ", ".join(sorted(names()))
+            raise UsageError(f"no feature set {name!r}; there are {there}")
+        made = offer.load()
+        if callable(made):
+            try:
+                made = made()
+            except Exception as e:  # somebody else's function
+                raise offer.failed(e) from None
+        if not isinstance(made, FeatureSet) or made.name != name:
+            raise offer.failed(f"it gives no FeatureSet of that name, but {made!r:.200}")
+        _sets[name] = made
+    return _sets[name]
 
 
 def names() -> tuple[str, ...]:
-    """The names of all registered sets."""
-    return tuple(_sets)
+    """The names of all sets: the registered ones, then those of other packages."""
+    return tuple(dict.fromkeys((*_sets, *(o.name for o in offers("feature set")))))
 
 
 def entropy_nats(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """Where rows come from: one module a format, recognised by content."""
 
 from tracekit.inputs.base import Source, recognise
+from tracekit.inputs.translated import Translated
 
-__all__ = ["Source", "recognise"]
+__all__ = ["Source", "Translated", "recognise"]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tracekit import _core
-from tracekit.errors import FormatError
+from tracekit.entry_points import Offer, offers
+from tracekit.errors import FormatError, TracekitError
 
 #: Bytes of decompressed input that recognition looks at.
 HEAD = 1 << 16
@@ -95,11 +96,41 @@ def recognise(head: bytes, path: str, isa: str | None = None) -> Source:
             return source
     if (source := _native(head, path, isa)) is not None:
         return source
+    failed: list[str] = []
+    for offer in offers("input format"):
+        try:
+            source = _offered(offer, head, path)
+        except TracekitError as e:  # another package may know the format
+            failed.append(str(e))
+            continue
+        if source is not None:
+            return source
     raise FormatError(
         "no trace that tracekit knows",
         path=path,
         offset=0,
-        hint=f"{Path(path).name} must hold gem5's O3PipeView or Exec lines (see README for the "
+        hint="; ".join(failed)
+        or f"{Path(path).name} must hold gem5's O3PipeView or Exec lines (see README for the "
         "flags), or "
         "a drmemtrace, ChampSim, execlog or lackey stream",
     )
+
+
+def _offered(offer: Offer, head: bytes, path: str) -> Source | None:
+    """The source that another package has for an input; UsageError where its code fails."""
+    make = offer.load()
+    if not callable(make):
+        raise offer.failed(f"it is no function of an input's head and path, but {make!r:.200}")
+    try:
+        source = make(head, path)
+    except TracekitError:
+        raise
+    except Exception as e:  # somebody else's function
+        raise offer.failed(e) from None
+    if source is None:
+        return None
+    needed = ("feed", "finish", "cpus", "take", "table", "counters", "stats", "arch")
+    if missing := [n for n in needed if not callable(getattr(source, n, None))]:
+        raise offer.failed(f"its source has no {', '.join(missing)}")
+    made: Source = source
+    return made

@@ -11,13 +11,16 @@ import functools
 import html
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import UsageError
 from tracekit.sim.machine import load_machine
+from tracekit.sim.other_machines import other_machines
 from tracekit.sim.parameters import MACHINE_PARAMETERS, joined, machine_errors, suggestion
 
 if TYPE_CHECKING:
@@ -189,7 +192,8 @@ class Machine:
     @classmethod
     def load(cls, what: str | os.PathLike[str]) -> Self:
         """The machine of that name (one of `tracekit.machines`), or from a file: a machine's JSON,
-        or the config.ini or config.json of a gem5 run.
+        or the config.ini or config.json of a gem5 run.  A file comes before a name that another
+        package brings.
 
         Raises `UsageError` where there is neither, and `FormatError` with all that is wrong with
         the file.
@@ -202,9 +206,13 @@ class Machine:
             return cls.from_dict(known)
         if not Path(what).exists():
             name = os.fspath(what)
+            others, failed = other_machines()
+            if name in others:
+                return cls.from_dict(others[name])
             raise UsageError(
-                f"{name}: no machine has this name, and no file{suggestion(name, _table())}",
-                hint="tracekit machines lists the names",
+                f"{name}: no machine has this name, and no file"
+                f"{suggestion(name, {**_table(), **others})}",
+                hint="; ".join(["tracekit machines lists the names", *map(str, failed)]),
             )
         return cls.from_dict(load_machine(Path(what)))
 
@@ -290,10 +298,15 @@ def machines() -> dict[str, Machine]:
     """The machines that are known by name, in the order of their names.
 
     They are those that the shipped models were trained on, simulated by gem5; a name means the
-    same machine for every instruction set.
+    same machine for every instruction set.  Those of other packages (docs/entry-points.md) come
+    last; a package whose machines cannot be used is an `EntryPointWarning`.
 
     >>> import tracekit
     >>> tracekit.machines()["o3_small"]
     o3_small: 2-wide, ROB 40, 1.5 GHz, LPDDR3
     """
-    return {name: Machine.from_dict(m) for name, m in sorted(_table().items())}
+    others, failed = other_machines()
+    for error in failed:
+        warnings.warn(str(error), EntryPointWarning, stacklevel=2)
+    known = {**dict(sorted(_table().items())), **others}
+    return {name: Machine.from_dict(m) for name, m in known.items()}
