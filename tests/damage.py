@@ -33,8 +33,7 @@ import numpy as np
 import zstandard
 
 ROOT = Path(__file__).resolve().parent.parent
-for place in (ROOT, ROOT / "tests", ROOT / "csrc" / "fuzz"):
-    sys.path.insert(0, str(place))
+sys.path += [str(ROOT / "tests"), str(ROOT / "csrc" / "fuzz"), str(ROOT)]  # after what is installed
 
 import samples  # noqa: E402
 import synthetic  # noqa: E402

@@ -536,6 +536,28 @@ def test_interrupted_jobs(tmp_path, number):
     assert not out.exists()
 
 
+def test_a_job_whose_process_is_killed(tmp_path):
+    """Named, with the others' results kept; not waited for."""
+    fifo, other, out = tmp_path / "a", tmp_path / "b", tmp_path / "out"
+    os.mkfifo(fifo)
+    other.write_text(synthetic.text(1, 300))
+    p = run("extract", other, fifo, "-o", f"{out}/", "--jobs", "2")
+    with fifo.open("wb", 0) as pipe:
+        pipe.write(synthetic.text(9, 3000).encode())
+        deadline = time.monotonic() + 60
+        while not (out / "b.feats.zst").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for task in Path("/proc").glob("[0-9]*"):  # who has the pipe open
+            with contextlib.suppress(OSError):
+                parent = int((task / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == p.pid and any(fd.resolve() == fifo for fd in (task / "fd").iterdir()):
+                    os.kill(int(task.name), signal.SIGKILL)
+        _, err = p.communicate(timeout=60)
+    assert p.returncode == 1
+    assert f"{fifo}: not extracted".encode() in err and b"Traceback" not in err
+    assert (out / "b.feats.zst").exists() and not (out / "a.feats.zst").exists()
+
+
 def test_jobs_say_nothing(tmp_path):
     paths = [tmp_path / f"t{k}" for k in range(5)]
     for k, one in enumerate(paths):

@@ -7,6 +7,9 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -185,6 +188,35 @@ def test_what_killed_runs_left_is_collected_and_what_living_ones_write_is_not(
     leftovers._seen.clear()
     write_bytes(tmp_path / "c", b"3")
     assert names(tmp_path) == [f".l.tracekit-{'0' * 16}.tmp", ".x.tmp", "b", "c"]
+
+
+def test_a_maker_that_is_not_yet_at_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collector may come between a file's making and its locking; then another is made."""
+    made, unlinking = threading.Event(), threading.Event()
+
+    def make(path: Path) -> int:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        if not made.is_set():
+            made.set()
+            assert unlinking.wait(60)
+        return fd
+
+    def slowly(self: Path, missing_ok: bool = False) -> None:
+        unlinking.set()
+        time.sleep(0.2)  # in which the maker would lock
+        os.unlink(self)  # noqa: PTH108 (that is what stands in for it)
+
+    leftovers._seen.add(str(tmp_path))
+    monkeypatch.setattr(Path, "unlink", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        claimed = pool.submit(leftovers.claim, tmp_path / "a", make, leftovers.temporary_name)
+        assert made.wait(60)
+        leftovers.collect(tmp_path, again=True)
+        temporary, fd = claimed.result(60)
+    os.close(fd)
+    assert names(tmp_path) == [temporary.name]
 
 
 def test_scratch_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,8 @@ from tracekit.inputs.tks import TksWriter, summary
 from tracekit.model import load_card
 from tracekit.model.card import load_file
 
-ROOT = Path(tracekit.__file__).parents[1]
-GOLDEN = ROOT / "tests" / "golden"
+PACKAGE = Path(tracekit.__file__).parent
+GOLDEN = Path(__file__).parent / "golden"
 FORBIDDEN = {"write_text", "savefig", "save", "savez", "savez_compressed", "savetxt", "tofile"}
 FORBIDDEN |= {"open_memmap", "memmap", "mkdtemp", "mkstemp", "NamedTemporaryFile"}
 FORBIDDEN |= {"TemporaryDirectory", "TemporaryFile", "mkdir", "makedirs", "touch", "symlink_to"}
@@ -58,7 +58,7 @@ def _writes(call: ast.Call) -> bool:
 
 def test_nothing_is_written_past_the_helper() -> None:
     seen = 0
-    for path in sorted((ROOT / "tracekit").rglob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.py")):
         calls = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]
         seen += len(calls)
         if path.parent.name == "io" and path.name in HELPERS:
@@ -100,7 +100,7 @@ SCRIPTS = {
         "save_array(sys.argv[1], np.ones(100000), force=True)\n"
     ),
 }
-SHIPPED = ROOT / "tracekit" / "mixture" / "default_x86"
+SHIPPED = PACKAGE / "mixture" / "default_x86"
 
 
 def _npy(folder: Path) -> object:

@@ -134,7 +134,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _at_once(work: list[_Job], jobs: int, quiet: bool) -> list[ExtractionResult | TracekitError]:
     """Each in a process.  One that has no second core for itself keeps to one thread."""
-    import multiprocessing  # a tenth of the start, for --jobs alone
+    # A tenth of the start, for --jobs alone.
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import active_children, get_context
 
     overlap = available_cores() >= 2 * jobs
     work = [(path, output, q, {**options, "overlap": overlap}) for path, output, q, options in work]
@@ -142,17 +145,30 @@ def _at_once(work: list[_Job], jobs: int, quiet: bool) -> list[ExtractionResult 
     progress = Progress(f"{len(work)} inputs", sum(sizes) or None, "B", quiet=quiet)
     done: list[ExtractionResult | TracekitError] = []
     read = rows = 0
-    with multiprocessing.get_context("spawn").Pool(jobs, end_with_signals) as pool:
-        try:
-            for one, size in zip(pool.imap(_one, work), sizes, strict=True):
-                done.append(one)
-                read += size
-                rows += one.rows if isinstance(one, ExtractionResult) else 0
-                progress.update(read, f"{rows:,} rows")
-            pool.close()  # what the end of the block does to it would be an interruption
-            pool.join()
-        finally:
-            progress.close()
+    others = set(active_children())
+    # Not multiprocessing.Pool: it waits for ever for what a killed process had taken.
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), end_with_signals)
+    try:
+        waiting = [pool.submit(_one, w) for w in work]
+        for future, (path, *_), size in zip(waiting, work, sizes, strict=True):
+            one: ExtractionResult | TracekitError
+            try:
+                one = future.result()
+            except BrokenProcessPool:
+                one = TracekitError(
+                    f"{path}: not extracted: one of the processes of --jobs was ended from outside"
+                )
+            done.append(one)
+            read += size
+            rows += one.rows if isinstance(one, ExtractionResult) else 0
+            progress.update(read, f"{rows:,} rows")
+    except BaseException:
+        for process in set(active_children()) - others:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+        progress.close()
     return done
 
 

@@ -25,7 +25,7 @@ import zstandard
 from tracekit._core import END_REASONS, EncodingTable, NativeBatch, TksDecoder, tks_text_block
 from tracekit.errors import FormatError, TracekitError
 from tracekit.io.files import open_file
-from tracekit.io.leftovers import is_free
+from tracekit.io.leftovers import taken
 from tracekit.io.output import OutputFile
 from tracekit.symbols import Mapped, parse_maps
 from tracekit.text import shown
@@ -82,15 +82,16 @@ def _collect_parts(path: Path, force: bool) -> None:
     except OSError:
         return  # the writing will say it
     for part in parts:
-        if not is_free(part):
-            continue  # of a recording that goes on
-        if not force and _has_epochs(part):
-            raise TracekitError(
-                "is what a recording that was killed has saved",
-                path=str(part),
-                hint=f"rename it, or --force removes it and writes {path.name}",
-            )
-        part.unlink(missing_ok=True)
+        with taken(part) as free:
+            if not free:
+                continue  # of a recording that goes on
+            if not force and _has_epochs(part):
+                raise TracekitError(
+                    "is what a recording that was killed has saved",
+                    path=str(part),
+                    hint=f"rename it, or --force removes it and writes {path.name}",
+                )
+            part.unlink(missing_ok=True)
 
 
 def _has_epochs(part: Path) -> bool:

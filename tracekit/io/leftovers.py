@@ -14,10 +14,10 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-__all__ = ["claim", "collect", "is_free", "temporary_name"]
+__all__ = ["claim", "collect", "taken", "temporary_name"]
 
 _PATTERN = re.compile(r"\..*\.tracekit-[0-9a-f]{16}\.tmp", re.DOTALL)
 _NAME_BYTES = 200  # of the target's name: with the rest, a name has at most 255
@@ -51,22 +51,27 @@ def claim(
         os.close(fd)  # a collector was faster than the lock
 
 
-def is_free(path: Path) -> bool:
-    """Whether ``path`` is a file or folder of this user whose maker is gone."""
+@contextlib.contextmanager
+def taken(path: Path) -> Iterator[bool]:
+    """Whether ``path`` is a file or folder of this user whose maker is gone; if so, this process
+    has the lock on it within the block, and may remove it: a maker that is only about to lock it
+    then finds it gone, and makes another."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         folder = stat.S_ISDIR(path.lstat().st_mode)
         fd = os.open(path, flags | (os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR))
     except OSError:
-        return False
+        yield False
+        return
     try:
         status = os.fstat(fd)
-        if status.st_uid != os.geteuid() or not (folder or stat.S_ISREG(status.st_mode)):
-            return False
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except OSError:
-        return False
+        free = status.st_uid == os.geteuid() and (folder or stat.S_ISREG(status.st_mode))
+        if free:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                free = False
+        yield free
     finally:
         os.close(fd)
 
@@ -84,10 +89,8 @@ def collect(folder: Path, *, again: bool = False) -> None:
         return
     for name in names:
         path = folder / name
-        if not is_free(path):
-            continue
-        with contextlib.suppress(OSError):
-            if path.is_dir() and not path.is_symlink():
+        with taken(path) as free, contextlib.suppress(OSError):
+            if free and path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            else:
+            elif free:
                 path.unlink()

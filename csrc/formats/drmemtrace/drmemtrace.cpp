@@ -183,6 +183,22 @@ std::optional<std::uint64_t*> DrmemtraceParser::counter_of(std::uint16_t kind) {
   }
 }
 
+// A thread's time, or the processor that it goes on.
+void DrmemtraceParser::schedule_marker(std::uint16_t kind, std::uint64_t value, std::size_t rows) {
+  const auto at = std::find(repeats_of_.begin(), repeats_of_.end(), tid_);
+  if (chunk_ != 0 && at != repeats_of_.end()) {  // the head of a chunk repeats them
+    if (kind == mark::cpu_id) repeats_of_.erase(at);
+    return;
+  }
+  ++counts_.schedule_markers;
+  if (kind != mark::timestamp) return;
+  // Of those at one place the latest is what counts, and their number is anyone's.
+  if (!times_.empty() && times_.back().row == rows)
+    times_.back().value = std::max(times_.back().value, value);
+  else
+    times_.push_back({rows, value});
+}
+
 void DrmemtraceParser::marker(std::uint16_t kind, std::uint64_t value, std::size_t rows,
                               std::uint8_t* bits) {
   if (const auto counter = counter_of(kind)) {
@@ -191,22 +207,9 @@ void DrmemtraceParser::marker(std::uint16_t kind, std::uint64_t value, std::size
   }
   switch (kind) {
     case mark::timestamp:
-    case mark::cpu_id: {
-      const auto at = std::find(repeats_of_.begin(), repeats_of_.end(), tid_);
-      if (chunk_ != 0 && at != repeats_of_.end()) {  // the head of a chunk repeats them
-        if (kind == mark::cpu_id) repeats_of_.erase(at);
-        return;
-      }
-      ++counts_.schedule_markers;
-      if (kind == mark::timestamp) {
-        // Of those at one place the latest is what counts, and their number is anyone's.
-        if (!times_.empty() && times_.back().row == rows)
-          times_.back().value = std::max(times_.back().value, value);
-        else
-          times_.push_back({rows, value});
-      }
+    case mark::cpu_id:
+      schedule_marker(kind, value, rows);
       return;
-    }
     case mark::kernel_event:
     case mark::hardware_event:
       if (outcome_open_ && version_ >= 3) {

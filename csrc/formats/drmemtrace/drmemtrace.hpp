@@ -75,6 +75,7 @@ class DrmemtraceParser {
   void event(std::uint16_t type, std::uint16_t size, std::uint64_t value,
              const std::uint8_t* payload, std::size_t rows, std::uint8_t* bits);
   std::optional<std::uint64_t*> counter_of(std::uint16_t kind);
+  void schedule_marker(std::uint16_t kind, std::uint64_t value, std::size_t rows);
   void marker(std::uint16_t kind, std::uint64_t value, std::size_t rows, std::uint8_t* bits);
   void set_thread(std::uint64_t tid);
   void discontinuity() { restart_ = true; }
