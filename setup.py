@@ -103,6 +103,10 @@ class BuildExt(build_ext):
         super().build_extensions()
         self.build_qemu_plugin()
 
+    def copy_extensions_to_source(self) -> None:
+        super().copy_extensions_to_source()
+        self.build_qemu_plugin()  # in place
+
     def build_qemu_plugin(self) -> None:
         """The plug-in for QEMU: C, a plain shared library beside what starts QEMU.  Without it
         that engine alone is missing, so a failure is told and not raised."""

@@ -225,6 +225,11 @@ def test_scratch_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_bytes(folder / "x", b"1")
         assert folder.stat().st_mode & 0o777 == 0o700
     assert names(tmp_path) == []
+    (tmp_path / "large").mkdir()
+    for room, parent in ((0, tmp_path / "large"), (1 << 62, tmp_path)):
+        with scratch([tmp_path / "none", tmp_path / "large"], room) as folder:
+            assert folder.parent == parent
+    assert names(tmp_path) == ["large"] and names(tmp_path / "large") == []
 
 
 def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:

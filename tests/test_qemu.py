@@ -555,7 +555,7 @@ def test_a_missing_library_root(tmp_path: Path) -> None:
 
 
 def test_the_recorder_is_killed(tmp_path: Path) -> None:
-    """QEMU ends with it, and what was written is readable."""
+    """QEMU ends with it, what was written is readable, and the next run removes its folder."""
     source = "int main(void) { for (volatile long i = 0;; i++) ; }"
     program = build("x86", source, tmp_path / "p", "-static")
     recorder = subprocess.Popen([*RECORD, "-q", "-o", str(tmp_path / "o.tks"), "--", str(program)])
@@ -570,6 +570,8 @@ def test_the_recorder_is_killed(tmp_path: Path) -> None:
         child = int(
             Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()[0]
         )
+        words = Path(f"/proc/{child}/cmdline").read_text().replace(",", "\0").split("\0")
+        (folder,) = {Path(w.removeprefix("dir=")) for w in words if "dir=" in w}
     finally:
         recorder.kill()
         recorder.wait()
@@ -578,6 +580,9 @@ def test_the_recorder_is_killed(tmp_path: Path) -> None:
     while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{child}").exists()
+    assert folder.stat().st_mode & 0o777 == 0o700 and (folder / "recorder").exists()
+    subprocess.run([*RECORD, "-q", "-o", str(tmp_path / "2.tks"), "--", "true"], check=True)
+    assert not folder.exists()
 
 
 def test_qemu_is_killed(tmp_path: Path) -> None:

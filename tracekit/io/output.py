@@ -15,12 +15,12 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tracekit.errors import TracekitError
-from tracekit.io.leftovers import claim, temporary_name
+from tracekit.io.leftovers import claim, collect, temporary_name
 
 __all__ = [
     "Folder",
@@ -281,10 +281,11 @@ class Folder:
     """A folder that is filled under a temporary name (``temporary``); ``commit`` syncs its files
     and gives it its own, ``discard`` removes it, as does leaving the ``with`` block.
 
-    ``force``: a folder of that name is exchanged for it in one step and then removed.
+    ``force``: a folder of that name is exchanged for it in one step and then removed.  ``mode``:
+    its permissions, of which the umask takes away.
     """
 
-    def __init__(self, path: StrPath, *, force: bool = False) -> None:
+    def __init__(self, path: StrPath, *, force: bool = False, mode: int = 0o777) -> None:
         self.path = Path(path)
         self._force, self._lock = force, -1
         if os.path.lexists(self.path) and not force:
@@ -292,7 +293,7 @@ class Folder:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
         def make(temporary: Path) -> int:
-            temporary.mkdir()
+            temporary.mkdir(mode)
             return os.open(temporary, flags)
 
         try:
@@ -366,12 +367,19 @@ def _exchange(a: Path, b: Path) -> bool:
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for intermediate files, gone at the end; a killed run's goes with the next one's."""
+def scratch(parents: Sequence[StrPath] = (), room: int = 0) -> Iterator[Path]:
+    """A folder of this user alone for intermediate files, gone at the end; a killed run's goes with
+    the next one's.  It is made in the first of ``parents`` that may be written and has ``room``
+    bytes free, else where temporary files go."""
     import tempfile
 
-    with Folder(Path(tempfile.gettempdir()) / "scratch") as folder:
-        folder.temporary.chmod(0o700)
+    for parent in map(Path, parents):
+        collect(parent)  # before its room is measured
+        if os.access(parent, os.W_OK) and shutil.disk_usage(parent).free >= room:
+            break
+    else:
+        parent = Path(tempfile.gettempdir())
+    with Folder(parent / "scratch", mode=0o700) as folder:
         yield folder.temporary
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -21,6 +19,7 @@ from typing import Final, NamedTuple
 
 from tracekit._core import EncodingTable, NativeBatch, QemuCode, QemuStream
 from tracekit.errors import FormatError, RecordError, TracekitError, UsageError
+from tracekit.io.output import scratch, write_bytes
 from tracekit.record.qemu.launch import PLUGIN, QemuProgram, code_of, find_program
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.traits import describer
@@ -92,7 +91,9 @@ class QemuSession:
         self._connections: list[_Connection] = []
         self._build_ids: dict[str, str | None] = {}
         self._child: subprocess.Popen[bytes] | None = None
-        self._folder = Path(_folder())
+        self._ends = contextlib.ExitStack()
+        # In memory where there is room: buffers lie there.
+        self._folder = self._ends.enter_context(scratch(["/dev/shm"], 1 << 28))
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._buffer = bytearray(_PIECE)
@@ -109,10 +110,10 @@ class QemuSession:
         self._listener.listen(512)
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
-        (self._folder / "recorder").write_text(str(os.getpid()))
+        write_bytes(self._folder / "recorder", b"%d" % os.getpid())
         again = self.program.command(self._plugin_options(first=False))
         text = b"".join(os.fsencode(word) + b"\0" for word in again)
-        (self._folder / f"launch.{self.program.machine}").write_bytes(text)
+        write_bytes(self._folder / f"launch.{self.program.machine}", text)
 
     def _plugin_options(self, first: bool) -> str:
         o = self.options
@@ -383,7 +384,7 @@ class QemuSession:
             except subprocess.TimeoutExpired:
                 self._child.kill()
                 self._child.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._ends.close()
 
     def __enter__(self) -> QemuSession:
         return self
@@ -395,13 +396,6 @@ class QemuSession:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _folder() -> str:
-    """In memory where there is room: buffers lie there."""
-    shared = "/dev/shm"
-    usable = os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 1 << 28
-    return tempfile.mkdtemp(prefix="tracekit-qemu-", dir=shared if usable else None)
 
 
 def _number(where: str | None) -> int | None:
