@@ -20,7 +20,7 @@ LONG_FILES: dict[str, int] = {
     "csrc/formats/gem5_text/gem5_text.cpp": 623,
     "csrc/sim/out_of_order_core.cpp": 612,
     "tests/test_infer.py": 888,
-    "tracekit/extraction.py": 505,
+    "tracekit/extraction.py": 504,
 }
 #: Functions that are longer: file and name, and the lines that they have.
 LONG_FUNCTIONS: dict[str, int] = {

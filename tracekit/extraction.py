@@ -28,7 +28,8 @@ from tracekit.inputs.ahead import Ahead
 from tracekit.inputs.base import HEAD, is_dense
 from tracekit.inputs.blocks import STDIN, Input
 from tracekit.inputs.damaged_names import FEW_ROWS, damaged_name_of
-from tracekit.inputs.native_sources import Pulled, open_pulled
+from tracekit.inputs.pulled import Pulled
+from tracekit.inputs.pulled_inputs import open_pulled
 from tracekit.io.output import check_output
 from tracekit.pipeline import overlap
 from tracekit.progress import Progress
@@ -306,9 +307,7 @@ class Extraction:
     def _stream(self, number: int, name: str) -> _Stream:
         if number not in self._streams:
             self._streams[number] = _Stream(number, name, self._output, self._o)
-            if (
-                len(self._streams) > 1
-            ):  # each gets a file of its own name: better told now than at the end
+            if len(self._streams) > 1:  # each gets a file of its own name: told now, not at the end
                 paths = [_with_name(self._output, s.name) for s in self._streams.values()]
                 if paths.count(paths[-1]) > 1:
                     raise UsageError(f"two CPUs would have the output {paths[-1]}", hint="--cpu")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Iterable
 from typing import NoReturn
@@ -37,5 +36,7 @@ class Suggesting(argparse.ArgumentParser):
 
 
 def _near(wrong: str, known: Iterable[str]) -> str:
+    import difflib
+
     found = difflib.get_close_matches(wrong[:64], [k for k in known if k != wrong], 1)
     return f" (did you mean {found[0]}?)" if found else ""

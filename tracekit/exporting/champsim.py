@@ -24,7 +24,9 @@ from tracekit._core import ChampsimEncoder
 from tracekit.errors import FormatError
 from tracekit.inputs.base import HEAD
 from tracekit.inputs.blocks import Input
-from tracekit.inputs.native_sources import NativeFile, Pulled, open_pulled, recognise
+from tracekit.inputs.native_sources import NativeFile, recognise
+from tracekit.inputs.pulled import Pulled
+from tracekit.inputs.pulled_inputs import open_pulled
 from tracekit.io.files import first_bytes
 from tracekit.io.output import OutputFile, check_output, replacing
 from tracekit.store.frames import MAGIC

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -68,7 +67,7 @@ class Epoch:
 def _part_name(path: Path) -> Path:
     """Seen by whoever lists the folder: what a killed recording saved is worth something."""
     name = os.fsdecode(os.fsencode(path.name)[:200])
-    return path.with_name(f"{name}.{secrets.token_hex(8)}.part")
+    return path.with_name(f"{name}.{os.urandom(8).hex()}.part")
 
 
 def _collect_parts(path: Path, force: bool) -> None:

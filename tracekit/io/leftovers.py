@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ _seen: set[str] = set()  # folders that this process has looked through
 def temporary_name(path: Path) -> Path:
     """A name beside ``path`` that nobody can guess."""
     name = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
-    return path.with_name(f".{name}.tracekit-{secrets.token_hex(8)}.tmp")
+    return path.with_name(f".{name}.tracekit-{os.urandom(8).hex()}.tmp")
 
 
 def claim(

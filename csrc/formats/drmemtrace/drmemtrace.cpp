@@ -243,9 +243,7 @@ void DrmemtraceParser::marker(std::uint16_t kind, std::uint64_t value, std::size
         repeats_of_.push_back(tid_);
       break;
     case mark::window_id:
-      if (window_known_ && value != window_) {
-        break_off();
-      }
+      if (window_known_ && value != window_) break_off();
       window_ = value;
       window_known_ = true;
       break;

@@ -10,7 +10,7 @@ from tracekit._core import Rows
 from tracekit.extraction import Extraction
 from tracekit.extraction_types import ExtractionResult, Options
 from tracekit.inputs.native import NativeConverter
-from tracekit.inputs.native_sources import Pulled, Threads
+from tracekit.inputs.pulled import Pulled, Threads
 from tracekit.record.qemu.launch import shown
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.session import QemuSession
