@@ -11,7 +11,7 @@ class TracekitTracer(InstTracer):
     type = "TracekitTracer"
     cxx_header = "tracekit_tracer.hh"
     cxx_class = "gem5::tracekit_plugin::Tracer"
-    cxx_exports = [PyBindMethod("start"), PyBindMethod("stop")]
+    cxx_exports = [PyBindMethod(n) for n in ("start", "stop", "configuration")]
 
     output = Param.String(
         "trace.tkt",

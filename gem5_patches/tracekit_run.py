@@ -7,8 +7,10 @@ every CPU (``--cpu`` picks some), and the regions that the options name are trac
 """
 
 import argparse
+import io
 import re
 import sys
+import zlib
 from pathlib import Path
 
 import m5
@@ -88,6 +90,14 @@ def attach(cpus, options):
     return tracers
 
 
+def configuration(root):
+    """What gem5 writes to config.ini, by zlib; after m5.instantiate has put all values in."""
+    text = io.StringIO()
+    for thing in sorted(root.descendants(), key=lambda o: o.path()):
+        thing.print_ini(text)
+    return zlib.compress(text.getvalue().encode("utf-8"), 9)
+
+
 def follow_work_items(systems, tracers):
     """Start and stop the tracers where the guest's work items begin and end."""
     wanted = any(bool(s.exit_on_work_items) for s in systems)  # by the configuration itself
@@ -125,7 +135,11 @@ def main():
         if options.roi:
             follow_work_items([o for o in everything if isinstance(o, m5.objects.System)], tracers)
         m5.instantiate = instantiate
-        return instantiate(*args, **kwargs)
+        done = instantiate(*args, **kwargs)
+        told = configuration(root)
+        for tracer in tracers:
+            tracer.getCCObject().configuration(told)
+        return done
 
     m5.instantiate = instantiate_traced
     sys.argv = [options.config, *options.arguments]

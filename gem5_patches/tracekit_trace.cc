@@ -114,6 +114,10 @@ void CpuTrace::describe(ThreadContext* tc, const PCStateBase& pc, const std::str
   for (int i = 0; i < StaticInstFlags::Num_Flags; ++i)
     h.flags.push_back(StaticInstFlags::FlagsStrings[i]);
   h.reg_classes = reg_classes;
+  if (configuration_.size() > tkt::max_configuration)
+    warn("tracekit: the configuration is too large for the trace, which won't tell its machine");
+  else
+    h.configuration = std::move(configuration_);
   sink_ = open_sink(path_);
   writer_ = std::make_unique<tkt::Writer>(
       h, [this](const char* data, std::size_t n) { sink_->write(data, n); });

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "arch/generic/pcstate.hh"
@@ -37,6 +38,9 @@ class CpuTrace {
   CpuTrace(std::string path, const Region& region);
   // Called before a region or the stream ends, to hand over rows that wait for something.
   void before_end(std::function<void()> hook) { before_end_ = std::move(hook); }
+
+  // The run's config.ini by zlib, for the header; before the first instruction.
+  void configuration(std::string deflated) { configuration_ = std::move(deflated); }
 
   // What the header says; the first call opens the destination.
   void describe(ThreadContext* tc, const PCStateBase& pc, const std::string& model,
@@ -92,7 +96,7 @@ class CpuTrace {
   std::function<void()> before_end_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<tkt::Writer> writer_;
-  std::string isa_;
+  std::string isa_, configuration_;
   std::vector<Slot> slots_;  // open addressing, a power of two
   std::size_t used_{};
   std::vector<StaticInstPtr> alive_;  // so that an address stands for one object

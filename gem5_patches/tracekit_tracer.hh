@@ -39,6 +39,9 @@ class Tracer : public InstTracer {
   void start() { trace_.start(); }
   void stop() { trace_.stop(); }
 
+  // The run's config.ini by zlib, which the trace's header holds.
+  void configuration(const std::string& deflated) { trace_.configuration(deflated); }
+
   CpuTrace& trace() { return trace_; }
 
   // From now on rows come from an O3 listener, and records are made for vector accesses alone: one

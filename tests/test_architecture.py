@@ -54,7 +54,7 @@ PYTHON: dict[str, str] = {
     "features": "",
     "store": "extras features",
     "symbols": "isa store",
-    "inputs": "isa symbols",
+    "inputs": "isa sim symbols",
     "exporting": "features inputs opening store",
     "extraction": "extraction_types inputs isa store",
     "extraction_types": "store",

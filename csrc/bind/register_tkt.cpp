@@ -85,6 +85,8 @@ tkt::Header header_from(const py::dict& d) {
       get("producer", h.producer);
   get("tick_frequency", h.tick_frequency), get("tick_unit", h.tick_unit), get("stages", h.stages);
   get("knows", h.knows), get("cpu", h.cpu), get("threads", h.threads);
+  if (d.contains("configuration"))
+    h.configuration = d["configuration"].cast<py::bytes>().cast<std::string>();
   get("op_classes", h.op_classes), get("flags", h.flags), get("reg_classes", h.reg_classes);
   return h;
 }
@@ -179,6 +181,10 @@ void register_tkt(py::module_& m) {
              if (!s.reader.has_header()) return py::none();
              return describe(s.reader.header());
            })
+      .def(
+          "configuration",
+          [](const TktSource& s) { return py::bytes(s.reader.header().configuration); },
+          "The run's config.ini by zlib; empty where the stream does not tell it.")
       .def("complete", [](const TktSource& s) { return s.reader.complete(); });
 
   py::class_<MemoryWriter>(m, "TktWriter", "Writes a .tkt stream into memory.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import sys
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -109,6 +110,9 @@ def tkt_samples() -> list[bytes]:
             ("integer", "vector"),
         ):
             body += struct.pack("<H", len(names)) + text(*names)
+        if stages == 0x41:
+            packed = zlib.compress(b"[system.cpu]\ntype=BaseO3CPU\n")
+            body += struct.pack("<I", len(packed)) + packed
         data = b"\x89TKT\r\n\x1a\n" + struct.pack("<HHI", 2, 15, len(body)) + body
         for i, words in enumerate(("ldr   x1, [x2]", "add   x1, x1, x3")):
             inst = struct.pack("<QQHHBB4s", 0x1000 + 4 * i, 1, 0, 2 - i, 4, 4, b"\x41\0\x40\xf9")

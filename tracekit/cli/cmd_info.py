@@ -58,6 +58,7 @@ def _print(s: dict[str, Any]) -> None:
         print(f"{name.replace('_', ' '):<11}{value}")
     if s["trapped_unknown"]:
         print("           O3PipeView alone cannot show trapped instructions")
+    _print_machine(s)
     i = s["input"]
     print(f"input      {shown(i['path'])}, {i['bytes']:,} bytes, xxh3-128 {i['xxh3_128']}")
     print(f"made by    tracekit {shown(s['tracekit'])}, format {s['format']}")
@@ -77,6 +78,18 @@ def _print(s: dict[str, Any]) -> None:
         + ", ".join(f"{k} {v / s['rows']:.3f}" for k, v in s["column_bytes"].items())
         + " bytes a row"
     )
+
+
+def _print_machine(s: dict[str, Any]) -> None:
+    """The machine that the trace was made on, where it says so."""
+    if isinstance(machine := s.get("machine"), dict):
+        from tracekit.sim.description import summary_of
+
+        print(f"machine    {shown(machine.get('name'))}: {shown(summary_of(machine))}")
+        for text in s.get("machine_notes") or []:
+            print(f"           {shown(text)}")
+    elif why := s.get("machine_unknown"):
+        print(f"machine    none that is simulated: {shown(why)}")
 
 
 def _binary(counts: dict[str, int]) -> str:

@@ -132,6 +132,7 @@ def _features(args: argparse.Namespace) -> int:
             by=args.by,
             phases=args.phases,
             binary=args.binary,
+            own_machine=len(args.what) == 1,
             threads=args.threads,
             quiet=args.quiet,
         )

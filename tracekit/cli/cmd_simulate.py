@@ -21,9 +21,9 @@ def add_parser(sub: Any, help_text: str) -> None:
         "-m",
         "--machine",
         nargs="+",
-        required=True,
         metavar="NAME|FILE",
-        help="machines: names that `tracekit machines` lists, or JSON files of parameters",
+        help="machines: names that `tracekit machines` lists, or JSON files of parameters; unless "
+        "given the one that the trace was made on, which traces of the gem5 plug-in tell",
     )
     p.add_argument("--by-range", type=int, metavar="N", help="times of N equal ranges of rows, too")
     p.add_argument("--causes", action="store_true", help="what the cycles were spent on")
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("-o is of one file")
         args.output = npy_name(args.output)
         check_output(args.output, args.force, args.file[0])
-    machines = [tracekit.Machine.load(m) for m in args.machine]
+    machines = None if args.machine is None else [*map(tracekit.Machine.load, args.machine)]
     results = []
     for path in args.file:
         with tracekit.open(path) as trace:
@@ -73,11 +73,11 @@ def run(args: argparse.Namespace) -> int:
         print(r)
         if args.by_range is not None:
             ranges = [f"{a}:{b}" for a, b in zip(r.breaks, r.breaks[1:], strict=False)]
-            _table("cycles by range of rows", machines, ranges, r.cycles_by_range.tolist())
+            _table("cycles by range of rows", r.machines, ranges, r.cycles_by_range.tolist())
         if r.causes is not None:
             used = np.asarray(r.causes.any(axis=0))
             names = [n for n, u in zip(r.cause_names, used.tolist(), strict=True) if u]
-            _table("cycles by cause", machines, names, r.causes[:, used].T.tolist())
+            _table("cycles by cause", r.machines, names, r.causes[:, used].T.tolist())
     return 0
 
 

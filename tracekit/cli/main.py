@@ -30,6 +30,7 @@ COMMANDS = {
     "extract": "a trace to a feats.zst",
     "info": "what a feats.zst holds",
     "verify": "check every checksum and invariant of a feats.zst",
+    "check": "a trace's counts against those of gem5's stats.txt",
     "dump": "rows as CSV or JSON lines",
     "export": "to Parquet, Arrow or NumPy files",
     "quantize": "int8 weights for a model, calibrated on traces",

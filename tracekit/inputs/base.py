@@ -64,7 +64,11 @@ def is_dense(head: bytes | memoryview) -> bool:
 
 
 def _tkt(head: bytes, path: str) -> Source | None:
-    return _core.Tkt() if is_dense(head) else None
+    if not is_dense(head):
+        return None
+    from tracekit.inputs.tkt import Tkt
+
+    return Tkt()
 
 
 def _perfvec_authors(head: bytes, path: str) -> Source | None:

@@ -9,6 +9,7 @@ from tracekit import _core
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.inputs import native_sources
 from tracekit.inputs.base import Source
+from tracekit.inputs.tkt import Tkt
 
 __all__ = ["Translated"]
 
@@ -19,7 +20,7 @@ def _source(into: Format, isa: Literal["x86", "arm", "riscv"] | None) -> Source:
     if into == "gem5":
         return _core.Gem5Text()
     if into == "tkt":
-        return _core.Tkt()
+        return Tkt()
     if into == "drmemtrace":
         return native_sources.drmemtrace_file()
     if into == "champsim":

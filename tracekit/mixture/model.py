@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +89,19 @@ class Mixture:
             self.training,
             self.arch,
             self.level,
+        )
+
+    def with_machine(self, machine: Mapping[str, Json]) -> Mixture:
+        """The model with one machine more, whose parameters are known: its cycles are those of one
+        more simulated core, nothing is fitted."""
+        n, k = self.table.shape
+        table = np.zeros((n + 1, k + 1))
+        table[:n, :k], table[n, k] = self.table, 1.0
+        return replace(
+            self,
+            cores=[*self.cores, dict(machine)],
+            machines=[*self.machines, dict(machine)],
+            table=table,
         )
 
     def represent(

@@ -17,6 +17,7 @@ from tracekit.mixture.model import Mixture, check_trace, load_model
 from tracekit.progress import Progress
 from tracekit.sim import summary_of, walk
 from tracekit.sim.clock import period
+from tracekit.sim.description import Machine
 from tracekit.store.reader import TraceFile
 from tracekit.store.statics import StaticTable
 from tracekit.symbols import AddressMap
@@ -142,6 +143,7 @@ def predict(
     by: By | None = None,
     phases: int = 10,
     binary: str | os.PathLike[str] | None = None,
+    own_machine: bool = True,
     threads: int | None = None,
     quiet: bool = True,
 ) -> PredictionResult:
@@ -157,6 +159,8 @@ def predict(
     by: parts to tell the time of as well: "phase" (``phases`` equal ranges of rows), "pc", or
         "symbol" (functions, as a recording knows them, or of ``binary``).
     binary: the traced ELF file.
+    own_machine: on the machine that the trace was made on, too, where the trace tells it (those of
+        the gem5 plug-in do) and the model has none of that name.
     threads: of the processor; all that may be used unless given.
     quiet: show no progress on standard error.
 
@@ -178,6 +182,7 @@ def predict(
                 by=by,
                 phases=phases,
                 binary=binary,
+                own_machine=own_machine,
                 threads=threads,
                 quiet=quiet,
             )
@@ -187,6 +192,9 @@ def predict(
         raise UsageError("the trace has no rows", path=trace.path)
     if not isinstance(model, Mixture):
         model = load_model(model, str(trace.index.get("arch", "")))
+    own = Machine.of(trace) if own_machine else None
+    if own is not None and own.name not in model.names:
+        model = model.with_machine(own.to_dict())
     if machines is not None:
         model = model.only(machines)
     symbols = None

@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from tracekit.entry_points import EntryPointWarning
-from tracekit.errors import UsageError
+from tracekit.errors import FormatError, UsageError
 from tracekit.sim.machine import load_machine
 from tracekit.sim.other_machines import other_machines
 from tracekit.sim.parameters import MACHINE_PARAMETERS, joined, machine_errors, suggestion
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
+
+    from tracekit.store.reader import TraceFile
 
 __all__ = ["Changes", "Machine", "MachineLike", "machines", "one_machine", "summary_of"]
 
@@ -215,6 +217,20 @@ class Machine:
                 hint="; ".join(["tracekit machines lists the names", *map(str, failed)]),
             )
         return cls.from_dict(load_machine(Path(what)))
+
+    @classmethod
+    def of(cls, trace: TraceFile) -> Self | None:
+        """The machine that a trace was made on, where it says so: traces of the gem5 plug-in do.
+
+        Raises `FormatError` where what it says is no machine.
+        """
+        known = trace.index["source"].get("machine")
+        if known is None:
+            return None
+        if not isinstance(known, dict) or (errors := machine_errors(known)):
+            what = joined(errors) if isinstance(known, dict) else "no object"
+            raise FormatError(f"the machine of the trace: {what}", path=trace.path)
+        return cls.from_dict(known)
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, object]) -> Self:

@@ -19,7 +19,7 @@ from tracekit.io.files import parse_json, read_limited
 from tracekit.sim.memories import MEMORIES
 from tracekit.sim.parameters import MACHINE_PARAMETERS, PREDICTORS
 
-__all__ = ["gem5_machine", "is_gem5_config"]
+__all__ = ["gem5_caches", "gem5_machine", "gem5_machine_of", "is_gem5_config"]
 
 MAX_FILE: Final = 16 << 20
 _ARCHES: Final = {"ArmISA": "arm", "X86ISA": "x86", "RiscvISA": "riscv"}
@@ -115,23 +115,34 @@ def gem5_machine(path: str | Path, cpu: str | None = None) -> tuple[dict[str, An
     ``system.cpu1``; the first unless given.  FormatError where the run had no O3 or Minor CPU with
     classic caches.
     """
-    return _Reader(str(path), _load(Path(path))).machine(cpu)
+    return gem5_machine_of(read_limited(Path(path), MAX_FILE), str(path), cpu)
 
 
-def _load(path: Path) -> Config:
-    data = read_limited(path, MAX_FILE)
+def gem5_machine_of(
+    data: bytes, path: str, cpu: str | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """As `gem5_machine`, of the content of such a file; ``path`` is what errors call it."""
+    return _Reader(path, _config(data, path)).machine(cpu)
+
+
+def gem5_caches(path: str | Path, cpu: str | None = None) -> dict[str, str]:
+    """What a run calls its first caches, by ``l1i`` and ``l1d``; arguments as of `gem5_machine`."""
+    return _Reader(str(path), _config(read_limited(Path(path), MAX_FILE), str(path))).first(cpu)
+
+
+def _config(data: bytes, path: str) -> Config:
     if data.lstrip()[:1] == b"{":
         try:
             tree = parse_json(data)
         except (ValueError, RecursionError) as e:
-            raise FormatError(f"not JSON: {e}", path=str(path)) from None
+            raise FormatError(f"not JSON: {e}", path=path) from None
         return dict(_flat(tree))
     ini = configparser.RawConfigParser(strict=False, delimiters=("=",), interpolation=None)
     ini.optionxform = str  # type: ignore[assignment,method-assign]
     try:
         ini.read_file(io.StringIO(data.decode("utf-8", "replace")))
     except configparser.Error as e:
-        raise FormatError(f"not a config.ini: {e.message}", path=str(path)) from None
+        raise FormatError(f"not a config.ini: {e.message}", path=path) from None
     return {name: dict(ini.items(name)) for name in ini.sections()}
 
 
@@ -164,8 +175,14 @@ class _Reader:
         self._path, self._config = path, config
         self._notes: list[str] = []
 
-    def machine(self, cpu: str | None) -> tuple[dict[str, Any], list[str]]:
-        """Parameters and notes."""
+    def first(self, cpu: str | None) -> dict[str, str]:
+        """The paths of the first caches."""
+        name = self._cpu(cpu)
+        found = {f"l1{k[0]}": self._below(name, f"{k}_port") for k in ("icache", "dcache")}
+        return {level: path for level, path in found.items() if path is not None}
+
+    def _cpu(self, cpu: str | None) -> str:
+        """The path of the CPU that is meant."""
         cpus = [
             p
             for p, o in self._config.items()
@@ -177,7 +194,11 @@ class _Reader:
             raise FormatError(f"no CPU {cpu}; there are {', '.join(cpus)}", path=self._path)
         if cpu is None and len(cpus) > 1:
             self._notes.append(f"{len(cpus)} CPUs; this is {cpus[0]}")
-        name = cpu or cpus[0]
+        return cpu or cpus[0]
+
+    def machine(self, cpu: str | None) -> tuple[dict[str, Any], list[str]]:
+        """Parameters and notes."""
+        name = self._cpu(cpu)
         minor = self._config[name]["type"].endswith("MinorCPU")
         out: dict[str, Any] = {
             "name": Path(self._path).resolve().parent.name or "gem5",

@@ -126,7 +126,7 @@ class SimulationResult:
 
 def simulate(
     trace: TraceFile | str | os.PathLike[str],
-    machines: MachineLike | Sequence[MachineLike],
+    machines: MachineLike | Sequence[MachineLike] | None = None,
     *,
     ranges: int | Sequence[int] | None = None,
     rows: bool = False,
@@ -143,7 +143,8 @@ def simulate(
     instructions, the operating system's own work and other cores are not modelled.
 
     trace: a feats.zst, open or by its path.
-    machines: one or several, each a `Machine`, a name that `tracekit.machines` has, or a JSON file.
+    machines: one or several, each a `Machine`, a name that `tracekit.machines` has, or a JSON file;
+        unless given the one that the trace was made on, which traces of the gem5 plug-in tell.
     ranges: times of parts of the trace, too: a number of equal ranges, or the increasing rows at
         which ranges begin, the first of which is 0.
     rows: keep the cycles of every row, 4 bytes x rows x machines of memory.
@@ -163,14 +164,30 @@ def simulate(
     >>> result.cycles.shape
     (2,)
     """
-    given = [machines] if isinstance(machines, Machine | str | os.PathLike) else list(machines)
-    chosen = tuple(one_machine(m) for m in given)
-    if not chosen:
-        raise UsageError("no machine is named", hint="tracekit machines lists those there are")
-    if isinstance(trace, TraceFile):
-        return _simulate(trace, chosen, ranges, rows, causes, output, force, threads, quiet)
-    with TraceFile(trace) as opened:
-        return _simulate(opened, chosen, ranges, rows, causes, output, force, threads, quiet)
+    chosen = None
+    if machines is not None:
+        given = [machines] if isinstance(machines, Machine | str | os.PathLike) else list(machines)
+        chosen = tuple(one_machine(m) for m in given)
+        if not chosen:
+            raise UsageError("no machine is named", hint="tracekit machines lists those there are")
+    if not isinstance(trace, TraceFile):
+        with TraceFile(trace) as opened:
+            found = chosen or _own(opened)
+            return _simulate(opened, found, ranges, rows, causes, output, force, threads, quiet)
+    found = chosen or _own(trace)
+    return _simulate(trace, found, ranges, rows, causes, output, force, threads, quiet)
+
+
+def _own(trace: TraceFile) -> tuple[Machine]:
+    """The machine that the trace was made on."""
+    if (machine := Machine.of(trace)) is None:
+        why = trace.index["source"].get("machine_unknown")
+        raise UsageError(
+            f"no machine is named, and the trace does not tell its own{f': {why}' if why else ''}",
+            path=trace.path,
+            hint="tracekit machines lists those there are",
+        )
+    return (machine,)
 
 
 def _simulate(

@@ -47,6 +47,9 @@ class Source(TypedDict, total=False):
     command: list[str]
     maps: dict[str, list[list[Json]]]
     epoch_lengths: dict[str, list[int]]
+    machine: dict[str, Json]
+    machine_notes: list[str]
+    machine_unknown: str
 
 
 class AnomalyCount(TypedDict):

@@ -58,6 +58,9 @@ def summary(path: str | os.PathLike[str]) -> dict[str, Any]:
             "options": index["options"],
             "binary": index.get("binary"),
         }
+        for key in ("machine", "machine_notes", "machine_unknown"):
+            if key in index["source"]:
+                out[key] = index["source"][key]
         if targets := index.get("targets"):
             column_bytes["targets"] = sum(
                 b["cycles"][1] + (b["far"][1] if "far" in b else 0) for b in targets["blocks"]

@@ -18,6 +18,7 @@ inline constexpr std::size_t preamble_size = 16;  // magic, version, knows, leng
 // What a header may claim; a reader refuses more before it allocates anything.
 inline constexpr std::size_t max_header = std::size_t{1} << 20;
 inline constexpr std::size_t max_names = 1024;
+inline constexpr std::size_t max_configuration = std::size_t{1} << 19;
 inline constexpr std::size_t max_statics = std::size_t{1} << 28;
 
 // The first byte of a record: a row's has bit 7 set (row_head::row), every other one is its kind.
@@ -91,6 +92,7 @@ struct Header {
   std::string model;               // "o3", "minor", "timing", "atomic"
   std::string producer;            // the simulator and its version
   std::vector<std::string> op_classes, flags, reg_classes;
+  std::string configuration;  // the run's config.ini by zlib; empty where nobody told it
 };
 
 struct RegRef {

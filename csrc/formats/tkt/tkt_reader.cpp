@@ -37,6 +37,7 @@ class Fields {
   }
   std::string_view text() { return bytes(number<std::uint16_t>()); }
   bool too_short() const { return short_; }
+  bool done() const { return at_ == end_; }
 
  private:
   const char *at_, *end_;
@@ -142,6 +143,13 @@ std::size_t TktReader::read_header(const char* p, std::size_t n) {
     for (unsigned i = 0; i < count && !f.too_short(); ++i) table->emplace_back(f.text());
   }
   if (f.too_short()) throw FormatFault("the .tkt header is shorter than its tables", 16);
+  if (!f.done()) {  // a writer that tells it; those before it end here
+    const auto size = f.number<std::uint32_t>();
+    if (size > tkt::max_configuration)
+      throw FormatFault("the .tkt header's configuration claims more than 512 KiB", 16);
+    header_.configuration = f.bytes(size);
+    if (f.too_short()) throw FormatFault("the .tkt header is shorter than its configuration", 16);
+  }
   if (header_.tick_unit == 0 || header_.tick_unit > 0xffffffffu)
     throw FormatFault("the .tkt header's tick unit is out of range", 24);
 

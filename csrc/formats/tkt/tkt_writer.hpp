@@ -39,6 +39,12 @@ class Writer {
       number(body, static_cast<std::uint16_t>(table->size()));
       for (const auto& name : *table) text(body, name);
     }
+    if (!header.configuration.empty()) {
+      if (header.configuration.size() > max_configuration)
+        throw std::length_error("tkt: configuration too large");
+      number(body, static_cast<std::uint32_t>(header.configuration.size()));
+      body += header.configuration;
+    }
     if (body.size() > max_header) throw std::length_error("tkt: header too large");
     buffer_.append(magic);
     number(buffer_, version);
