@@ -25,8 +25,8 @@ import numpy as np
 
 from tracekit.calibration.informative_programs import (
     core_information,
-    informative_programs,
     machine_information,
+    most_informative,
 )
 from tracekit.calibration.nearby_row import class_times, regularized_row
 from tracekit.calibration.random_designs import random_designs
@@ -87,7 +87,7 @@ def main() -> int:
         if information and j % 5 not in chosen:
             own = [[c["name"] for c in apart].index(c) for c in args.choose] or None
             every = range(len(args.choose)) if args.choose else None
-            those = informative_programs([information[i] for i in rest], args.programs, own, every)
+            those = most_informative([information[i] for i in rest], args.programs, own, every)
             chosen[j % 5] = sorted(rest[i] for i in those)
         random = np.random.default_rng(args.seed * 1000 + j)
         picked = chosen.get(j % 5) or random.choice(rest, args.programs, replace=False).tolist()

@@ -86,7 +86,9 @@ def test_command(tmp_path, capsys) -> None:
     ]
     assert main(["epochs", str(tmp_path / "macro.zst")]) == 0
     assert "1 epochs, 1 distinct" in capsys.readouterr().out
-    assert main(["epochs", str(tmp_path / "micro.zst")]) == 2
-    assert "--level macro" in capsys.readouterr().err
+    assert main(["epochs", str(tmp_path / "micro.zst"), "--length", "100", "--json"]) == 0
+    assert {**json.loads(capsys.readouterr().out), "path": ""} == {**out, "path": ""}
+    with tracekit.open(tmp_path / "micro.zst") as t, pytest.raises(UsageError, match="micro-ops"):
+        epochs(t)
     with pytest.raises(UsageError, match="at least 1"):
         epochs(fake([1]), 0)

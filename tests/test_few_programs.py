@@ -8,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from tracekit.cli.cmd_evaluate import _line, _programs, _table
+from tracekit.cli.cmd_cross_validate import _table
+from tracekit.cli.error_tables import line, programs
 from tracekit.errors import UsageError
 from tracekit.evaluation import learning_curves
 from tracekit.evaluation.cross_validation import cross_validate, summarise, unseen_machines
@@ -51,8 +52,8 @@ def test_ranks_of_equal_machines(capsys: pytest.CaptureFixture[str]) -> None:
         warnings.simplefilter("error")
         found = summarise([one], np.array([[3.0, 4.0]]), np.ones(2), ["a", "b"])
     assert found["spearman_min"] is None and found["programs"]["p"]["kendall"] is None
-    _line("x", found)
-    _programs(found)
+    line("x", found)
+    programs(found)
     assert capsys.readouterr().out.count("\N{EN DASH}") == 3
 
 

@@ -458,6 +458,8 @@ def test_default_from_end_to_end(data, small, capsys):
 
     argv = ["evaluate", str(data / "micro0.json"), "--model", str(data / "m"), "--work",
             str(data / "cache"), "--json"]  # fmt: skip
+    for more in (["--rows", "3"], ["--sample", "3"]):
+        assert main([*argv, *more]) == 2 and "means nothing" in capsys.readouterr().err
     assert main(argv) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["seen"] and set(found["programs"]) == {"p0", "p1", "p2", "p3"}

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -113,14 +114,49 @@ def test_columns_of_other_feature_sets_keep_their_names() -> None:
 
 
 def test_the_old_option_is_the_new_one() -> None:
+    name = "cross-validate"
     with pytest.warns(OldNameWarning, match=r"--drawn: the option is --random-designs"):
-        now = old_names.current_arguments("evaluate", ["evaluate", "m.json", "--drawn", "7"])
-    assert create_parser("evaluate").parse_args(now).random_designs == 7
+        now = old_names.current_arguments(name, [name, "m.json", "--drawn", "7"])
+    assert create_parser(name).parse_args(now).random_designs == 7
     with pytest.warns(OldNameWarning):
-        now = old_names.current_arguments("evaluate", ["evaluate", "m.json", "--drawn=8"])
-    assert create_parser("evaluate").parse_args(now).random_designs == 8
-    for command, arguments in (("evaluate", ["--", "--drawn"]), ("predict", ["--drawn", "7"])):
+        now = old_names.current_arguments(name, [name, "m.json", "--drawn=8"])
+    assert create_parser(name).parse_args(now).random_designs == 8
+    for command, arguments in ((name, ["--", "--drawn"]), ("predict", ["--drawn", "7"])):
         assert old_names.current_arguments(command, arguments) == arguments
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("tune a.zst b.zst --suggest 1", "suggest a.zst b.zst --count 1"),
+        ("tune --suggest=1 a.zst b.zst", "suggest --count=1 a.zst b.zst"),
+        ("tune --measure m.json --name n -o o", "measure m.json --name n -o o"),
+        ("tune --measure=m.json --name n -o o", "measure m.json --name n -o o"),
+        ("evaluate m.json --folds 3", "cross-validate m.json --folds 3"),
+        ("evaluate m.json --drawn 3", "cross-validate m.json --random-designs 3"),
+        ("evaluate m.json --trained a b", "evaluate m.json --model a b"),
+    ],
+)
+def test_an_old_command_is_the_new_one(was: str, now: str) -> None:
+    with pytest.warns(OldNameWarning) as seen:
+        command, arguments = old_names.current_command(was.split()[0], was.split())
+        arguments = old_names.current_arguments(command, arguments)
+    assert " ".join(arguments) == now and command == arguments[0]
+    assert create_parser(command).parse_args(arguments).command == command
+    assert len(seen) == 1 + ("--drawn" in was)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["tune a.zst --name n -o o", "evaluate m.json --model a", "evaluate --help", "tune -h"],
+)
+def test_a_command_that_is_none_of_the_old_ones_stays(arguments: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert old_names.current_command(arguments.split()[0], arguments.split()) == (
+            arguments.split()[0],
+            arguments.split(),
+        )
 
 
 def test_a_features_bits_in_the_string_language(tmp_path: Path) -> None:
@@ -133,7 +169,7 @@ def test_a_features_bits_in_the_string_language(tmp_path: Path) -> None:
 
 
 def test_a_user_sees_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tracekit", "evaluate", "missing.json", "--drawn", "3"]
+    command = [sys.executable, "-m", "tracekit", "cross-validate", "missing.json", "--drawn", "3"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     first, second = done.stderr.splitlines()
     assert first == (

@@ -19,11 +19,10 @@ GOLDEN = ROOT / "tests" / "golden"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Two traces of ARM, one of X86 at the micro level, and a recording."""
+    """Two traces of ARM."""
     out = tmp_path_factory.mktemp("several")
     tracekit.extract(GOLDEN / "lua.arm.trace.xz", out / "a.zst")
     tracekit.extract(GOLDEN / "lua.arm.trace.xz", out / "b.zst", count=2000)
-    tracekit.extract(GOLDEN / "lua.x86.trace.xz", out / "x86.zst")
     return out
 
 
@@ -65,12 +64,6 @@ def test_predict_of_several_files_and_their_total(folder, capsys, tmp_path):
 def test_a_trace_is_never_started(folder, capsys):
     code, _, error = said(capsys, "predict", folder / "a.zst", "ls")
     assert code == 2 and "ls is no feats.zst" in error and error.count("\n") == 1
-
-
-def test_the_other_level_is_told_with_its_command(folder, capsys):
-    code, _, error = said(capsys, "predict", folder / "x86.zst")
-    assert code == 2
-    assert f"tracekit extract {GOLDEN / 'lua.x86.trace.xz'} --level macro -o x86.macro.zst" in error
 
 
 def test_a_machine_that_the_model_does_not_know(folder, capsys):
@@ -200,11 +193,11 @@ def test_a_training_is_told_in_words_on_a_terminal_only(capsys, monkeypatch):
 
 def test_programs_that_are_done_leave_no_carriage_return(capsys, monkeypatch):
     from tracekit import progress
-    from tracekit.cli.events import Programs
+    from tracekit.cli.events import Events
 
     moment = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: moment[0])
-    with Programs("evaluate") as report:
+    with Events("evaluate") as report:
         for k in range(3):
             moment[0] = 20.0 * k
             report({"event": "program", "name": f"p{k}", "done": k + 1, "of": 3})

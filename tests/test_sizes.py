@@ -20,7 +20,6 @@ LONG_FILES: dict[str, int] = {
     "csrc/formats/gem5_text/gem5_text.cpp": 623,
     "csrc/sim/out_of_order_core.cpp": 612,
     "tests/test_infer.py": 888,
-    "tracekit/extraction.py": 504,
 }
 #: Functions that are longer: file and name, and the lines that they have.
 LONG_FUNCTIONS: dict[str, int] = {
@@ -33,7 +32,6 @@ LONG_FUNCTIONS: dict[str, int] = {
     "csrc/record/system_calls.cpp:rule": 87,
     "tests/test_gem5_config.py:config": 95,
     "tracekit/cli/cmd_predict_program.py:run": 82,
-    "tracekit/extraction.py:extract": 87,
 }
 
 _LITERAL = re.compile(

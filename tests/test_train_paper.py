@@ -151,7 +151,7 @@ def test_the_engine_and_evaluate_run_it(data, tmp_path, capsys):
     engine = infer.load(model, dtype="f32", verify=True)
     with tracekit.open(data / "p0.zst") as t:
         assert engine.predict(t.features("perfvec")).shape == (len(t), 2)
-    assert main(["evaluate", str(data / "v.json"), "--trained", str(model), "--json"]) == 0
+    assert main(["evaluate", str(data / "v.json"), "--model", str(model), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert set(found["unseen"]["programs"]) == {"p3"}
     assert set(found["seen"]["programs"]) == {"p0", "p1", "p2"}

@@ -16,8 +16,8 @@ import tracekit
 from tracekit.calibration.informative_programs import (
     ProgramInformation,
     choose_programs,
-    informative_programs,
     machine_information,
+    most_informative,
 )
 from tracekit.calibration.machine_rows import add_machines, tune, write_machine
 from tracekit.calibration.random_designs import random_designs
@@ -245,7 +245,8 @@ def test_exploring_ranks_by_the_objective(data):
 
 
 def test_evaluation_runs(data, tmp_path, capsys):
-    args = ["evaluate", str(data / "m.json"), "--work", str(tmp_path), "--folds", "3", "--json"]
+    args = ["cross-validate", str(data / "m.json"), "--work", str(tmp_path)]
+    args += ["--folds", "3", "--json"]
     assert main(args) == 0
     result = json.loads(capsys.readouterr().out)
     unseen = result["unseen_programs_seen_machines"]
@@ -257,7 +258,7 @@ def test_evaluation_runs(data, tmp_path, capsys):
 
 
 def test_evaluation_takes_parts_away(data, tmp_path, capsys):
-    args = ["evaluate", str(data / "m.json"), "--work", str(tmp_path), "--rows", "600"]
+    args = ["cross-validate", str(data / "m.json"), "--work", str(tmp_path), "--rows", "600"]
     assert main([*args, "--ablate", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert set(CORES) < set(result)
@@ -267,7 +268,7 @@ def test_evaluation_takes_parts_away(data, tmp_path, capsys):
     assert result["nothing fitted: a machine is its own core"] == pytest.approx(0.1, abs=0.02)
     assert main([*args, "--folds", "3", "--random-designs", "3", "--tuning", "2"]) == 0
     shown = capsys.readouterr().out
-    assert "2 programs each, 3 drawn cores" in shown and "parameters not known" in shown
+    assert "2 programs each, 3 random designs" in shown and "parameters not known" in shown
 
 
 def test_trained_models_are_evaluated_on_what_they_have_not_seen(data, tmp_path, capsys):
@@ -275,7 +276,10 @@ def test_trained_models_are_evaluated_on_what_they_have_not_seen(data, tmp_path,
     (data / "held.json").write_text(json.dumps({**manifest, "test": ["f1"]}))
     model = str(tmp_path / "model")
     assert main(["train", "perfvec", str(data / "held.json"), "-o", model, "--quiet"]) == 0
-    assert main(["evaluate", str(data / "held.json"), "--trained", model, "--json"]) == 0
+    arguments = ["evaluate", str(data / "held.json"), "--model", model]
+    assert main([*arguments, "--split", "families"]) == 2
+    assert "--split: means nothing without a model of single" in capsys.readouterr().err
+    assert main([*arguments, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert set(found["unseen"]["programs"]) == {"p2", "p3"}
     assert set(found["seen"]["programs"]) == {"p0", "p1", "p4", "p5"}
@@ -295,17 +299,17 @@ def test_the_program_that_tells_cores_apart_is_chosen():
 
 
 def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeypatch):
-    from tracekit.calibration.informative_programs import core_information, informative_programs
+    from tracekit.calibration.informative_programs import core_information, most_informative
 
     monkeypatch.setattr("tracekit.calibration.random_designs.RANDOM_DESIGNS", 3)
     paths = [str(data / f"p{i}.zst") for i in range(4)]
-    arguments = ["tune", *paths, "--model", str(model), "--suggest"]
+    arguments = ["suggest", *paths, "--model", str(model), "--count"]
     assert main([*arguments, "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["suggested"]
     assert len(set(found)) == 2 and set(found) <= set(paths)
     assert main([*arguments, "2"]) == 0
     assert capsys.readouterr().out.split() == found
-    assert main([*arguments, "4"]) == 2 and main(["tune", *paths]) == 2
+    assert main([*arguments, "4"]) == 2
     programs = []
     for path in paths:
         with tracekit.open(path) as trace:
@@ -316,8 +320,8 @@ def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeyp
                 trace, [A, B], cycles
             )  # its bias is what good cores are off by
             assert machine.time_y == pytest.approx(machine.time_x[:1])
-    assert informative_programs(programs, 2) == informative_programs(programs, 2)
-    assert informative_programs(programs, 3)[:2] == informative_programs(programs, 2)
+    assert most_informative(programs, 2) == most_informative(programs, 2)
+    assert most_informative(programs, 3)[:2] == most_informative(programs, 2)
 
 
 def test_programs_that_show_how_cores_differ_tell_most():
@@ -329,9 +333,9 @@ def test_programs_that_show_how_cores_differ_tell_most():
         numbers = 30 * np.stack([a, a] if k % 2 else [b, b]) if k in (4, 5) else np.zeros((2, 24))
         time = np.exp(a + b * (k % 2))
         programs.append(ProgramInformation(numbers, numbers, time, time))
-    assert set(informative_programs(programs, 2)) == {4, 5}
-    assert set(informative_programs(programs, 2, [-1] * 24, range(24))) == {4, 5}
-    assert len(informative_programs(programs, 99)) == 7
+    assert set(most_informative(programs, 2)) == {4, 5}
+    assert set(most_informative(programs, 2, [-1] * 24, range(24))) == {4, 5}
+    assert len(most_informative(programs, 99)) == 7
 
 
 def test_random_designs_are_possible_and_the_same_again():

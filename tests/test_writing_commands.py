@@ -45,7 +45,8 @@ def names(folder: Path) -> list[str]:
         ["export", TRACE, "--to", "npy", "-o", "FILE"],
         ["dse", "none.json", TRACE, "--plot", "FILE"],
         ["compare", "none", "--manifest", "none.json", "--plot", "FILE"],
-        ["evaluate", "none.json", "--plot", "FILE"],
+        ["measure", "none.json", "--name", "x", "-o", "FILE"],
+        ["cross-validate", "none.json", "--plot", "FILE"],
     ],
     ids=lambda c: " ".join(c[:2]) if isinstance(c, list) else None,
 )
@@ -175,6 +176,6 @@ def test_failures_leave_no_empty_folders(tmp_path, capsys, monkeypatch) -> None:
     for more in (["--machines", "bogus"], ["--preset", "paper"]):
         assert main(["train", "perfvec", "m.json", "-o", "model", "--quiet", *more]) in (1, 2)
         assert main(["train", "neuroscalar", "m.json", "-o", "model", "--quiet", *more]) in (1, 2)
-    assert main(["evaluate", "m.json"]) in (1, 2)
+    assert main(["cross-validate", "m.json"]) in (1, 2)
     assert names(tmp_path) == before
     capsys.readouterr()

@@ -503,6 +503,20 @@ class PerfvecText:
     def counters(self) -> dict[str, dict[str, int]]: ...
     def lines(self) -> int: ...
 
+# --- register_stored_rows.cpp
+class StoredRows:
+    """The rows of a feats.zst of the micro level once more."""
+
+    def __init__(self, statics: dict[str, Any], arch: str) -> None: ...
+    def rows(
+        self,
+        static_id: npt.NDArray[Any],
+        addr: npt.NDArray[Any],
+        bits: npt.NDArray[Any],
+        ticks: list[npt.NDArray[Any]] | None = None,
+    ) -> Rows: ...
+    def table(self) -> StaticTable: ...
+
 # --- register_chunk.cpp
 COLUMNS: tuple[tuple[str, np.dtype[Any], str, str, str], ...]
 """Name, type, domain, unit and meaning of each stored column (csrc/core/column.def)."""

@@ -9,7 +9,10 @@ from tracekit.errors import UsageError
 from tracekit.io.json_types import Json
 from tracekit.store.index import MAX_CHUNK_ROWS
 
-__all__ = ["CHUNK_ROWS", "HARMLESS", "ExtractedFile", "ExtractionResult", "Options"]
+__all__ = ["CHUNK_ROWS", "HARMLESS", "ExtractedFile", "ExtractionResult", "Level", "Options"]
+
+#: What a row is; "auto": a micro-op where the input has them, else an instruction.
+Level = Literal["auto", "micro", "macro"]
 
 #: Rows of a chunk, unless asked for.
 CHUNK_ROWS = 1 << 16
@@ -22,7 +25,7 @@ HARMLESS = frozenset({"macro_op_line"})
 class Options:
     """How to extract; ``tracekit.extract`` documents each."""
 
-    level: Literal["micro", "macro"] = "micro"
+    level: Level = "auto"
     cpu: str | None = None
     start: int = 0
     count: int | None = None
@@ -42,8 +45,8 @@ class Options:
     verify: bool = False
 
     def __post_init__(self) -> None:
-        if self.level not in ("micro", "macro"):
-            raise UsageError(f"level: micro or macro, not {self.level!r}")
+        if self.level not in ("auto", "micro", "macro"):
+            raise UsageError(f"level: auto, micro or macro, not {self.level!r}")
         if self.start < 0 or (self.count is not None and self.count < 1):
             raise UsageError("start: at least 0; count: at least 1")
         if (

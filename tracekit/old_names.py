@@ -11,10 +11,22 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["OldNameWarning", "bits_of_column", "current_arguments", "current_card"]
+__all__ = [
+    "OldNameWarning",
+    "bits_of_column",
+    "current_arguments",
+    "current_card",
+    "current_command",
+]
 
 #: Command -> option that was -> option that is.
-OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {"evaluate": {"--drawn": "--random-designs"}}
+OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "cross-validate": {"--drawn": "--random-designs"},
+    "evaluate": {"--trained": "--model"},
+}
+#: Command that was, an option that it had, and the command that this is: its value stays an
+#: argument of ``measure`` and becomes the value of an option of ``suggest``.
+COMMANDS: Final = (("tune", "--suggest", "suggest"), ("tune", "--measure", "measure"))
 #: Keys of a model's card.
 CARD_KEYS: Final = {"reference_cores": "simulated_cores"}
 FEATURE_SETS: Final = {"reference-cores-3": "simulated-cores-3"}
@@ -25,6 +37,32 @@ COLUMNS: Final = {"margin": "commit_slack", "gap": "dispatch_gap", "wait": "issu
 
 class OldNameWarning(FutureWarning):
     """A name that version 0.4 will not read."""
+
+
+def current_command(command: str | None, arguments: list[str]) -> tuple[str | None, list[str]]:
+    """The command that ``arguments`` ask for, and they with its name: ``tune --suggest``, ``tune
+    --measure`` and ``evaluate`` without a model are commands of their own."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = {a.partition("=")[0] for a in arguments[:end]}
+    if command is None or options & {"-h", "--help"}:
+        return command, arguments
+    new = next((n for c, o, n in COMMANDS if c == command and o in options), None)
+    if command == "evaluate" and not options & {"--model", "--trained"}:
+        new = "cross-validate"
+    if new is None:
+        return command, arguments
+    at = arguments.index(command)
+    out = [*arguments[:at], new, *arguments[at + 1 :]]
+    what = command
+    if new == "measure":
+        what = f"{command} --measure"
+        k = next(i for i, a in enumerate(out) if a.partition("=")[0] == "--measure")
+        out[k : k + 1] = [out[k].partition("=")[2]] if "=" in out[k] else []
+    elif new == "suggest":
+        what = f"{command} --suggest"
+        out = [re.sub(r"^--suggest(?==|$)", "--count", a) for a in out]
+    _warn(f"{what}: the command is {new}")
+    return new, out
 
 
 def current_arguments(command: str | None, arguments: list[str]) -> list[str]:

@@ -17,4 +17,5 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_sim(m);
   tracekit::register_plugins(m);
   tracekit::register_perfvec_text(m);
+  tracekit::register_stored_rows(m);
 }

@@ -21,5 +21,6 @@ void register_chunk(pybind11::module_& m);
 void register_plugins(pybind11::module_& m);
 void register_sim(pybind11::module_& m);
 void register_perfvec_text(pybind11::module_& m);
+void register_stored_rows(pybind11::module_& m);
 
 }  // namespace tracekit

@@ -58,7 +58,7 @@ def epochs(trace: TraceFile, length: int = EPOCH) -> list[Epoch]:
         raise UsageError(
             "its rows are micro-ops; epochs count instructions",
             path=trace.path,
-            hint="tracekit extract --level macro",
+            hint='open it with level="macro"',
         )
     out: list[Epoch] = []
     seen: dict[str, int] = {}

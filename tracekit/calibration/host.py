@@ -13,7 +13,7 @@ import os
 import platform
 import statistics
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,14 +176,15 @@ def measure(
     *,
     runs: int = 15,
     cpu: int | None = None,
-    report: Callable[[str], None] = lambda _: None,
+    report: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> list[Measured]:
     """Each program stepped once and timed; recordings are kept in ``work`` and not made again."""
     chosen = max(os.sched_getaffinity(0)) if cpu is None else cpu
+    of = {"event": "program", "of": len(programs)}
     out = []
     with kept_folder(work):
         for i, p in enumerate(programs):
-            report(f"{i + 1} of {len(programs)}: {p.name}: stepping")
+            report({**of, "done": i, "name": f"{p.name}: stepping"})
             place = work / f"{p.name}.tks"
             if not _complete(place, p.command):
                 _step(p, folder, place)
@@ -192,7 +193,7 @@ def measure(
                     "the recording does not reach the program's end", path=str(place)
                 )
             instructions, total = _represent(model, place)
-            report(f"{i + 1} of {len(programs)}: {p.name}: timing")
+            report({**of, "done": i, "name": f"{p.name}: timing"})
             times = run_times(p.command, folder, runs, chosen)
             middle = statistics.median(times)
             if middle <= 0:

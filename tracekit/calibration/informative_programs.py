@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.calibration import random_designs as default
 from tracekit.calibration.random_designs import random_designs
 from tracekit.calibration.row_classes import DIVISIONS, first_rows, informative_classes, log_shares
 from tracekit.mixture.fit import Sums, mixture_row, with_columns
@@ -19,8 +20,8 @@ __all__ = [
     "ProgramInformation",
     "choose_programs",
     "core_information",
-    "informative_programs",
     "machine_information",
+    "most_informative",
 ]
 
 F64 = npt.NDArray[np.float64]
@@ -85,18 +86,20 @@ def machine_information(
 def core_information(
     trace: TraceFile,
     cores: Sequence[Mapping[str, Any]],
-    designs: int,
+    designs: int | None = None,
     seed: int = 0,
     threads: int | None = None,
 ) -> ProgramInformation:
-    """The model's cores and ``designs`` others; the model's as if they were machines, too."""
+    """The model's cores and ``designs`` others (RANDOM_DESIGNS unless given); the model's as if
+    they were machines, too."""
+    designs = default.RANDOM_DESIGNS if designs is None else designs
     kept, counts = first_rows(trace)
     x = kept.totals([*cores, *random_designs(cores, designs, seed)], threads)[1]
     informative, _, spread = informative_classes(counts)
     return _information(x, x[:, : len(cores)], (informative, np.zeros_like(spread), spread))
 
 
-def informative_programs(
+def most_informative(
     programs: Sequence[ProgramInformation],
     count: int,
     own: Sequence[int] | None = None,

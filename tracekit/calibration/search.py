@@ -25,7 +25,7 @@ __all__ = ["CANDIDATES", "Judge", "Report", "similar_cores", "width_of"]
 
 F64 = npt.NDArray[np.float64]
 Core = dict[str, Any]
-Report = Callable[[str], None]
+Report = Callable[[Mapping[str, Any]], None]
 
 #: Cores that a search ends with.
 CANDIDATES = 12
@@ -201,7 +201,8 @@ class _Search:
 
     def _tell(self, best: float) -> None:
         self._done += 1
-        self._report(f"search, step {self._done} of {self._s.reports}: objective {best:.1f}")
+        event = {"event": "step", "done": self._done, "of": self._s.reports}
+        self._report({**event, "name": f"objective {best:.1f}"})
 
     def _judged(self, those: list[Core]) -> F64:
         objectives, gaps = self._judge(those)

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tracekit.cli.events import Programs
+from tracekit.cli.events import Events
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -44,7 +44,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit compare``; returns the exit code."""
     from tracekit.errors import UsageError
-    from tracekit.neuroscalar.model import CycleModel
+    from tracekit.neuroscalar import CycleModel
     from tracekit.plotting import check_picture
 
     check_picture(args.plot, args.force)
@@ -77,10 +77,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("two or more different machines are needed to compare")
     result = _truth(args, models) if args.manifest else _files(models, files)
     if args.plot:
-        from tracekit.neuroscalar.plotting import compare_plot
+        from tracekit.neuroscalar import compare_plot
 
         compare_plot(result, args.plot, force=args.force)
-    from tracekit.neuroscalar.metrics import finite
+    from tracekit.neuroscalar import finite
 
     if reported(args, lambda: finite(result)):
         return 0
@@ -94,9 +94,9 @@ def run(args: argparse.Namespace) -> int:
 def _truth(args: argparse.Namespace, models: Any) -> dict[str, Any]:
     from tracekit.dataset import load_manifest
     from tracekit.io.output import cache_folder
-    from tracekit.neuroscalar.evaluation import evaluate
+    from tracekit.neuroscalar import evaluate
 
-    with cache_folder(args.cache) as cache, Programs("compare") as report:
+    with cache_folder(args.cache) as cache, Events("compare") as report:
         return evaluate(
             models,
             load_manifest(args.manifest),
@@ -111,9 +111,8 @@ def _truth(args: argparse.Namespace, models: Any) -> dict[str, Any]:
 def _files(models: Any, files: list[str]) -> dict[str, Any]:
     import numpy as np
 
-    from tracekit.neuroscalar import ab
-    from tracekit.neuroscalar.model import CYCLES, MEAN
-    from tracekit.store.reader import TraceFile
+    from tracekit import TraceFile
+    from tracekit.neuroscalar import CYCLES, MEAN, ab
 
     out: dict[str, Any] = {"machines": [m for model in models for m in model.machines]}
     programs: dict[str, Any] = {}

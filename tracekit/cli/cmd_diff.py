@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tracekit.analysis.trace_diff import Diff, diff_files
+from tracekit.analysis import Diff, diff_files
 from tracekit.cli.report import add_json, reported
 from tracekit.schema import NEVER
 

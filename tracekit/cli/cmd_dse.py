@@ -21,6 +21,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
     p.add_argument("--force", action="store_true", help="replace it")
     p.add_argument("--threads", type=int)
+    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
     p.set_defaults(func=run)
 
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Run ``tracekit dse``; returns the exit code."""
     import tracekit
     from tracekit.errors import UsageError
-    from tracekit.exploration.dse import explore, load_known, load_space
+    from tracekit.exploration import explore, load_known, load_space
     from tracekit.plotting import check_picture
 
     if args.top < 0:
@@ -40,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
     space = load_space(args.space)
     known = load_known(args.known) if args.known else {}
     traces = {Path(f).name.split(".")[0]: tracekit.open(f) for f in args.files}
-    result = explore(space, traces, args.objective, known, args.threads)
+    result = explore(space, traces, args.objective, known, args.threads, quiet=args.quiet)
     if args.plot:
-        from tracekit.exploration.pictures import dse_plot
+        from tracekit.exploration import dse_plot
 
         dse_plot(result, space, args.cost, args.plot, force=args.force)
     if reported(args, result):

@@ -10,12 +10,11 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from tracekit import schema
+import tracekit
+from tracekit import TraceFile, schema
 from tracekit.cli.report import add_json
 from tracekit.errors import UsageError
 from tracekit.io.output import OutputFile, replacing
-from tracekit.opening import open_trace
-from tracekit.store.reader import TraceFile
 
 _BLOCK = 1 << 14
 
@@ -44,7 +43,7 @@ def parse_range(text: str, n: int) -> tuple[int, int]:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit dump``; returns the exit code."""
-    with open_trace(args.file) as f:
+    with tracekit.open(args.file) as f:
         begin, end = parse_range(args.rows, len(f))
         if begin == end and len(f):
             raise UsageError(f"--rows {args.rows}: nothing is there of {len(f):,} rows")

@@ -21,10 +21,10 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit epochs``; returns the exit code."""
-    from tracekit.analysis.epoch_hashes import coverage, epochs
-    from tracekit.opening import open_trace
+    import tracekit
+    from tracekit.analysis import coverage, epochs
 
-    with open_trace(args.file) as trace:
+    with tracekit.open(args.file, level="macro") as trace:
         rows = len(trace)
         listed = epochs(trace, args.length)
     distinct = coverage(listed)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tracekit.exporting.columns import FORMATS, export
+from tracekit.exporting import FORMATS, export
 
 
 def add_parser(sub: Any, help_text: str) -> None:

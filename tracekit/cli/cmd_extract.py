@@ -14,7 +14,7 @@ from tracekit.cpus import available_cores
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extraction import extract
 from tracekit.extraction_types import CHUNK_ROWS, HARMLESS, ExtractionResult
-from tracekit.inputs.blocks import STDIN
+from tracekit.inputs import STDIN
 from tracekit.io.output import kept_folder
 from tracekit.progress import Progress
 from tracekit.text import note, shown
@@ -23,15 +23,19 @@ from tracekit.text import note, shown
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit extract``."""
     p = sub.add_parser("extract", help=help_text, description=__doc__)
-    p.add_argument("input", nargs="+", help="trace, plain or .gz .zst .xz; - = standard input")
+    p.add_argument(
+        "input",
+        nargs="+",
+        help="trace, plain or .gz .zst .xz, or a feats.zst of micro-ops; - = standard input",
+    )
     p.add_argument(
         "-o", "--output", required=True, help="file; for several inputs, a folder (ends in /)"
     )
     p.add_argument(
         "--level",
-        choices=("micro", "macro"),
-        default="micro",
-        help="a row is a micro-op or an instruction",
+        choices=("auto", "micro", "macro"),
+        default="auto",
+        help="a row is a micro-op or an instruction (auto: a micro-op where the input has them)",
     )
     p.add_argument("--cpu", help="keep this CPU only; else each gets a file")
     p.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tracekit.analysis.hotspots import BY, hot
+from tracekit.analysis import BY, hot
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 

@@ -34,7 +34,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit join``; returns the exit code."""
-    from tracekit.dataset.joining import join
+    from tracekit.dataset import join
 
     report = join(
         args.features,

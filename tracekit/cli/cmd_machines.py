@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parameters(args: argparse.Namespace) -> int:
-    from tracekit.sim.parameters import MACHINE_PARAMETERS
+    from tracekit.sim import MACHINE_PARAMETERS
 
     def result() -> list[dict[str, Any]]:
         return [

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tracekit
 from tracekit.analysis import mrc
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 from tracekit.io.output import check_output
-from tracekit.opening import open_trace
 from tracekit.plotting import check_picture
 
 #: What is asked for on the command line -> what counts it.
@@ -83,7 +83,7 @@ class _Curves:
 
 
 def _curves(path: str, wanted: list[str], every: bool) -> _Curves:
-    with open_trace(path) as f:
+    with tracekit.open(path) as f:
         line_size = 1 << f.index["options"]["line_bits"]
         counts = {name: STREAMS[name](f) for name in wanted}
     exact = {name: c.curve() for name, c in counts.items()}

@@ -35,7 +35,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     p.add_argument("--uarch", nargs="+", metavar="NAME", help="only these machines")
-    p.add_argument("--machine", nargs="+", metavar="FILE", help="machines that tracekit tune wrote")
+    p.add_argument(
+        "--machine", nargs="+", metavar="FILE", help="machines that tracekit tune or measure wrote"
+    )
     p.add_argument(
         "--by",
         choices=("phase", "pc", "symbol", "function", "line", "file", "process"),
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.io.arrays import npy_name
     from tracekit.io.output import check_output
     from tracekit.plotting import check_picture
-    from tracekit.prediction.live import is_recording, is_trace_file
+    from tracekit.prediction import is_recording, is_trace_file
 
     if args.save:
         check_output(npy_name(args.save), args.force)
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 def _check_program(what: list[str]) -> None:
     """A trace is never started, whatever stands behind it."""
     from tracekit.errors import UsageError
-    from tracekit.prediction.live import is_recording, is_trace_file
+    from tracekit.prediction import is_recording, is_trace_file
 
     first = Path(what[0])
     if is_recording(first) or is_trace_file(first):
@@ -102,12 +104,12 @@ def _check_program(what: list[str]) -> None:
 
 def _features(args: argparse.Namespace) -> int:
     import tracekit
-    from tracekit.calibration.machine_rows import add_machines
+    from tracekit.calibration import add_machines
     from tracekit.errors import UsageError
     from tracekit.io.arrays import save_array
     from tracekit.mixture import load_model
-    from tracekit.neuroscalar.model import is_cycle_model
-    from tracekit.prediction.trace_times import total
+    from tracekit.neuroscalar import is_cycle_model
+    from tracekit.prediction import total
 
     refuse(args, cmd_predict_program.RECORDING, "of a feats.zst, whose rows are all predicted")
     refuse(args, ("here", "plot"), "of a feats.zst: intervals are those of sampled programs")
@@ -186,8 +188,8 @@ def _instructions(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.errors import UsageError
     from tracekit.io.arrays import save_array
-    from tracekit.neuroscalar.model import CYCLES, MEAN, CycleModel
-    from tracekit.sim.clock import period
+    from tracekit.neuroscalar import CYCLES, MEAN, CycleModel
+    from tracekit.sim import period
 
     if args.by or args.machine:
         raise UsageError("--by and --machine are of PerfVec's models", path=args.model)

@@ -58,12 +58,11 @@ def add_arguments(p: Any) -> None:
 
 def run(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
     """Sample ``command`` or ``args.pid``, or read ``recording``; predict and print."""
-    from tracekit.calibration.machine_rows import add_machines
+    from tracekit import TraceFile
+    from tracekit.calibration import add_machines
     from tracekit.io.output import scratch
     from tracekit.mixture import load_model
-    from tracekit.prediction.live import features_of
-    from tracekit.prediction.program import predict_program
-    from tracekit.store.reader import TraceFile
+    from tracekit.prediction import features_of, predict_program
 
     if recording is not None:
         refuse(args, (*RECORDING, "engine"), "of a recording, which is there")
@@ -102,7 +101,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
             usage = _record(args, command, recording)
         recorded = time.monotonic()
         if not features.exists():
-            features_of(recording, features)
+            features_of(recording, features, quiet=args.quiet)
         trace = cleanup.enter_context(TraceFile(features))
         result = predict_program(
             model,
@@ -112,6 +111,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
             here=here,
             binary=args.binary,
             threads=args.threads,
+            quiet=args.quiet,
         )
     result["path"] = recording if args.record or there else None
     for name, n in silent.items():
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
 
 
 def _measured(model: Any, files: list[str] | None) -> str | None:
-    """The machine among ``files`` that was measured on this computer (tune --measure)."""
+    """The machine among ``files`` that was measured on this computer (tracekit measure)."""
     for m in model.machines if files else ():
         if m.get("measured"):
             return str(m["name"])
@@ -160,7 +160,7 @@ def _emulate(args: argparse.Namespace, command: list[str], features: Path) -> di
 
 
 def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
-    from tracekit.prediction.live import sample
+    from tracekit.prediction import sample
     from tracekit.record import RecordOptions
 
     if args.full and args.pid is not None:

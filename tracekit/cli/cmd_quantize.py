@@ -43,11 +43,10 @@ def run(args: argparse.Namespace) -> int:
     import functools
 
     from tracekit.errors import TracekitError, UsageError
-    from tracekit.infer import quantize
+    from tracekit.infer import CORRECTIONS, quantize
     from tracekit.infer.accuracy import accuracy
-    from tracekit.infer.quantization import CORRECTIONS
     from tracekit.model import load_card
-    from tracekit.neuroscalar.readout import apply_mean_map
+    from tracekit.neuroscalar import apply_mean_map
 
     if args.rows < 1:
         raise UsageError(f"--rows is {args.rows}; at least 1")
@@ -89,7 +88,7 @@ def _read(model: str, paths: list[str], rows: int) -> tuple[list[Any], list[Any]
     instructions the first, of others those in the middle, for programs start alike."""
     import tracekit
     from tracekit.model import load_card
-    from tracekit.neuroscalar.model import CycleModel, is_cycle_model
+    from tracekit.neuroscalar import CycleModel, is_cycle_model
 
     card = load_card(model)
     cycles = CycleModel(model, device="cpu", dtype="f32") if is_cycle_model(model) else None

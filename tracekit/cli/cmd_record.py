@@ -101,7 +101,7 @@ def _fraction(text: str) -> float:
 
 
 def _in_place(totals: Totals, options: RecordOptions) -> str:
-    from tracekit.record.missing import described
+    from tracekit.record import described
 
     if options.in_place or options.full or not totals.in_place:
         return ""

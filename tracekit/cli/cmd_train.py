@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         )
         train_paper(manifest, out, options, report)
     else:
-        from tracekit.mixture.training import train_default
+        from tracekit.mixture import train_default
 
         train_default(
             manifest,

@@ -6,12 +6,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import tracekit
 from tracekit.cli.report import add_json, reported
 from tracekit.errors import TracekitError
 from tracekit.inputs.tks import is_tks, summary
 from tracekit.io.files import first_bytes
-from tracekit.opening import open_trace
-from tracekit.store.verification import verify
+from tracekit.store import verify
 from tracekit.text import note
 
 
@@ -42,7 +42,7 @@ def _problems(path: str) -> list[str]:
     if not is_tks(first_bytes(path, 16)):
         return verify(path)
     try:
-        with open_trace(path):
+        with tracekit.open(path):
             complete = summary(path)["complete"]
     except TracekitError as e:
         return [str(e)]

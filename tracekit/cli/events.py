@@ -9,25 +9,26 @@ from typing import Any
 
 from tracekit.progress import Progress
 
-__all__ = ["Programs", "echo", "in_words"]
+__all__ = ["Events", "echo", "in_words"]
 
 
-class Programs:
-    """Takes events that say ``done`` programs ``of`` how many, and shows them as `Progress`."""
+class Events:
+    """Takes events that say how many of something are ``done`` ``of`` how many, and shows them as
+    `Progress`."""
 
-    def __init__(self, label: str) -> None:
-        self._label = label
+    def __init__(self, label: str, unit: str = "programs") -> None:
+        self._label, self._unit = label, unit
         self._progress: Progress | None = None
 
     def __call__(self, event: Mapping[str, Any]) -> None:
-        """One event; those of anything else than programs are left out."""
+        """One event; those that count nothing are left out."""
         if "done" not in event:
             return
         if self._progress is None:
-            self._progress = Progress(self._label, event["of"], "programs")
+            self._progress = Progress(self._label, event["of"], self._unit)
         self._progress.update(event["done"], str(event.get("name", "")))
 
-    def __enter__(self) -> Programs:
+    def __enter__(self) -> Events:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -16,10 +16,9 @@ def machine_named(text: str, arch: str) -> dict[str, Any]:
     Raises `UsageError` with the names there are.
     """
     from tracekit.errors import TracekitError, UsageError
-    from tracekit.mixture.model import load_model
-    from tracekit.sim import load_machine, machine_errors
+    from tracekit.mixture import load_model
+    from tracekit.sim import joined, load_machine, machine_errors, suggestion
     from tracekit.sim.other_machines import other_machines
-    from tracekit.sim.parameters import joined, suggestion
 
     if Path(text).exists() or text.endswith(".json"):
         machine = load_machine(text)

@@ -21,7 +21,7 @@ from tracekit.cli.suggesting import Suggesting
 from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extras import needed
-from tracekit.old_names import OldNameWarning, current_arguments
+from tracekit.old_names import OldNameWarning, current_arguments, current_command
 from tracekit.text import Escaped, shown
 
 #: Command -> what it does; each is a module of this folder with add_parser and run.
@@ -40,7 +40,8 @@ COMMANDS = {
     "hot": "the functions, lines or files that the instructions were in",
     "mrc": "miss ratios of fully associative LRU caches of every size",
     "train": "a model folder from a dataset",
-    "evaluate": "errors on unseen programs and machines, beside the baselines",
+    "cross-validate": "errors of PerfVec's recipe on unseen programs and machines",
+    "evaluate": "errors of trained models on seen and unseen programs",
     "why": "why a program takes its time on a machine, and what would help",
     "what-if": "the time of a program on a machine that is changed",
     "explain": "where the difference of two times sits, by cause and function",
@@ -50,7 +51,9 @@ COMMANDS = {
     "simulate": "time of a program on machines given by their parameters",
     "machines": "the machines known by name, and what their parameters mean",
     "compare": "designs against one another, instruction by instruction",
+    "suggest": "which programs to run on a new machine",
     "tune": "a new machine's row from short traces",
+    "measure": "this computer's row from the times of programs",
     "dse": "rank a grid of designs by an objective",
     "join": "targets on many machines beside one copy of the features",
     "completion": "a shell's completion of commands and options, on standard output",
@@ -188,6 +191,7 @@ def main(argv: Sequence[str] | None = None, ready: Callable[[], None] = lambda: 
 def _run(args: list[str], known: str | None, ready: Callable[[], None], out: Escaped) -> int:
     with stoppable():
         try:
+            known, args = current_command(known, args)
             parsed = create_parser(known).parse_args(current_arguments(known, args))
         except SystemExit:  # of --help, which may not have been written
             if out.failed is not None:

@@ -4,6 +4,7 @@ program's features and its targets on every machine."""
 from tracekit.dataset.arrays import read_cycles
 from tracekit.dataset.batches import batches
 from tracekit.dataset.file import Dataset
+from tracekit.dataset.joining import join
 from tracekit.dataset.manifest import Manifest, Program, load_manifest
 
-__all__ = ["Dataset", "Manifest", "Program", "batches", "load_manifest", "read_cycles"]
+__all__ = ["Dataset", "Manifest", "Program", "batches", "join", "load_manifest", "read_cycles"]

@@ -1,4 +1,4 @@
-"""Design-space exploration: every design of a grid is a reference core with its parameters, and
+"""Design-space exploration: every design of a grid is a simulated core with its parameters, and
 what the cores get wrong is learnt from the few designs whose times are known."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tracekit.errors import FormatError, UsageError
 from tracekit.exploration.objective import Expression
 from tracekit.io.files import read_json
+from tracekit.progress import Progress
 from tracekit.sim import machine_errors, machine_notes, totals
 from tracekit.sim.clock import period
 from tracekit.sim.parameters import joined, suggestion
@@ -81,16 +82,19 @@ def explore(
     objective: str,
     known: Mapping[str, Mapping[int, float]] | None = None,
     threads: int | None = None,
+    *,
+    quiet: bool = True,
 ) -> dict[str, Any]:
     """Every design's cycles and objective for each trace, the best one first.
 
     ``known``: cycles of some programs on some designs (by number): the ratio of known to computed
     cycles, averaged over programs and smoothed over the designs' parameters (in logarithms, by
     ridge regression), is what corrects all others.  The objective may use each parameter that
-    varies, ``cycles``, ``time`` (seconds) and the base machine's numbers.
+    varies, ``cycles``, ``time`` (seconds) and the base machine's numbers.  ``quiet``: no progress
+    on standard error.
     """
     expression = Expression(objective)
-    raw = {name: totals(t, space.machines, None, threads)[0] for name, t in traces.items()}
+    raw = _walked(space, traces, threads, quiet)
     factor = _correction(space, raw, known or {})
     periods = np.array([period(m) for m in space.machines])
     numbers = {
@@ -115,6 +119,24 @@ def explore(
             "ranking": order.tolist(),
             "best": space.points[int(order[0])],
         }
+    return out
+
+
+def _walked(
+    space: Space, traces: Mapping[str, TraceFile], threads: int | None, quiet: bool
+) -> dict[str, F64]:
+    """Each trace's cycles on each design."""
+    out: dict[str, F64] = {}
+    rows = sum(len(t) for t in traces.values())
+    before = 0
+    with Progress(f"{len(space.points)} designs", rows, quiet=quiet) as progress:
+        for name, t in traces.items():
+
+            def report(done: int, name: str = name, before: int = before) -> None:
+                progress.update(before + done, name)
+
+            out[name] = totals(t, space.machines, None, threads, report)[0]
+            before += len(t)
     return out
 
 

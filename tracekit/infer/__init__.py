@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracekit.infer.engine import REPRESENTATION, Engine
 from tracekit.infer.loading import load
-from tracekit.infer.quantization import quantize
+from tracekit.infer.quantization import CORRECTIONS, quantize
 from tracekit.infer.stream import Stream
 
-__all__ = ["REPRESENTATION", "Engine", "Stream", "load", "quantize"]
+__all__ = ["CORRECTIONS", "REPRESENTATION", "Engine", "Stream", "load", "quantize"]

@@ -10,11 +10,29 @@ from tracekit.errors import FormatError, TracekitError
 from tracekit.inputs.pulled import Pulled, Threads
 from tracekit.io.files import first_bytes
 
-#: How files begin that may be such: skippable frames of zstd, then .zip, .lz4 and .zlib.
+#: How files begin that may be such: skippable frames of zstd (a feats.zst, a recording), then .zip,
+#: .lz4 and .zlib.
+_FEATS: Final = b"\x5e\x2a\x4d\x18"
 _SKIPPABLE: Final = b"\x5b\x2a\x4d\x18"
 _ARCHIVES: Final = (
     b"PK\x03\x04", b"\x04\x22\x4d\x18", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda",
 )  # fmt: skip
+
+
+def open_feats(path: str | os.PathLike[str]) -> Pulled | None:
+    """The source for a feats.zst of micro-ops; None for any other path, which other inputs read.
+
+    Raises `UsageError` for one of instructions.
+    """
+    p = Path(path)
+    if os.fspath(path) == "-" or not p.is_file():
+        return None
+    head = first_bytes(p, 16)
+    if head[:4] != _FEATS or head[8:] != b"tracekit":
+        return None
+    from tracekit.inputs.feats import FeatsFile
+
+    return FeatsFile(p)
 
 
 def open_pulled(

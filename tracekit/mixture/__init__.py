@@ -2,5 +2,6 @@
 (docs/perfvec.md)."""
 
 from tracekit.mixture.model import Mixture, default_model_path, load_model
+from tracekit.mixture.training import train_default
 
-__all__ = ["Mixture", "default_model_path", "load_model"]
+__all__ = ["Mixture", "default_model_path", "load_model", "train_default"]

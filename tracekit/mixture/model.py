@@ -189,8 +189,8 @@ def check_trace(model: Mixture, trace: TraceFile) -> None:
 
 
 def _extraction(trace: TraceFile, level: str) -> str:
-    """The command that makes features of the other level."""
-    source = str(trace.index["input"]["path"])
+    """The command that makes features of the other level: of micro-ops, from the features."""
+    source = trace.path if level == "macro" else str(trace.index["input"]["path"])
     output = Path(trace.path).name.removesuffix(".zst") + f".{level}.zst"
     return f"tracekit extract {shlex.quote(source)} --level {level} -o {shlex.quote(output)}"
 

@@ -1,2 +1,19 @@
 """NeuroScalar: cycles of single instructions, and comparisons of designs by them
 (docs/neuroscalar.md)."""
+
+from tracekit.neuroscalar.evaluation import evaluate
+from tracekit.neuroscalar.metrics import finite
+from tracekit.neuroscalar.model import CYCLES, MEAN, CycleModel, is_cycle_model
+from tracekit.neuroscalar.plotting import compare_plot
+from tracekit.neuroscalar.readout import apply_mean_map
+
+__all__ = [
+    "CYCLES",
+    "MEAN",
+    "CycleModel",
+    "apply_mean_map",
+    "compare_plot",
+    "evaluate",
+    "finite",
+    "is_cycle_model",
+]

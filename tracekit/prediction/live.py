@@ -147,9 +147,9 @@ def _end(pid: int) -> None:
             time.sleep(0.01)
 
 
-def features_of(recording: str | Path, output: str | Path) -> None:
+def features_of(recording: str | Path, output: str | Path, *, quiet: bool = True) -> None:
     """Extract a recording, all its threads' epochs in the order in which they were taken."""
-    extract(recording, output, level="macro", threads="interleaved", force=True)
+    extract(recording, output, level="macro", threads="interleaved", force=True, quiet=quiet)
 
 
 def usage_dict(usage: Usage) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tracekit.prediction.sampling import (
     sums_of,
     threads_of,
 )
+from tracekit.progress import Progress
 from tracekit.record.missing import described
 from tracekit.sim.clock import period
 from tracekit.store.reader import TraceFile
@@ -50,11 +51,12 @@ def predict_program(
     here: str | None = None,
     binary: str | None = None,
     threads: int | None = None,
+    quiet: bool = True,
 ) -> dict[str, Any]:
     """The result of ``tracekit predict`` for a recording (docs/json.md).  ``here``: the machine of
-    the model that it was recorded on."""
-    names, labels = _labels(trace, by, binary)
-    sums = sums_of(model, trace, labels, threads)
+    the model that it was recorded on; ``quiet``: no progress on standard error."""
+    names, labels = _labels(trace, by, binary, quiet)
+    sums = sums_of(model, trace, labels, threads, quiet=quiet)
     sampled = not trace.index["source"].get("contiguous")
     found = estimate(model, sums, sampled=sampled, here=here)
     periods = np.array([period(m) for m in model.machines])
@@ -137,7 +139,7 @@ def _seconds(
 
 
 def _labels(
-    trace: TraceFile, by: str | None, binary: str | None
+    trace: TraceFile, by: str | None, binary: str | None, quiet: bool
 ) -> tuple[list[str], npt.NDArray[np.int64] | None]:
     """Names of parts, and the part of each static instruction."""
     if by in (None, "phase", "process"):
@@ -150,7 +152,11 @@ def _labels(
         from tracekit.symbols import AddressMap
 
         of = AddressMap.of(trace, binary or None)
-        texts = [NAMED[str(by)](of, pc) for pc in pcs]
+        texts = []
+        with Progress(f"name each {by}", len(pcs), "addresses", quiet=quiet) as progress:
+            for pc in pcs:
+                texts.append(NAMED[str(by)](of, pc))
+                progress.update(len(texts))
     names = list(dict.fromkeys(texts))
     number = {n: i for i, n in enumerate(names)}
     return names, np.array([number[t] for t in texts], np.int64)

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from tracekit.analysis.epoch_hashes import gaps
 from tracekit.errors import UsageError
 from tracekit.mixture.model import Mixture, check_trace
+from tracekit.progress import Progress
 from tracekit.sim import walk
 from tracekit.store.reader import TraceFile
 
@@ -111,6 +112,7 @@ def walk_epochs(
     labels: npt.NDArray[np.int64] | None = None,
     contiguous: bool = False,
     threads: int | None = None,
+    quiet: bool = True,
 ) -> Sums:
     """Through the cores; ``labels``: a number for each static instruction.  ``contiguous``: the
     ranges are all of a program from its start, and are walked once."""
@@ -126,19 +128,21 @@ def walk_epochs(
     passes = 1 if contiguous else 2
     expected = sum(b - a for a, b in ranges)
     done = 0
-    for block in walk(trace, model.cores, threads, ranges=[*ranges] * passes):
-        k = int(np.searchsorted(begins, block.begin, "right")) - 1
-        counted = done >= (passes - 1) * expected
-        done += len(block.cycles)
-        if passes == 2:
-            second = block.cycles[max(0, int(middles[k]) - block.begin) :]
-            unwarmed[k] += (-1 if counted else 1) * second.sum(axis=0, dtype=np.float64)
-        if not counted:
-            continue
-        warm[k] += block.cycles.sum(axis=0, dtype=np.float64)
-        if parts is not None and labels is not None:
-            ids = trace.column("static_id", (block.begin, block.begin + len(block.cycles)))
-            _add_by(parts[k], labels[ids], block.cycles)
+    with Progress("simulate", passes * expected, quiet=quiet) as progress:
+        for block in walk(trace, model.cores, threads, ranges=[*ranges] * passes):
+            progress.update(done)
+            k = int(np.searchsorted(begins, block.begin, "right")) - 1
+            counted = done >= (passes - 1) * expected
+            done += len(block.cycles)
+            if passes == 2:
+                second = block.cycles[max(0, int(middles[k]) - block.begin) :]
+                unwarmed[k] += (-1 if counted else 1) * second.sum(axis=0, dtype=np.float64)
+            if not counted:
+                continue
+            warm[k] += block.cycles.sum(axis=0, dtype=np.float64)
+            if parts is not None and labels is not None:
+                ids = trace.column("static_id", (block.begin, block.begin + len(block.cycles)))
+                _add_by(parts[k], labels[ids], block.cycles)
     ends = np.array([b for _, b in ranges], np.int64)
     rows = (ends - begins).astype(np.float64)
     unwarmed *= (rows / np.maximum(ends - middles, 1))[:, None]
@@ -156,11 +160,19 @@ def sums_of(
     trace: TraceFile,
     labels: npt.NDArray[np.int64] | None = None,
     threads: int | None = None,
+    *,
+    quiet: bool = True,
 ) -> Sums:
     """``walk_epochs`` over a recording's epochs."""
     contiguous = bool(trace.index.get("source", {}).get("contiguous"))
     return walk_epochs(
-        model, trace, ranges_of(trace), labels=labels, contiguous=contiguous, threads=threads
+        model,
+        trace,
+        ranges_of(trace),
+        labels=labels,
+        contiguous=contiguous,
+        threads=threads,
+        quiet=quiet,
     )
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tracekit.errors import UsageError
 from tracekit.mixture.model import Mixture, check_trace, load_model
+from tracekit.opening import at_level, open_trace
 from tracekit.progress import Progress
 from tracekit.sim import summary_of, walk
 from tracekit.sim.clock import period
@@ -153,7 +154,8 @@ def predict(
     the weights were fitted to gem5's times (docs/perfvec.md; PerfVec, Li et al., has the idea of
     representations that add up).
 
-    trace: a feats.zst, open or by its path.
+    trace: a feats.zst, open or by its path.  Micro-ops of X86 are joined first (`tracekit.open`):
+        its shipped model is of instructions.
     model: a model, or its folder; the one that ships for the trace's instruction set unless given.
     machines: only these of the model's machines.
     by: parts to tell the time of as well: "phase" (``phases`` equal ranges of rows), "pc", or
@@ -174,7 +176,7 @@ def predict(
     ['0:1534', '1534:3067', '3067:4601', '4601:6134']
     """
     if not isinstance(trace, TraceFile):
-        with TraceFile(trace) as opened:
+        with open_trace(trace) as opened:
             return predict(
                 opened,
                 model,
@@ -197,6 +199,21 @@ def predict(
         model = model.with_machine(own.to_dict())
     if machines is not None:
         model = model.only(machines)
+    if model.arch == trace.arch == "x86" and (model.level, trace.level) == ("macro", "micro"):
+        with at_level(trace, "macro") as joined:
+            return _predicted(joined, model, by, phases, binary, threads, quiet)
+    return _predicted(trace, model, by, phases, binary, threads, quiet)
+
+
+def _predicted(
+    trace: TraceFile,
+    model: Mixture,
+    by: By | None,
+    phases: int,
+    binary: str | os.PathLike[str] | None,
+    threads: int | None,
+    quiet: bool,
+) -> PredictionResult:
     symbols = None
     if by == "symbol":
         symbols = AddressMap.of(trace, None if binary is None else os.fspath(binary))

@@ -1,7 +1,16 @@
 """Records real programs: Linux on x86-64, user code, by copy-on-write snapshot (docs/record.md)."""
 
+from tracekit.record.missing import described
 from tracekit.record.options import RecordOptions
 from tracekit.record.recorder import Recording, available, record_command, record_pid
 from tracekit.record.totals import Totals
 
-__all__ = ["RecordOptions", "Recording", "Totals", "available", "record_command", "record_pid"]
+__all__ = [
+    "RecordOptions",
+    "Recording",
+    "Totals",
+    "available",
+    "described",
+    "record_command",
+    "record_pid",
+]

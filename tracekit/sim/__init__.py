@@ -1,11 +1,8 @@
-"""Reference cores: a fixed set of abstract out-of-order machines that every trace is walked with.
-
-The cycles that each of them spends on a row are a feature of the program that is the same whatever
-machine is to be predicted (csrc/sim has the cores, docs/perfvec.md the idea and what it is
-worth).
-"""
+"""The timing simulator: machines by their parameters, and walks of a trace through simulated cores
+(csrc/sim has the cores, docs/simulator.md what they model)."""
 
 from tracekit.sim.cause_walk import CauseSums, cause_walk
+from tracekit.sim.clock import period
 from tracekit.sim.description import Machine, MachineLike, machines, summary_of
 from tracekit.sim.digest import cores_digest
 from tracekit.sim.gem5_config import gem5_machine
@@ -14,8 +11,10 @@ from tracekit.sim.parameters import (
     MACHINE_PARAMETERS,
     REPLACEMENTS,
     Parameter,
+    joined,
     machine_errors,
     machine_notes,
+    suggestion,
 )
 from tracekit.sim.simulation import SimulationResult, simulate
 from tracekit.sim.trace_walk import TIMING, ClassedRows, KeptRows, Walk, totals, walk
@@ -38,11 +37,14 @@ __all__ = [
     "core_row",
     "cores_digest",
     "gem5_machine",
+    "joined",
     "load_machine",
     "machine_errors",
     "machine_notes",
     "machines",
+    "period",
     "simulate",
+    "suggestion",
     "summary_of",
     "totals",
     "walk",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -296,14 +296,15 @@ def totals(
     machines: Sequence[Mapping[str, Any]],
     breaks: Sequence[int] | npt.NDArray[np.int64] | None = None,
     threads: int | None = None,
+    report: Callable[[int], None] = lambda _: None,
 ) -> npt.NDArray[np.float64]:
     """Sums of the cores' cycles over the ranges between ``breaks``: float64, ranges x cores.
 
     ``breaks``: row numbers, increasing, from 0; the whole trace unless given.  Rows after the last
-    one are not counted.
+    one are not counted.  ``report`` is told how many rows are done.
     """
     if not machines:
-        raise UsageError("no reference cores")
+        raise UsageError("no simulated cores")
     source = trace if isinstance(trace, KeptRows) else RowSource(trace)
     n = len(source)
     edges = np.array([0, n] if breaks is None else breaks, np.int64)
@@ -319,4 +320,5 @@ def totals(
         inside = (np.clip(edges[first : last + 1], b.begin, end) - b.begin).astype(np.uint32)
         out[first:last] += cores.sums(b.ids, b.addr, b.bits, b.following, inside, threads)
         plugins.check()
+        report(end)
     return out

@@ -5,80 +5,29 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from tracekit import _core
-from tracekit._version import __version__
 from tracekit.cpus import available_cores
 from tracekit.errors import FormatError, UsageError
-from tracekit.extraction_types import (
-    CHUNK_ROWS,
-    HARMLESS,
-    ExtractedFile,
-    ExtractionResult,
-    Options,
-)
+from tracekit.extraction.output_stream import OutputStream, with_name
+from tracekit.extraction_types import HARMLESS, ExtractedFile, ExtractionResult, Options
 from tracekit.inputs import Source, recognise
 from tracekit.inputs.ahead import Ahead
 from tracekit.inputs.base import HEAD, is_dense
-from tracekit.inputs.blocks import STDIN, Input
+from tracekit.inputs.blocks import Input
 from tracekit.inputs.damaged_names import FEW_ROWS, damaged_name_of
 from tracekit.inputs.pulled import Pulled
-from tracekit.inputs.pulled_inputs import open_pulled
+from tracekit.inputs.pulled_inputs import open_feats, open_pulled
 from tracekit.io.output import check_output
 from tracekit.pipeline import overlap
 from tracekit.progress import Progress
 from tracekit.store import statics
-from tracekit.store.writer import Writer
 
 T = TypeVar("T")
-
-
-class _Stream:
-    """One CPU's way from rows to a file."""
-
-    def __init__(self, number: int, name: str, output: Path, options: Options) -> None:
-        self.number, self.name = number, name
-        self.seen = 0  # rows that came, kept or not
-        self.stage = _core.FeatureStage(
-            options.history,
-            options.line_bits,
-            options.level == "macro",
-            unseen=options.start if options.cold else 0,
-            skip=0 if options.cold else options.start,
-            count=options.count,
-            chunk_rows=options.chunk_rows,
-            hashes=options.verify,
-        )
-        head = {"tracekit": __version__}
-        self.writer = Writer(output, head, force=options.force)
-
-    @property
-    def done(self) -> bool:
-        return self.stage.done
-
-    def add(self, rows: Any) -> None:
-        self.seen += len(rows)
-        while self.stage.add(rows):
-            self.writer.chunk(self.stage.chunk())
-
-    def finish(self) -> None:
-        if not self.done:
-            while self.stage.finish():
-                self.writer.chunk(self.stage.chunk())
-
-
-def _with_name(output: Path, cpu: str) -> Path:
-    """feats.zst -> feats.system.cpu0.zst.  A name comes from the trace: it must not lead
-    elsewhere."""
-    return output.with_name(
-        f"{output.stem}.{re.sub(r'[^A-Za-z0-9_.-]', '_', cpu)[:100]}{output.suffix}"
-    )
 
 
 def _pieces(block: bytes | memoryview, size: int | None) -> Iterator[bytes | memoryview]:
@@ -116,15 +65,20 @@ class Extraction:
             self._input = path
         else:
             check_output(self._output, options.force, os.fspath(path))
-            self._input = open_pulled(path, options.threads) or Input(path, sha256=options.sha256)
+            self._input = (
+                open_feats(path)
+                or open_pulled(path, options.threads)
+                or Input(path, sha256=options.sha256)
+            )
             if options.isa is not None and isinstance(self._input, Pulled):
                 raise UsageError(f"isa: {self._input.name} is no QEMU execlog")
-            if options.threads != "separate" and isinstance(self._input, Input):
+            if options.threads != "separate" and not getattr(self._input, "native", False):
                 raise UsageError(
                     f"threads: {self._input.name} is one stream; drmemtrace folders and recordings "
                     "have several"
                 )
-        self._streams: dict[int, _Stream] = {}
+        self._level = options.level  # "auto" until the source is known
+        self._streams: dict[int, OutputStream] = {}
         # Rows of streams after the first that are still few, and of damaged names.
         self._held: dict[int, tuple[str, list[Any]]] = {}
         self._damaged = 0
@@ -200,7 +154,9 @@ class Extraction:
 
     def _pulled(self, folder: Pulled) -> Generator[list[_Taken], None, None]:
         self._source = folder
-        self._check_level(folder)
+        self._choose_level(folder)
+        if self._o.gem5_operands:
+            self._use_gem5_operands(folder)
         for rows in folder.batches():
             if self._o.strict:
                 self._check_strict(folder)
@@ -218,7 +174,7 @@ class Extraction:
             source = self._source = recognise(head, self._input.name, self._o.isa)
             if self._o.isa is not None and source.stats().get("format") != "execlog":
                 raise UsageError(f"isa: {self._input.name} is no QEMU execlog")
-            self._check_level(source)
+            self._choose_level(source)
             if self._o.gem5_operands:
                 self._use_gem5_operands(source)
             for block in itertools.chain((head,), blocks):
@@ -231,11 +187,14 @@ class Extraction:
             source.finish()
             yield self._taken(source)
 
-    def _check_level(self, source: Any) -> None:
-        if self._o.level != "macro" and getattr(source, "native", False):
+    def _choose_level(self, source: Any) -> None:
+        native = getattr(source, "native", False)
+        if self._o.level == "auto":
+            self._level = "macro" if native else "micro"
+        elif self._o.level == "micro" and native:
             raise UsageError(
                 f"{self._input.name} holds a real machine's instructions, which have no micro-ops",
-                hint="--level macro",
+                hint="leave --level out, or --level macro",
             )
 
     def _use_gem5_operands(self, source: Any) -> None:
@@ -304,11 +263,11 @@ class Extraction:
             one["count"] += self._damaged
         return found
 
-    def _stream(self, number: int, name: str) -> _Stream:
+    def _stream(self, number: int, name: str) -> OutputStream:
         if number not in self._streams:
-            self._streams[number] = _Stream(number, name, self._output, self._o)
+            self._streams[number] = OutputStream(number, name, self._output, self._level, self._o)
             if len(self._streams) > 1:  # each gets a file of its own name: told now, not at the end
-                paths = [_with_name(self._output, s.name) for s in self._streams.values()]
+                paths = [with_name(self._output, s.name) for s in self._streams.values()]
                 if paths.count(paths[-1]) > 1:
                     raise UsageError(f"two CPUs would have the output {paths[-1]}", hint="--cpu")
                 for path in paths:
@@ -342,12 +301,12 @@ class Extraction:
             )
         outputs: list[ExtractedFile] = []
         for s in written:
-            path = _with_name(self._output, s.name) if len(written) > 1 else self._output
+            path = with_name(self._output, s.name) if len(written) > 1 else self._output
             own = self._own_stats(s, stats) if len(written) > 1 else stats
             outputs.append(self._write_index(s, path, anomalies, own))
         return ExtractionResult(outputs, anomalies, stats, self._input.provenance())
 
-    def _own_stats(self, s: _Stream, stats: dict[str, Any]) -> dict[str, Any]:
+    def _own_stats(self, s: OutputStream, stats: dict[str, Any]) -> dict[str, Any]:
         """What of the numbers is one CPU's alone.  O3PipeView blocks name no CPU: one that no
         Exec line belongs to, squashed, is anybody's, so that their number is the text's."""
         if not hasattr(self._source, "cpu_stats"):
@@ -361,7 +320,7 @@ class Extraction:
         }
 
     def _write_index(
-        self, s: _Stream, path: Path, anomalies: dict[str, Any], stats: dict[str, Any]
+        self, s: OutputStream, path: Path, anomalies: dict[str, Any], stats: dict[str, Any]
     ) -> ExtractedFile:
         assert self._source is not None
         micro = self._source.table(s.number)
@@ -377,7 +336,7 @@ class Extraction:
             {
                 "arch": self._source.arch(),
                 "cpu": s.name,
-                "level": o.level,
+                "level": self._level,
                 "options": {
                     "history": o.history,
                     "line_bits": o.line_bits,
@@ -404,101 +363,9 @@ class Extraction:
         from tracekit.isa.overlay import overlay
 
         assert self._source is not None
-        macro = self._o.level == "macro"
+        macro = self._level == "macro"
         return overlay(columns, self._o.binary, self._source.arch(), macro=macro)
 
     def _discard(self) -> None:
         for s in self._streams.values():
             s.writer.discard()
-
-
-def extract(
-    input: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    *,
-    level: Literal["micro", "macro"] = "micro",
-    cpu: str | None = None,
-    start: int = 0,
-    count: int | None = None,
-    cold: bool = False,
-    binary: str | os.PathLike[str] | None = None,
-    gem5_operands: bool = False,
-    history: int = 8,
-    line_bytes: int = 64,
-    clock_ps: int | None = None,
-    chunk_rows: int = CHUNK_ROWS,
-    force: bool = False,
-    strict: bool = False,
-    sha256: bool = False,
-    verify: bool = False,
-    threads: Literal["separate", "interleaved"] = "separate",
-    isa: Literal["x86", "arm", "riscv"] | None = None,
-    overlap: bool | None = None,
-    quiet: bool = True,
-) -> ExtractionResult:
-    """Extract a trace to a feats.zst, as ``tracekit extract`` does.
-
-    input: a path, or "-" for standard input; format and compression are recognised by content.
-    output: the file to write.  A trace of several CPUs gives one file each, with the CPU's name in
-        the file's.
-    level: "micro" (a row is a micro-op) or "macro" (a row is an instruction).
-    cpu: of a trace of several CPUs, the one to keep.
-    start, count: rows to leave out and rows to keep, counted at that level.  Features are those of
-        the whole trace: the rows before ``start`` warm distances and histories up; the clock starts
-        at the first row kept.
-    cold: they do not, and the features begin there as well.
-    binary: the traced ELF file, whose machine code is decoded where gem5's text is ambiguous.
-    gem5_operands: of a .tkt trace, gem5's own registers (its architectural indices) and access
-        sizes instead of those that the disassembly tells, which are the same as from text.
-    history: outcomes, from 1 to 24, in the histories of the local and global branch entropy.
-    line_bytes: size of a cache line, a power of two.
-    clock_ps: the CPU's clock period in picoseconds, else found from the ticks.
-    chunk_rows: rows of a chunk of the file, which is what a reader decodes at once.
-    force: replace an existing output.
-    strict: damage in the trace is an error.
-    sha256: hash the input with SHA-256, too.
-    verify: the file is read back before it gets its name, and a hash of each column compared with
-        that of the rows before they were encoded.
-    threads: of a drmemtrace folder, each thread to a file of its own ("separate"), or all in the
-        order of their timestamps ("interleaved").
-    isa: of a QEMU execlog; else found from the text.
-    overlap: read, parse and write in threads of their own; where there are processors for them
-        unless given.
-    quiet: show no progress on standard error.
-
-    Raises `FormatError` with file and place for a damaged input, and `UsageError` for options that
-    do not fit; nothing is left behind.  Sources: docs/features.md (features), docs/inputs.md
-    (formats).
-
-    >>> import tracekit
-    >>> result = tracekit.extract("trace.out.xz", "lua.zst", count=1000)
-    >>> result
-    lua.zst: 1,000 rows
-    """
-    o = Options(
-        level=level,
-        cpu=cpu,
-        start=start,
-        count=count,
-        cold=cold,
-        binary=None if binary is None else os.fspath(binary),
-        gem5_operands=gem5_operands,
-        history=history,
-        line_bytes=line_bytes,
-        clock_ps=clock_ps,
-        chunk_rows=chunk_rows,
-        force=force,
-        strict=strict,
-        sha256=sha256,
-        threads=threads,
-        isa=isa,
-        overlap=overlap,
-        verify=verify,
-    )
-    run = Extraction(input, output, o)
-    label = "stdin" if os.fspath(input) == STDIN else Path(input).name
-    with Progress(label, run.size, "B", quiet=quiet) as progress:
-        return run.run(progress)
-
-
-__all__ = ["Extraction", "extract"]

@@ -1,0 +1,48 @@
+"""``tracekit suggest``: which programs to run on a machine of unknown parameters, so that
+``tracekit tune`` learns most; from features alone."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tracekit.cli.report import add_json, reported
+from tracekit.progress import Progress
+
+
+def add_parser(sub: Any, help_text: str) -> None:
+    """Add the options of ``tracekit suggest``."""
+    p = sub.add_parser("suggest", help=help_text, description=__doc__)
+    p.add_argument("traces", nargs="+", metavar="FEATS", help="features of each program")
+    p.add_argument("-n", "--count", type=int, default=3, help="how many programs (3)")
+    p.add_argument("--model", help="a model's folder; the shipped one unless given")
+    p.add_argument("--threads", type=int)
+    p.add_argument("--seed", type=int, default=0, help="of the random designs")
+    add_json(p)
+    p.set_defaults(func=run, parser=p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``tracekit suggest``; returns the exit code."""
+    import tracekit
+    from tracekit.calibration import core_information, most_informative
+    from tracekit.errors import UsageError
+    from tracekit.mixture import load_model
+
+    if not 1 <= args.count < len(args.traces):
+        raise UsageError(f"--count {args.count} of {len(args.traces)}: 1 to all but one")
+    model = load_model(args.model)
+    paths = [entry.partition("=")[0] for entry in args.traces]
+    programs = []
+    with Progress("suggest", len(paths), "programs") as progress:
+        for i, path in enumerate(paths):
+            progress.update(i, path)
+            with tracekit.open(path) as trace:
+                programs.append(
+                    core_information(trace, model.cores, seed=args.seed, threads=args.threads)
+                )
+        progress.update(len(paths), "choosing")
+        chosen = [paths[i] for i in most_informative(programs, args.count)]
+    if not reported(args, {"suggested": chosen}):
+        print("\n".join(chosen))
+    return 0

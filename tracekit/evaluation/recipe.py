@@ -1,0 +1,124 @@
+"""PerfVec's recipe (simulated cores, a table fitted to times) judged on a dataset: by folds, and
+with each of its parts taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.calibration.random_designs import random_designs
+from tracekit.dataset import Manifest
+from tracekit.evaluation import learning_curves
+from tracekit.evaluation.ablation import ablate
+from tracekit.evaluation.baselines import aggregates
+from tracekit.evaluation.cross_validation import cross_validate, unseen_machines
+from tracekit.io.arrays import save_array
+from tracekit.mixture.fit import Sums, with_columns
+from tracekit.mixture.program_sums import collect
+from tracekit.mixture.training import priors_of
+from tracekit.sim.clock import period
+
+__all__ = ["ablate_recipe", "cross_validate_recipe"]
+
+Report = Callable[[Mapping[str, Any]], None]
+
+
+def _silent(event: Mapping[str, Any]) -> None:
+    """Nobody asks."""
+
+
+class _Cores:
+    """The machines that all programs were timed on, and their simulated cores' cycles."""
+
+    def __init__(
+        self, manifest: Manifest, work: Path, rows: int | None, threads: int | None, report: Report
+    ) -> None:
+        self._manifest, self._work, self._report = manifest, work, report
+        self._rows, self._threads = rows, threads
+        self.names = list(manifest.common_machines())
+        self.cores = [
+            {**manifest.machines[m], "name": m} for m in self.names if manifest.machines.get(m)
+        ]
+        self.priors = priors_of(self.cores, self.names)
+
+    def walked(self, cores: Sequence[Mapping[str, Any]]) -> list[Sums]:
+        """Each program through ``cores``, beside its times."""
+        return collect(
+            self._manifest.programs,
+            cores,
+            self.names,
+            self._work / "sums",
+            self._report,
+            self._threads,
+            self._rows,
+        )
+
+    def tables(self) -> dict[str, npt.NDArray[Any]]:
+        """What the baselines know of each program."""
+        tables = {}
+        for p in self._manifest.programs:
+            name = f"{p.name.replace('/', '_')}-aggregates-{self._rows}.npy"
+            place = self._work / "sums" / name
+            if not place.exists() or place.stat().st_mtime < p.data.stat().st_mtime:
+                save_array(place, aggregates(p.data, self._threads, self._rows), force=True)
+            tables[p.name] = np.load(place, allow_pickle=False)
+        return tables
+
+    def periods(self) -> npt.NDArray[np.float64]:
+        """The machines' clock periods in seconds, 1 where one is not known."""
+        periods = np.array([period(self._manifest.machines.get(m, {})) for m in self.names])
+        return np.where(np.isfinite(periods), periods, 1.0)
+
+
+def ablate_recipe(
+    manifest: Manifest,
+    work: Path,
+    *,
+    seed: int = 0,
+    rows: int | None = None,
+    threads: int | None = None,
+    report: Report = _silent,
+) -> dict[str, float]:
+    """What was taken away -> mean error of total time on programs of unseen families.
+
+    ``work``: a folder for what is computed once; ``rows``: only the first of each program.
+    """
+    known = _Cores(manifest, work, rows, threads, report)
+    return ablate(known.cores, known.priors, known.walked, seed)
+
+
+def cross_validate_recipe(
+    manifest: Manifest,
+    work: Path,
+    *,
+    folds: int = 5,
+    tuning: int = 3,
+    designs: int = 0,
+    seed: int = 0,
+    rows: int | None = None,
+    threads: int | None = None,
+    report: Report = _silent,
+) -> dict[str, Any]:
+    """Errors by folds of families, of unseen machines, and by how much is learned from
+    (docs/json.md, "tracekit cross-validate").
+
+    ``tuning``: programs that a new machine is tuned on; ``designs``: random designs beside the
+    known cores; the rest as of `ablate_recipe`.
+    """
+    known = _Cores(manifest, work, rows, threads, report)
+    names, priors = known.names, known.priors
+    wide = known.walked([*known.cores, *random_designs(known.cores, designs)])
+    sums = [with_columns(p, range(len(known.cores))) for p in wide]
+    tables = known.tables()
+    common: dict[str, Any] = {"count": folds, "seed": seed}
+    result = cross_validate(sums, names, priors, known.periods(), tables, **common)
+    result["unseen_machines"] = unseen_machines(
+        wide, names, priors, tables, tuning=tuning, **common
+    )
+    result["learning_curve"] = learning_curves.over_instructions(sums, priors, seed=seed)
+    result["machine_curve"] = learning_curves.over_machines(sums, priors, seed=seed)
+    return result
