@@ -189,7 +189,8 @@ INTERNAL = {
     *("causes.what_if", "causes.why"),
     *("analysis.mrc", "infer.accuracy", "inputs.tks", "record.qemu", "store.summary"),
     *("infer.neutrino", "neuroscalar.ab", "report.collect", "report.page", "view.kanata"),
-    *("view.perfetto", "sim.other_machines"),
+    *("analysis.gem5_statistics", "sim.description", "sim.gem5_config", "sim.other_machines"),
+    "view.perfetto",
     *("train.neuroscalar", "train.neuroscalar_options", "train.perfvec"),
 }
 
