@@ -97,6 +97,7 @@ def open_trace(path: str | os.PathLike[str], *, level: Level | None = None) -> T
     array([4196096, 4196100], dtype=uint64)
     >>> with tracekit.open("feats.zst", level="macro") as trace:
     ...     print(trace)
+    feats.zst: 5,096 rows (macro, arm, timed), 2,323 static instructions
     """
     trace = _Recording(path) if is_tks(first_bytes(path, 16)) else TraceFile(path)
     if level is None:

@@ -214,7 +214,7 @@ void register_recorder(py::module_& m) {
         return py::make_tuple(py::bytes(code), py::bytes(epoch));
       });
   m.def("record_start", &record::start, py::arg("arguments"), py::arg("environment"),
-        py::arg("output_to_error") = false, py::call_guard<py::gil_scoped_release>());
+        py::arg("output") = -1, py::arg("folder") = "", py::call_guard<py::gil_scoped_release>());
   m.def("minor_faults", &record::minor_faults);
   m.def("page_copy_ns", &record::page_copy_ns, py::call_guard<py::gil_scoped_release>());
   m.def("bare_step_ns", &record::bare_step_ns, py::call_guard<py::gil_scoped_release>());

@@ -216,7 +216,7 @@ std::pair<std::string, std::string> Recorder::encode() {
 }
 
 pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
-            bool output_to_error) {
+            int output, const std::string& folder) {
   if (arguments.empty()) throw Error("system", "no program to start");
   std::vector<char*> argv, envp;
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
@@ -234,7 +234,8 @@ pid_t start(const std::vector<std::string>& arguments, const std::vector<std::st
   if (pid == 0) {
     char byte;
     close(go[1]);
-    if (read(go[0], &byte, 1) == 1 && (!output_to_error || dup2(2, 1) == 1)) {
+    if (read(go[0], &byte, 1) == 1 && (output < 0 || dup2(output, 1) == 1) &&
+        (folder.empty() || chdir(folder.c_str()) == 0)) {
       for (const int s : {SIGPIPE, SIGXFSZ}) ::signal(s, SIG_DFL);  // Python ignores them
       execvpe(argv[0], argv.data(), envp.data());
       const int e = errno;

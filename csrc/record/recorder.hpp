@@ -65,10 +65,10 @@ class Recorder {
 };
 
 // Starts a program that stops, traced, before its first instruction; `environment` is NAME=VALUE
-// each; with `output_to_error` its standard output goes where its standard error goes.  Throws
-// Error.
+// each; `output` is the descriptor that its standard output becomes (-1: as it is here), `folder`
+// where it runs ("": here).  Throws Error.
 pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
-            bool output_to_error);
+            int output = -1, const std::string& folder = "");
 
 // Minor page faults of a process so far; 0 when it is gone.
 std::uint64_t minor_faults(pid_t pid);

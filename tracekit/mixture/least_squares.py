@@ -1,4 +1,8 @@
-"""Least squares with coefficients that are not negative (Lawson and Hanson 1974, chapter 23)."""
+"""Least squares with coefficients that are not negative (Lawson and Hanson 1974, chapter 23).
+
+By hand: SciPy's takes seventeen times as long on a table's row and two seconds to be imported, for
+the same coefficients to twelve digits (bench/by_hand.py).
+"""
 
 from __future__ import annotations
 
