@@ -123,7 +123,7 @@ class Recorder:
     def encode(self) -> tuple[bytes, bytes]: ...
 
 def record_start(
-    arguments: list[str], environment: list[str], output_to_error: bool = False
+    arguments: list[str], environment: list[str], output: int = -1, folder: str = ""
 ) -> int: ...
 def minor_faults(pid: int) -> int: ...
 def page_copy_ns() -> float: ...
@@ -313,6 +313,7 @@ CORE_TIMING: tuple[str, ...]
 """What a timed walk gives for each row and core, in order."""
 PREDICTORS: tuple[str, ...]
 PREFETCHERS: tuple[str, ...]
+REPLACEMENTS: tuple[str, ...]
 """By their numbers in a core's row."""
 
 def predict_directions(

@@ -248,6 +248,7 @@ void register_definitions(py::module_& m) {
   m.attr("CORE_TIMING") = names(core_timing::names);
   m.attr("PREDICTORS") = names(predictor_names);
   m.attr("PREFETCHERS") = names(prefetcher_names);
+  m.attr("REPLACEMENTS") = names(replacement_names);
 }
 
 }  // namespace

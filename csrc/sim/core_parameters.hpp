@@ -84,13 +84,15 @@ inline constexpr auto core_parameter_ranges = std::to_array<CoreParameterRange>(
 inline constexpr std::size_t core_parameter_count = core_parameter_ranges.size();
 static_assert(sizeof(CoreParameters) == core_parameter_count * sizeof(double));
 
-// Direction predictors, gem5's by name (src/cpu/pred), and prefetchers: their numbers in a row.
+// Direction predictors, gem5's by name (src/cpu/pred), prefetchers, and which line of a set goes:
+// their numbers in a row.
 // clang-format off
 #define TRACEKIT_PREDICTORS(KIND)                                                                  \
   KIND(local) KIND(tournament) KIND(bimode) KIND(tage) KIND(ltage) KIND(tage_sc_l_8kb)             \
   KIND(tage_sc_l_64kb) KIND(perceptron_8kb) KIND(perceptron_64kb)
 #define TRACEKIT_PREFETCHERS(KIND)                                                                 \
   KIND(none) KIND(stride) KIND(tagged) KIND(best_offset) KIND(access_map)
+#define TRACEKIT_REPLACEMENTS(KIND) KIND(lru) KIND(tree_plru) KIND(srrip) KIND(random)
 // clang-format on
 
 #define KIND(name) name,
@@ -101,11 +103,15 @@ inline constexpr unsigned first_kinds = tage_sc_l_8kb;  // so many are asked how
 namespace prefetch {
 enum : int { TRACEKIT_PREFETCHERS(KIND) };
 }
+namespace replacement {
+enum : int { TRACEKIT_REPLACEMENTS(KIND) count };
+}
 #undef KIND
 
 #define KIND(name) std::string_view(#name),
 inline constexpr std::array predictor_names{TRACEKIT_PREDICTORS(KIND)};
 inline constexpr std::array prefetcher_names{TRACEKIT_PREFETCHERS(KIND)};
+inline constexpr std::array replacement_names{TRACEKIT_REPLACEMENTS(KIND)};
 #undef KIND
 static_assert(predictor_names.size() == predictor::count);
 

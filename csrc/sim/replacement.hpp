@@ -5,11 +5,9 @@
 #include <cstddef>
 #include <memory>
 
-namespace tracekit {
+#include "sim/core_parameters.hpp"
 
-namespace replacement {
-enum : int { lru, tree_plru, srrip, random, count };
-}
+namespace tracekit {
 
 class Replacement {
  public:

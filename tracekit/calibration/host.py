@@ -13,6 +13,7 @@ import os
 import platform
 import statistics
 import struct
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,27 +142,23 @@ def run_times(command: Sequence[str], folder: Path, runs: int, cpu: int) -> list
 
 def _batch(command: Sequence[str], folder: Path, n: int) -> float:
     spent = 0.0
-    quiet = os.open(os.devnull, os.O_RDWR)
-    here = Path.cwd()
-    try:
-        os.chdir(folder)
-        for _ in range(n):
-            try:
-                pid = os.posix_spawnp(
-                    command[0],
-                    list(command),
-                    os.environ,
-                    file_actions=[(os.POSIX_SPAWN_DUP2, quiet, k) for k in (0, 1, 2)],
-                )
-            except OSError as e:
-                raise TracekitError(f"cannot start it: {e.strerror}", path=command[0]) from None
-            _, status, used = os.wait4(pid, 0)
-            if os.WIFSIGNALED(status):
-                raise TracekitError(f"ended by signal {os.WTERMSIG(status)}", path=command[0])
-            spent += used.ru_utime + used.ru_stime
-    finally:
-        os.chdir(here)
-        os.close(quiet)
+    for _ in range(n):
+        try:
+            child = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                close_fds=False,
+            )
+        except OSError as e:
+            raise TracekitError(f"cannot start it: {e.strerror}", path=command[0]) from None
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)  # nobody else is to wait for it
+        if child.returncode < 0:
+            raise TracekitError(f"ended by signal {-child.returncode}", path=command[0])
+        spent += used.ru_utime + used.ru_stime
     return spent
 
 
@@ -222,19 +219,12 @@ def _step(p: Native, folder: Path, place: Path) -> None:
     from tracekit.prediction.live import sample
     from tracekit.record import RecordOptions
 
-    here = Path.cwd()
-    target = here / place
-    quiet, kept = os.open(os.devnull, os.O_RDWR), os.dup(1)
+    options = RecordOptions(full=True, lowest_priority=False)
+    quiet = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.chdir(folder)
-        os.dup2(quiet, 1)
-        options = RecordOptions(full=True, lowest_priority=False)
-        sample(target, options, command=p.command, force=True)
+        sample(place, options, command=p.command, force=True, standard_output=quiet, folder=folder)
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
         os.close(quiet)
-        os.chdir(here)
 
 
 def _represent(model: Mixture, place: Path) -> tuple[int, F64]:

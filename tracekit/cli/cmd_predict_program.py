@@ -195,7 +195,7 @@ def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
         pid=args.pid,
         leave=args.leave,
         force=args.force,
-        output_to_error=args.json,
+        standard_output=2 if args.json else None,
         progress=progress,
     )
     if on_terminal:

@@ -86,12 +86,14 @@ def sample(
     pid: int | None = None,
     leave: bool = False,
     force: bool = False,
-    output_to_error: bool = False,
+    standard_output: int | None = None,
+    folder: str | Path | None = None,
     progress: Callable[[int, str], None] = lambda _epochs, _message: None,
 ) -> Usage:
     """Record epochs of a program to ``output``; one that was started here is ended with the
-    recording (SIGTERM, then SIGKILL) unless ``leave``.  ``output_to_error``: what it prints goes to
-    standard error.  ``progress``: epochs so far, what happened.
+    recording (SIGTERM, then SIGKILL) unless ``leave``.  ``standard_output``: the descriptor that
+    what it prints goes to, ours unless given; ``folder``: where it runs, with ``options.full``.
+    ``progress``: epochs so far, what happened.
 
     ``force``: ``output`` may be replaced.  Raises `TracekitError` where nothing could be recorded.
     """
@@ -111,7 +113,7 @@ def sample(
     own = list(command) if command is not None else procfs.command(pid or 0)
     with Recording(own, output, options, tell, force) as recording:
         if command is not None:
-            recording.start(output_to_error=output_to_error)
+            recording.start(output=standard_output, folder=folder)
         else:
             recording.attach(pid or 0)
         reaped = command is not None and not options.follow_forks

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final
 
 from tracekit import _core
-from tracekit.errors import RecordError, TracekitError
+from tracekit.errors import RecordError, TracekitError, UsageError
 from tracekit.extras import install_command
 from tracekit.inputs.tks import MAPS, TksWriter
 from tracekit.record import procfs
@@ -172,23 +172,37 @@ class Recording:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def start(self, env: Mapping[str, str] | None = None, *, output_to_error: bool = False) -> None:
+    def start(
+        self,
+        env: Mapping[str, str] | None = None,
+        *,
+        output: int | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
         """Starts the command, stopped before its first instruction to record all of it.
 
-        ``output_to_error``: its standard output goes where its standard error goes.
+        ``output``: the descriptor that its standard output becomes, as it is here unless given.
+        ``folder``: where it runs, here unless given; UsageError where not all of it is recorded.
         """
+        if folder is not None and not self.options.full:
+            raise UsageError("folder: of programs that are recorded as a whole")
         env = os.environ if env is None else env
         try:
             with contextlib.nullcontext() if self.options.aslr else procfs.without_aslr():
                 if self.options.full:
                     environment = [f"{k}={v}" for k, v in env.items()]
-                    self.pid = _core.record_start(self.command, environment, output_to_error)
+                    place = "" if folder is None else os.fspath(folder)
+                    self.pid = _core.record_start(
+                        self.command, environment, -1 if output is None else output, place
+                    )
                 else:
                     self.pid = os.posix_spawnp(
                         self.command[0],
                         self.command,
                         env,
-                        file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)] if output_to_error else [],
+                        file_actions=[(os.POSIX_SPAWN_DUP2, output, 1)]
+                        if output is not None
+                        else [],
                         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
                     )
         except _core.RecordSystemError as e:

@@ -88,7 +88,7 @@ _PREFETCHERS = {
 #: Their numbers in a core's row.
 PREDICTORS = {name: _core.PREDICTORS.index(kind) for name, kind in _PREDICTORS.items()}
 PREFETCHERS = {name: _core.PREFETCHERS.index(kind) for name, kind in _PREFETCHERS.items()}
-REPLACEMENTS = {"lru": 0, "tree_plru": 1, "srrip": 2, "random": 3}
+REPLACEMENTS = {name: number for number, name in enumerate(_core.REPLACEMENTS)}
 CPUS = ("o3", "minor")
 #: What may be a plug-in (sim/plugins.py): its part, and the numbers of the built-in ones.
 PLUGGABLE: dict[str, tuple[plugins.PluginKind, Mapping[str, int]]] = {
