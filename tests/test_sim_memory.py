@@ -287,3 +287,23 @@ def test_the_code_around_a_move_tells_which_way_it_goes(tmp_path, before, after,
     found = to_general(trace.statics).tolist()
     at = [d.split()[0] for d in trace.statics.disassembly].index("fmov")
     assert found == ([at] if general else [])
+
+
+def test_moves_cost_what_the_code_around_them_does(tmp_path):
+    from tracekit.sim import register_moves as moves
+
+    # Hundreds of instructions on either side are not looked at.
+    lines = [line(k, f"add   x{k % 7}, x8, #{k}") for k in range(300)]
+    text = move("add   x0, x2, #1", "add   x7, x8, #1", "add   x9, x9, #1")
+    seen = []
+
+    class Counted(moves._Code):
+        def _registers(self, kind, at):
+            seen.append(at)
+            return super()._registers(kind, at)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moves, "_Code", Counted)
+        statics = extract(tmp_path, "".join(lines) + text).statics
+        moves.to_general(statics)
+    assert seen and max(seen) - min(seen) <= 2 * moves._REACH

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tracekit.sim.uop_cracking import BARRIER, LOAD, STORE, crack, form_of
+from tracekit.sim.uop_table import table
+from tracekit.store import statics
 
 
 @pytest.mark.parametrize(
@@ -74,3 +79,42 @@ def test_strings_are_not_vectors():
 def test_nonsense_is_one_operation():
     assert len(crack(form_of("frobnicate rax, rcx"))) == 1
     assert crack(form_of(""))
+
+
+TEXTS = ("mov rax, rcx", "ADD_R_M", "add dword ptr [rax], ecx", "addpd xmm0, xmmword ptr [rdi]",
+         "MOVAPS_M_XMM", "ret", "call 0x401000", "rep stosq qword ptr [rdi], rax", "cpuid",
+         "jne 0x4", "xorps xmm1, xmm1", "div rcx")  # fmt: skip
+REGISTERS = st.lists(
+    st.tuples(st.sampled_from([0, 2, 4, 5, statics.NO_REG]), st.integers(0, 3)), max_size=3
+)
+
+
+def static_table(instructions):
+    n = len(instructions)
+    arrays = {k: np.zeros((n, w) if w else n, d) for k, (d, w) in statics.ARRAYS.items()}
+    for i, (_, src, dst, size) in enumerate(instructions):
+        arrays["pc"][i], arrays["access_size"][i] = 64 * i, size
+        for kind, given_ in (("src", src), ("dst", dst)):
+            arrays[f"{kind}_class"][i] = statics.NO_REG
+            for k, (c, number) in enumerate(given_):
+                arrays[f"{kind}_class"][i, k], arrays[f"{kind}_index"][i, k] = c, number
+    return statics.StaticTable(arrays, [text for text, *_ in instructions], [b""] * n)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(TEXTS), REGISTERS, REGISTERS, st.sampled_from([0, 8, 16])),
+        max_size=12,
+    )
+)
+def test_an_instructions_parts_are_its_own_whatever_stands_beside_it(instructions):
+    """Equal instructions are looked at once: the same as one by one."""
+    both = table(static_table(instructions))
+    assert both.begin[0] == 0 and len(both.begin) == len(instructions) + 1
+    for i, one in enumerate(instructions):
+        alone = table(static_table([one]))
+        mine = slice(int(both.begin[i]), int(both.begin[i + 1]))
+        for name in ("flags", "op", "branch", "size", "offset", "src", "dst"):
+            assert np.array_equal(getattr(both, name)[mine], getattr(alone, name)), (name, one)
+        assert (both.pc[mine] == 64 * i).all()

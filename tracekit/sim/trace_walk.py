@@ -65,10 +65,12 @@ def _registers(
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
     """Sources and destinations as numbers of one dense numbering, most used first."""
     parts = []
-    for kind, narrow in zip(("src", "dst"), classes, strict=True):
-        cls = narrow.astype(np.int64)
-        parts.append(np.where(cls == 255, -1, cls << 16 | statics.arrays[f"{kind}_index"]))
-    names, counts = np.unique(np.concatenate([p.ravel() for p in parts]), return_counts=True)
+    for kind, cls in zip(("src", "dst"), classes, strict=True):
+        key = cls.astype(np.int32) << 16 | statics.arrays[f"{kind}_index"]
+        parts.append(np.where(cls == 255, -1, key))
+    names, which, counts = np.unique(
+        np.concatenate([p.ravel() for p in parts]), return_inverse=True, return_counts=True
+    )
     order = np.argsort(-counts[names >= 0], kind="stable")
     rank = np.full(len(names), NO_REGISTER, np.uint16)
     numbers = np.empty(len(order), np.int64)
@@ -77,17 +79,21 @@ def _registers(
     rank[names >= 0] = np.where(numbers < _core.MOST_CORE_REGISTERS, numbers, NO_REGISTER).astype(
         np.uint16
     )
-    src, dst = (rank[np.searchsorted(names, p)] for p in parts)
+    src, dst = np.split(rank[which.ravel()], [parts[0].size])
+    src, dst = src.reshape(parts[0].shape), dst.reshape(parts[1].shape)
     return np.ascontiguousarray(src), np.ascontiguousarray(dst)
 
 
 def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint16]:
     out = np.zeros(len(statics), np.uint16)
+    own = statics.flags
     for bit, names in _FLAGS.items():
-        for name in names:
-            out |= np.where(statics.has(name), _BITS[bit], 0).astype(np.uint16)
-    zero = [d.startswith("dc") and "zva" in d for d in statics.disassembly]
-    out |= np.where(zero, _BITS["zero_line"], 0).astype(np.uint16)
+        mask = np.uint64(sum(1 << schema.FLAGS.index(name) for name in names))
+        out |= np.where(own & mask != 0, _BITS[bit], 0).astype(np.uint16)
+    zero = {d for d in set(statics.disassembly) if d.startswith("dc") and "zva" in d}
+    if zero:
+        found = np.array([d in zero for d in statics.disassembly], bool)
+        out |= np.where(found, _BITS["zero_line"], 0).astype(np.uint16)
     out |= np.where((cls == _INT).any(axis=1), _BITS["writes_int"], 0).astype(np.uint16)
     out |= np.where(np.isin(cls, _VECTORS).any(axis=1), _BITS["writes_vec"], 0).astype(np.uint16)
     return out

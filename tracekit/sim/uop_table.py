@@ -10,7 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core, schema
-from tracekit.sim.uop_cracking import BITWISE, EXTENSIONS, LOAD, MOVES, STORE, Form, crack, form_of
+from tracekit.sim.uop_cracking import (
+    BITWISE,
+    EXTENSIONS,
+    LOAD,
+    MOVES,
+    STORE,
+    Form,
+    Uop,
+    crack,
+    form_of,
+)
 
 __all__ = ["Table", "table"]
 
@@ -44,22 +54,73 @@ _KIND: Final = {n: i for i, n in enumerate(schema.BRANCH_KINDS)}
 
 def table(statics: Any) -> Table:
     """The parts of every static instruction of a trace at the macro level."""
+    numbers: dict[Form, int] = {}
+    known = {text: form_of(text) for text in set(statics.disassembly)}
+    each = [numbers.setdefault(known[t], len(numbers)) for t in statics.disassembly]
+    form = np.array(each, np.intp)
+    # What an instruction's parts are follows from its form and its registers: each found once.
+    firsts, which = _distinct(statics, form)
+    forms = list(numbers)
+    lists = [crack(forms[form[i]]) for i in firsts]
+    parts = _uops_of([forms[form[i]] for i in firsts], lists, statics, firsts)
+    lengths = np.array([len(p) for p in lists], np.intp)
+    starts = np.cumsum(lengths) - lengths
     n = len(statics)
     begin = np.zeros(n + 1, np.uint32)
-    forms = [form_of(text) for text in statics.disassembly]
-    lists = [crack(f) for f in forms]
-    begin[1:] = np.cumsum([len(p) for p in lists])
-    total = int(begin[-1])
-    of = np.repeat(np.arange(n), [len(p) for p in lists])
+    begin[1:] = np.cumsum(lengths[which])
+    of = np.repeat(np.arange(n), lengths[which])
+    at = np.arange(len(of)) - np.repeat(begin[:-1].astype(np.intp), lengths[which])
+    at += starts[which][of]
     flat = [p for uops in lists for p in uops]
+    src, dst, flags = (a[at] for a in parts)
+    size = statics.access_size[of].astype(np.uint16)
+    memory = np.array([bool(p.flags & (LOAD | STORE)) for p in flat], bool)[at]
+    wide = np.array([p.high for p in flat], bool)[at]
+    halves = wide | np.roll(wide, -1)
+    size = np.where(memory, np.where(halves, 8, size), 0).astype(np.uint16)
+    kinds = np.array([_branch_kind(f) for f in forms], np.uint8)[form]
+    branches = np.array([p.branch for p in flat], bool)[at]
+    branch = np.where(branches, kinds[of], 0).astype(np.uint8)
+    return Table(
+        np.ascontiguousarray(statics.pc[of], np.uint64),
+        flags,
+        np.array([_OP[p.op] for p in flat], np.uint8)[at],
+        branch,
+        size,
+        np.where(wide, 8, 0).astype(np.uint8),
+        src,
+        dst,
+        begin,
+    )
+
+
+def _distinct(statics: Any, form: npt.NDArray[np.intp]) -> tuple[list[int], npt.NDArray[np.intp]]:
+    """The first instruction of each form and registers, and which of them each instruction is."""
+    n = len(statics)
+    if not n:
+        return [], np.zeros(0, np.intp)
+    columns = [np.ascontiguousarray(form, np.uint32)]
+    columns += [statics.arrays[f"{k}_{v}"] for k in ("src", "dst") for v in ("class", "index")]
+    packed = np.concatenate([c.view(np.uint8).reshape(n, -1) for c in columns], axis=1)
+    keys, width = packed.tobytes(), packed.shape[1]
+    seen: dict[bytes, int] = {}
+    which = [seen.setdefault(keys[i : i + width], len(seen)) for i in range(0, len(keys), width)]
+    found = np.array(which, np.intp)
+    return np.unique(found, return_index=True)[1].tolist(), found
+
+
+def _uops_of(
+    forms: list[Form], lists: list[tuple[Uop, ...]], statics: Any, firsts: list[int]
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+    """Sources, destinations and flags of all parts of instructions ``firsts``, in their order."""
+    total = sum(map(len, lists))
     src = np.full((total, _SOURCES), _core.NO_REGISTER, np.uint16)
     dst = np.full((total, _DESTINATIONS), _core.NO_REGISTER, np.uint16)
-    flags = np.array([p.flags for p in flat], np.uint16)
-    sources = _pairs(statics, "src")
-    targets = _pairs(statics, "dst")
+    flags = np.array([p.flags for uops in lists for p in uops], np.uint16)
+    sources, targets = _pairs(statics, "src", firsts), _pairs(statics, "dst", firsts)
     at = 0
-    for i, uops in enumerate(lists):
-        reads, writes = _roles(forms[i], sources[i], targets[i])
+    for form, uops, inputs, outputs in zip(forms, lists, sources, targets, strict=True):
+        reads, writes = _roles(form, inputs, outputs)
         for p in uops:
             for k, r in enumerate(_numbers(p.reads, reads)[:_SOURCES]):
                 src[at, k] = r
@@ -71,24 +132,7 @@ def table(statics: Any) -> Table:
             if any(_LOW <= r < _STACK for r in found):
                 flags[at] |= _WRITES_VEC
             at += 1
-    size = statics.access_size[of].astype(np.uint16)
-    memory = np.array([bool(p.flags & (LOAD | STORE)) for p in flat])
-    wide = np.array([p.high for p in flat])
-    halves = wide | np.roll(wide, -1)
-    size = np.where(memory, np.where(halves, 8, size), 0).astype(np.uint16)
-    kinds = np.array([_branch_kind(f) for f in forms], np.uint8)
-    branch = np.where(np.array([p.branch for p in flat]), kinds[of], 0).astype(np.uint8)
-    return Table(
-        np.ascontiguousarray(statics.pc[of], np.uint64),
-        flags,
-        np.array([_OP[p.op] for p in flat], np.uint8),
-        branch,
-        size,
-        np.where(wide, 8, 0).astype(np.uint8),
-        src,
-        dst,
-        begin,
-    )
+    return src, dst, flags
 
 
 def _branch_kind(form: Form) -> int:
@@ -105,9 +149,9 @@ def _branch_kind(form: Form) -> int:
     return _KIND["none"]
 
 
-def _pairs(statics: Any, kind: str) -> list[list[tuple[int, int]]]:
-    classes = statics.arrays[f"{kind}_class"].tolist()
-    numbers = statics.arrays[f"{kind}_index"].tolist()
+def _pairs(statics: Any, kind: str, of: list[int]) -> list[list[tuple[int, int]]]:
+    classes = statics.arrays[f"{kind}_class"][of].tolist()
+    numbers = statics.arrays[f"{kind}_index"][of].tolist()
     return [
         [(c, k) for c, k in zip(cs, ks, strict=True) if c != 255]
         for cs, ks in zip(classes, numbers, strict=True)
