@@ -8,6 +8,7 @@ from typing import Literal
 from tracekit.errors import UsageError
 from tracekit.io.json_types import Json
 from tracekit.store.index import MAX_CHUNK_ROWS
+from tracekit.text import html_table
 
 __all__ = ["CHUNK_ROWS", "HARMLESS", "ExtractedFile", "ExtractionResult", "Level", "Options"]
 
@@ -101,6 +102,17 @@ class ExtractionResult:
     def to_dict(self) -> dict[str, object]:
         """For JSON (docs/json.md, "tracekit extract")."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the files, and what was survived."""
+        files = [(o.path, o.cpu, f"{o.rows:,}", f"{o.bytes:,}") for o in self.outputs]
+        out = html_table(f"{self.rows:,} rows", files, ("file", "CPU", "rows", "bytes"))
+        survived = [
+            (k.replace("_", " "), f"{a['count']:,}")
+            for k, a in self.anomalies.items()
+            if k not in HARMLESS
+        ]
+        return out + (html_table("survived", survived) if survived else "")
 
     def __repr__(self) -> str:
         kinds = [k.replace("_", " ") for k in self.anomalies if k not in HARMLESS]

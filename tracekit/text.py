@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-__all__ = ["Escaped", "note", "shown"]
+__all__ = ["Escaped", "html_table", "note", "shown"]
 
 #: What moves the cursor or hides text: C0 and C1 controls, and marks of writing direction.
 _CONTROL = re.compile(
@@ -30,6 +31,17 @@ def _escape(c: str) -> str:
 def note(text: object) -> None:
     """``tracekit: text`` on a line of standard error, whatever ``text`` holds."""
     sys.stderr.write(f"tracekit: {shown(text)}\n")
+
+
+def html_table(caption: str, rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """A table for notebooks, in which texts of others are texts."""
+    import html
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+    body = (line(head, "th") if head else "") + "".join(line(r, "td") for r in rows)
+    return f"<table><caption>{html.escape(caption)}</caption>{body}</table>"
 
 
 class Escaped:

@@ -21,6 +21,7 @@ from tracekit.extras import install_command
 from tracekit.io.arrays import save_figure
 from tracekit.schema import NEVER
 from tracekit.store.reader import TraceFile
+from tracekit.text import html_table
 
 _AT_ONCE = 1 << 18
 
@@ -46,6 +47,13 @@ class MissRatioCurve:
             f"{len(self.lines)} sizes up to {int(self.lines[-1])} lines, "
             f"{self.accesses:,} accesses, {100 * self.cold:.1f} % first touches"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: ratios at powers of two."""
+        sizes = [1 << k for k in range(int(self.lines[-1]).bit_length())]
+        ratios = self.at(sizes).tolist()
+        rows = [(f"{n:,}", f"{100 * r:.2f} %") for n, r in zip(sizes, ratios, strict=True)]
+        return html_table(repr(self), rows, ("lines", "misses"))
 
     def at(self, lines: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """The miss ratio at other sizes, from 0 (where all miss): of the next smaller one held."""

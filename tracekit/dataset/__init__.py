@@ -6,5 +6,15 @@ from tracekit.dataset.batches import batches
 from tracekit.dataset.file import Dataset
 from tracekit.dataset.joining import join
 from tracekit.dataset.manifest import Manifest, Program, load_manifest
+from tracekit.dataset.shards import Windows
 
-__all__ = ["Dataset", "Manifest", "Program", "batches", "join", "load_manifest", "read_cycles"]
+__all__ = [
+    "Dataset",
+    "Manifest",
+    "Program",
+    "Windows",
+    "batches",
+    "join",
+    "load_manifest",
+    "read_cycles",
+]

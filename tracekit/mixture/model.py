@@ -16,9 +16,11 @@ from tracekit.io.json_types import Json
 from tracekit.model import Card, ModelSpec, load_card, load_tensors, save_model
 from tracekit.sim import check_machines, totals
 from tracekit.sim.clock import period
+from tracekit.sim.description import summary_of
 from tracekit.sim.parameters import suggestion
 from tracekit.store.instruction_set import check_arch
 from tracekit.store.reader import TraceFile
+from tracekit.text import html_table
 
 __all__ = ["FEATURE_SET", "Mixture", "default_model_path", "load_model"]
 
@@ -58,6 +60,11 @@ class Mixture:
             f"mixture for {arch} ({self.level}): {len(self.machines)} machines, "
             f"{len(self.cores)} simulated cores"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the machines."""
+        rows = [(str(m["name"]), summary_of(m)) for m in self.machines]
+        return html_table(repr(self), rows)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from tracekit.sim.description import Machine
 from tracekit.store.reader import TraceFile
 from tracekit.store.statics import StaticTable
 from tracekit.symbols import AddressMap
+from tracekit.text import html_table
 
 __all__ = ["By", "PredictedPart", "PredictionResult", "predict", "total"]
 
@@ -118,6 +119,28 @@ class PredictionResult:
             f"{ascii(self.path)[1:-1]}: {self.rows:,} rows, predicted on {len(self.machines)} "
             f"machines; the fastest is {self.machines[k]}, {1e6 * self.seconds[k]:,.1f} us"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table of `str`, and one of the parts."""
+        fast, seconds = self.fastest_first, self.seconds
+        rows = [
+            (
+                self.machines[k],
+                f"{1e6 * seconds[k]:,.1f} us" if np.isfinite(seconds[k]) else "?",
+                f"{self.cycles[k]:,.0f}",
+                f"{self.cpi[k]:.3f}",
+                self.summaries[k],
+            )
+            for k in fast
+        ]
+        caption = f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions"
+        out = html_table(caption, rows, ("machine", "time", "cycles", "CPI", ""))
+        if self.parts:
+            best = fast[0]
+            parts = [(p.name, f"{p.rows:,}", f"{p.cycles[best]:,.0f}") for p in self.parts]
+            title = f"by {self.by}, on {self.machines[best]}"
+            out += html_table(title, parts, (str(self.by), "rows", "cycles"))
+        return out
 
     def __str__(self) -> str:
         """A table, the fastest machine first."""

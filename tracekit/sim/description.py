@@ -8,7 +8,6 @@ keeps the three equal.
 from __future__ import annotations
 
 import functools
-import html
 import json
 import os
 import warnings
@@ -22,6 +21,7 @@ from tracekit.errors import FormatError, UsageError
 from tracekit.sim.machine import load_machine
 from tracekit.sim.other_machines import other_machines
 from tracekit.sim.parameters import MACHINE_PARAMETERS, joined, machine_errors, suggestion
+from tracekit.text import html_table
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -275,13 +275,12 @@ class Machine:
     def _repr_html_(self) -> str:
         """For notebooks: a table of the parameters."""
         values = self.to_dict()
-        rows = "".join(
-            f"<tr><td>{p.name}</td><td>{html.escape(str(values[p.name]))} {p.unit}</td>"
-            f"<td>{html.escape(p.meaning)}</td></tr>"
+        rows = [
+            (p.name, f"{values[p.name]} {p.unit}", p.meaning)
             for p in MACHINE_PARAMETERS
             if p.name in values and p.name != "name"
-        )
-        return f"<table><caption>{html.escape(repr(self))}</caption>{rows}</table>"
+        ]
+        return html_table(repr(self), rows)
 
 
 def summary_of(parameters: Mapping[str, object]) -> str:

@@ -19,6 +19,7 @@ from tracekit.sim.cause_walk import cause_walk
 from tracekit.sim.description import Machine, MachineLike, one_machine
 from tracekit.sim.trace_walk import walk
 from tracekit.store.reader import TraceFile
+from tracekit.text import html_table
 
 __all__ = ["SimulationResult", "simulate"]
 
@@ -107,6 +108,22 @@ class SimulationResult:
             f"{name}: {self.rows:,} rows on {len(self.machines)} machines; the fastest is "
             f"{self.machines[fast].name}, {1e6 * self.seconds[fast]:,.1f} us"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table of `str`."""
+        m, cycles, seconds, cpi = self.machines, self.cycles, self.seconds, self.cpi
+        rows = [
+            (
+                m[k].name,
+                f"{1e6 * seconds[k]:,.1f} us",
+                f"{cycles[k]:,.0f}",
+                f"{cpi[k]:.3f}",
+                m[k].summary,
+            )
+            for k in np.argsort(seconds, kind="stable").tolist()
+        ]
+        caption = f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions"
+        return html_table(caption, rows, ("machine", "time", "cycles", "CPI", ""))
 
     def __str__(self) -> str:
         """A table, the fastest machine first."""

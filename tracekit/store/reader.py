@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Iterator
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,12 @@ from tracekit import _core, features, schema
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.features import Assembly, FeatureSet, Plan
 from tracekit.io.files import open_descriptor
-from tracekit.store import arrow, frames, index, showing, statics
+from tracekit.store import frames, index, showing, statics
 from tracekit.store.chunk import Chunk
+from tracekit.store.dataframes import Dataframes
 from tracekit.store.index_types import ChunkEntry, Head, Index
 from tracekit.store.row_windows import row_windows
 from tracekit.store.statics import StaticTable
-
-if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
 
 Rows = slice | tuple[int, int] | None
 Array = npt.NDArray[np.generic]
@@ -34,7 +30,7 @@ SUPPORTED = (1,)
 _KEPT_ROWS = 1 << 19  # of decoded chunks
 
 
-class TraceFile:
+class TraceFile(Dataframes):
     """A feats.zst, open for reading.
 
     ``len(f)`` is its number of rows; ``f["pc"]``, ``f["addr"]``, … are whole columns (read-only
@@ -244,14 +240,19 @@ class TraceFile:
             yield self.chunk(k), begin - first, upto - first
             begin, k = upto, k + 1
 
-    def _gather(self, rows: Rows, dtype: Any, get: Any) -> Array:
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each chunk begins, and the number of rows."""
+        return self._starts
+
+    def _gather(self, rows: Rows, dtype: Any, get: Any, writable: bool = False) -> Array:
         begin, end = self.range(rows)
         out = np.empty(end - begin, dtype)
         at = 0
         for chunk, a, b in self.parts((begin, end)):
             out[at : at + b - a] = get(chunk)[a:b]
             at += b - a
-        out.flags.writeable = False
+        out.flags.writeable = writable
         return out
 
     @property
@@ -260,21 +261,34 @@ class TraceFile:
         return (*schema.COLUMNS, *schema.BITS, *schema.STATIC_COLUMNS)
 
     @overload
-    def column(self, name: schema.Uint64Column, rows: Rows = None) -> npt.NDArray[np.uint64]: ...
+    def column(
+        self, name: schema.Uint64Column, rows: Rows = None, *, writable: bool = False
+    ) -> npt.NDArray[np.uint64]: ...
     @overload
-    def column(self, name: schema.Uint32Column, rows: Rows = None) -> npt.NDArray[np.uint32]: ...
+    def column(
+        self, name: schema.Uint32Column, rows: Rows = None, *, writable: bool = False
+    ) -> npt.NDArray[np.uint32]: ...
     @overload
-    def column(self, name: schema.Uint16Column, rows: Rows = None) -> npt.NDArray[np.uint16]: ...
+    def column(
+        self, name: schema.Uint16Column, rows: Rows = None, *, writable: bool = False
+    ) -> npt.NDArray[np.uint16]: ...
     @overload
-    def column(self, name: schema.Uint8Column, rows: Rows = None) -> npt.NDArray[np.uint8]: ...
+    def column(
+        self, name: schema.Uint8Column, rows: Rows = None, *, writable: bool = False
+    ) -> npt.NDArray[np.uint8]: ...
     @overload
-    def column(self, name: schema.Float32Column, rows: Rows = None) -> npt.NDArray[np.float32]: ...
+    def column(
+        self, name: schema.Float32Column, rows: Rows = None, *, writable: bool = False
+    ) -> npt.NDArray[np.float32]: ...
     @overload
-    def column(self, name: schema.BoolColumn, rows: Rows = None) -> npt.NDArray[np.bool_]: ...
+    def column(
+        self, name: schema.BoolColumn, rows: Rows = None, *, writable: bool = False
+    ) -> npt.NDArray[np.bool_]: ...
     @overload
-    def column(self, name: str, rows: Rows = None) -> Array: ...
-    def column(self, name: str, rows: Rows = None) -> Array:
-        """A column, or a range of rows of it: a read-only array of one value a row.
+    def column(self, name: str, rows: Rows = None, *, writable: bool = False) -> Array: ...
+    def column(self, name: str, rows: Rows = None, *, writable: bool = False) -> Array:
+        """A column, or a range of rows of it: an array of one value a row, which is the caller's
+        and read-only unless ``writable``.
 
         Stage ticks of a file without timing are an error, not zeros.
         """
@@ -282,13 +296,15 @@ class TraceFile:
             spec = schema.COLUMNS[name]
             if spec.domain == "timed":
                 self._need_timing(name)
-            return self._gather(rows, spec.dtype, lambda c: c.column(name))
+            return self._gather(rows, spec.dtype, lambda c: c.column(name), writable)
         if name in schema.BITS:
             mask = schema.BITS[name][0]
-            return self._gather(rows, bool, lambda c: (c.column("bits") & mask) != 0)
+            return self._gather(rows, bool, lambda c: (c.column("bits") & mask) != 0, writable)
         if name in schema.STATIC_COLUMNS:
             values = self.statics.arrays[name]
-            return self._gather(rows, values.dtype, lambda c: values[c.column("static_id")])
+            return self._gather(
+                rows, values.dtype, lambda c: values[c.column("static_id")], writable
+            )
         raise KeyError(f"{self.path}: no column {name!r}; there are {', '.join(self.columns)}")
 
     @overload
@@ -316,67 +332,6 @@ class TraceFile:
             raise TracekitError(
                 f"{what}: the trace had no O3PipeView lines, so there is no timing", path=self.path
             )
-
-    # ---- other people's dataframes
-
-    @property
-    def starts(self) -> npt.NDArray[np.int64]:
-        """Where each chunk begins, and the number of rows."""
-        return self._starts
-
-    def to_arrow(
-        self,
-        columns: Sequence[str] | None = None,
-        rows: Rows = None,
-        *,
-        disassembly: bool = False,
-    ) -> pyarrow.Table:
-        """A ``pyarrow.Table`` of ``columns`` (all unless given), with names for op, branch and
-        flags (dictionaries of strings), units and meaning as the fields' metadata, architecture,
-        level and clock as the schema's.
-
-        ``disassembly``: a column with each row's text, too.  UsageError where a column is not
-        there or pyarrow is not installed.
-        """
-        names = arrow.column_names(self, columns, disassembly=disassembly)
-        batches = list(arrow.record_batches(self, names, self.range(rows)))
-        return arrow.pyarrow().Table.from_batches(batches, arrow.record_schema(self, names))
-
-    def to_pandas(
-        self,
-        columns: Sequence[str] | None = None,
-        rows: Rows = None,
-        *,
-        disassembly: bool = False,
-    ) -> pandas.DataFrame:
-        """A ``pandas.DataFrame``, as ``to_arrow``; names are categories."""
-        table = self.to_arrow(columns, rows, disassembly=disassembly)
-        frame = table.to_pandas()
-        frame.attrs = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-        return frame
-
-    def to_polars(
-        self,
-        columns: Sequence[str] | None = None,
-        rows: Rows = None,
-        *,
-        disassembly: bool = False,
-    ) -> polars.DataFrame:
-        """A ``polars.DataFrame``, as ``to_arrow``; names are categories."""
-        try:
-            import polars
-        except ImportError:
-            raise UsageError("polars is not installed", hint="pip install polars") from None
-        return polars.from_arrow(self.to_arrow(columns, rows, disassembly=disassembly))
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """All columns for any library that takes Arrow's C stream (pyarrow, polars, DuckDB), chunk
-        by chunk, without a copy of the file in memory."""
-        names = arrow.column_names(self)
-        reader = arrow.pyarrow().RecordBatchReader.from_batches(
-            arrow.record_schema(self, names), arrow.record_batches(self, names)
-        )
-        return reader.__arrow_c_stream__(requested_schema)
 
     # ---- what models need
 
@@ -422,27 +377,34 @@ class TraceFile:
 
     @overload
     def targets(
-        self, unit: Literal["cycles"] = "cycles", rows: Rows = None
+        self, unit: Literal["cycles"] = "cycles", rows: Rows = None, *, writable: bool = False
     ) -> npt.NDArray[np.float64]: ...
     @overload
-    def targets(self, unit: Literal["ticks"], rows: Rows = None) -> npt.NDArray[np.int64]: ...
     def targets(
-        self, unit: Literal["cycles", "ticks"] = "cycles", rows: Rows = None
+        self, unit: Literal["ticks"], rows: Rows = None, *, writable: bool = False
+    ) -> npt.NDArray[np.int64]: ...
+    def targets(
+        self,
+        unit: Literal["cycles", "ticks"] = "cycles",
+        rows: Rows = None,
+        *,
+        writable: bool = False,
     ) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
         """Incremental latencies, one value a row: int64 ticks (ps), or float64 cycles of the clock.
 
         Their sum over a window is the window's time.  Trapped and untimed rows are 0 and the next
         row takes the rest; so is the first timed row, at whose retirement the clock starts.
+        The array is read-only unless ``writable``.
         """
         self._need_timing("targets")
         if unit not in ("cycles", "ticks"):
             raise UsageError(f"targets: 'cycles' or 'ticks', not {unit!r}")
-        gathered = self._gather(rows, np.int64, lambda c: c.incremental_ticks())
+        gathered = self._gather(rows, np.int64, lambda c: c.incremental_ticks(), writable)
         ticks = gathered.view(np.int64)
         if unit == "ticks":
             return ticks
         cycles: npt.NDArray[np.float64] = ticks / self.clock_ps
-        cycles.flags.writeable = False
+        cycles.flags.writeable = writable
         return cycles
 
     @property

@@ -25,7 +25,9 @@ class Trace(Protocol):
     @property
     def starts(self) -> npt.NDArray[np.int64]: ...
     def features(self, name: str, rows: Range) -> F32: ...
-    def targets(self, unit: Literal["cycles", "ticks"], rows: Range) -> Targets: ...
+    def targets(
+        self, unit: Literal["cycles", "ticks"], rows: Range, *, writable: bool
+    ) -> Targets: ...
 
 
 def row_windows(
@@ -61,7 +63,7 @@ def _with_targets(
     places: Iterator[tuple[Range, list[int]]],
 ) -> Iterator[tuple[F32, Targets]]:
     for rows, starts in places:
-        x, y = trace.features(name, rows), trace.targets(target, rows)
+        x, y = trace.features(name, rows), trace.targets(target, rows, writable=True)
         yield from ((x[i : i + length], y[i : i + length]) for i in starts)
 
 

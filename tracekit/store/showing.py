@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from typing import Protocol
 
+from tracekit import text
 from tracekit.store.index_types import Index
 
 __all__ = ["html_table", "line"]
@@ -46,5 +46,4 @@ def html_table(trace: Trace) -> str:
         "bytes": f"{trace.size:,}",
         "columns": ", ".join(trace.columns),
     }
-    rows = "".join(f"<tr><td>{k}</td><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
-    return f"<table><caption>{html.escape(trace.path)}</caption>{rows}</table>"
+    return text.html_table(trace.path, facts.items())

@@ -1,0 +1,186 @@
+"""Windows for other people's training code: plain, torch's, Hugging Face's; the page's own code."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import synthetic
+
+import tracekit
+from tracekit.dataset import Windows
+from tracekit.errors import UsageError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("windows")
+    out = []
+    for seed, rows in ((1, 1500), (2, 900), (3, 70)):
+        (folder / "t").write_text(synthetic.text(seed, rows))
+        out.append(folder / f"{seed}.zst")
+        tracekit.extract(folder / "t", out[-1], chunk_rows=256)
+    return out
+
+
+def keys(windows) -> Counter[bytes]:
+    return Counter(x.tobytes() + y.tobytes() for x, y in windows)
+
+
+def expected(files: list[Path], length: int, stride: int) -> Counter[bytes]:
+    """By brute force."""
+    out: Counter[bytes] = Counter()
+    for path in files:
+        with tracekit.open(path) as t:
+            x, y = t.features("perfvec"), t.targets("cycles")
+            edges = t.starts.tolist()
+        for begin, end in itertools.pairwise(edges):
+            for a in range(begin, end - length + 1, stride):
+                out[x[a : a + length].tobytes() + y[a : a + length].tobytes()] += 1
+    return out
+
+
+@pytest.mark.parametrize(("length", "stride"), [(16, None), (16, 5), (200, None), (1, None)])
+@pytest.mark.parametrize("shards", [1, 2, 5, 40])
+def test_shards_have_every_window_once(files, length, stride, shards):
+    w = Windows.of(files, length=length, stride=stride, shuffle=7)
+    found = sum((keys(w.shard(3, k, shards)) for k in range(shards)), Counter())
+    assert found == expected(files, length, stride or length)
+    assert found.total() == w.count()
+
+
+def test_orders(files):
+    w = Windows.of(files, length=16, shuffle=7)
+
+    def order(windows: Windows, epoch: int) -> list[bytes]:
+        return [x.tobytes() for x, _ in windows.shard(epoch)]
+
+    first = order(w, 0)
+    assert order(w, 0) == first != order(w, 1)
+    assert order(Windows.of(files, length=16, shuffle=8), 0) != first
+    plain = order(Windows.of(files, length=16), 0)
+    assert plain == order(Windows.of(files, length=16), 5) != first
+    assert sorted(plain) == sorted(first)
+
+
+def test_arrays_may_be_written_to(files):
+    for x, y in Windows.of(files, length=16).shard():
+        x[:], y[:] = 1, 2
+    with tracekit.open(files[0]) as t:
+        for name in ("pc", "taken", "op", "retire"):
+            plain, mine = t[name], t.column(name, writable=True)
+            assert not plain.flags.writeable and mine.flags.writeable
+            mine[:] = 0
+            assert np.array_equal(t[name], plain)
+        for unit in ("cycles", "ticks"):
+            plain, mine = t.targets(unit), t.targets(unit, writable=True)
+            assert not plain.flags.writeable and mine.flags.writeable
+            assert np.array_equal(plain, mine)
+        for x, y in t.windows("perfvec", 16, target="cycles", stride=3):
+            x[:], y[:] = 1, 2
+
+
+def test_wrong_calls(files):
+    for bad in ({"length": 0}, {"stride": 0}):
+        with pytest.raises(UsageError, match="at least 1"):
+            Windows.of(files, **bad)
+    with pytest.raises(UsageError, match="no file"):
+        Windows.of([])
+    with pytest.raises(UsageError, match="worker 2 of 2"):
+        next(Windows.of(files).shard(0, 2, 2))
+
+
+def page_code(*containing: str) -> str:
+    page = (ROOT / "docs" / "training-elsewhere.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
+    return next(b for b in blocks if all(c in b for c in containing))
+
+
+def run_code(folder: Path, code: str) -> str:
+    """In a process of its own, as a script: workers are started."""
+    script = folder / "script.py"
+    script.write_text(code)
+    paths = os.pathsep.join(p for p in sys.path if p)
+    environment = {**os.environ, "PYTHONPATH": paths, "HF_HOME": str(folder / "hf")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def feats(tmp_path, golden) -> Path:
+    tracekit.extract(golden / "lua.arm.trace.xz", tmp_path / "feats.zst", chunk_rows=1024)
+    return tmp_path
+
+
+def test_arrays_of_the_page(feats):
+    code = page_code("tracekit.open", "writable=True")
+    said = run_code(feats, f"{code}print(x.shape, y.flags.writeable, pc.flags.writeable)\n")
+    assert said == "(1000, 51) True True\n"
+
+
+def test_torch_of_the_page(feats):
+    """Two workers, two epochs: every window once in each, in another order."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    lines = run_code(feats, page_code("TorchWindows")).splitlines()
+    sums = {0: [], 1: []}
+    for line in lines:
+        epoch, total = line.split(" (")[0], line.rsplit(" ", 1)[1]
+        sums[int(epoch)].append(float(total))
+    assert sums[0] != sums[1]
+    assert (
+        sum(sums[0])
+        == pytest.approx(sum(sums[1]))
+        == pytest.approx(sum(y.sum() for _, y in Windows.of([feats / "feats.zst"]).shard()))
+    )
+
+
+def test_torch_windows_are_the_windows(files):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from tracekit.train.torch_windows import TorchWindows
+
+    data = TorchWindows(files, length=16, shuffle=7, target="ticks")
+    data.set_epoch(2)
+    plain = Windows.of(files, length=16, shuffle=7, target="ticks")
+    for (x, y), (a, b) in zip(data, plain.shard(2), strict=True):
+        assert x.dtype == torch.float32 and y.dtype == torch.int64
+        assert np.array_equal(x.numpy(), a) and np.array_equal(y.numpy(), b)
+    loader = torch.utils.data.DataLoader(
+        data, batch_size=None, num_workers=2, persistent_workers=True
+    )
+    for epoch in (0, 5):
+        data.set_epoch(epoch)
+        found = Counter(x.numpy().tobytes() + y.numpy().tobytes() for x, y in loader)
+        assert found == keys(plain.shard(epoch))
+        first = next(iter(plain.shard(epoch, 0, 2)))[0]
+        assert any(np.array_equal(x.numpy(), first) for x, _ in [next(iter(loader))])
+    ranks = [TorchWindows(files, length=16, rank=k, ranks=3) for k in range(3)]
+    both = sum((Counter(x.numpy().tobytes() for x, _ in r) for r in ranks), Counter())
+    assert both == Counter(x.tobytes() for x, _ in Windows.of(files, length=16).shard())
+
+
+def test_datasets_of_the_page(feats):
+    pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
+    code = page_code("from_generator")
+    said = run_code(feats, f"{code}print(len(data), sum(map(sum, data['cycles'])))\n")
+    with tracekit.open(feats / "feats.zst") as t:
+        windows = [y for _, y in t.windows("perfvec", 256, target="cycles")]
+    count, total = said.splitlines()[-1].split()
+    assert int(count) == len(windows)
+    assert float(total) == pytest.approx(sum(y.sum() for y in windows))
