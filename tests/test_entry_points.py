@@ -42,16 +42,15 @@ def installed(tmp_path, monkeypatch):
     folder = tmp_path / "site"
     monkeypatch.setattr(sets, "_sets", dict(sets._sets))
     monkeypatch.syspath_prepend(str(folder))
-    before = set(sys.modules)
 
     def add(name: str, groups: dict[str, dict[str, str]], source: str) -> None:
         install(folder, name, groups)
         (folder / f"{name.replace('-', '_')}.py").write_text(source)
 
     yield add
-    for module in set(sys.modules) - before:
-        if not module.startswith("tracekit."):
-            del sys.modules[module]
+    for name, module in list(sys.modules.items()):
+        if str(folder) in (getattr(module, "__file__", None) or ""):
+            del sys.modules[name]
 
 
 @pytest.fixture
@@ -187,4 +186,4 @@ def test_a_translation_that_fails_is_the_formats_error(example, tmp_path):
         tracekit.extract(tmp_path / "in.csv", tmp_path / "o.zst", level="macro")
     assert not (tmp_path / "o.zst").exists()
     with pytest.raises(UsageError, match="--level macro"):
-        tracekit.extract(csv(tmp_path / "ok.csv"), tmp_path / "o.zst")
+        tracekit.extract(csv(tmp_path / "ok.csv"), tmp_path / "o.zst", level="micro")
