@@ -99,6 +99,7 @@ def commands(work: Path) -> list[list[str]]:
     if done.returncode:
         raise SystemExit(f"setup.py: {done.stderr.decode()[-2000:]}")
     lines = [shlex.split(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    lines = [w for w in lines if "-o" in w]  # the others ask what the compiler can do
     objects = [w for w in lines if "-c" in w and w[w.index("-c") + 1].startswith("csrc/")]
     (link,) = (w for w in lines if "-c" not in w and "/_core." in w[w.index("-o") + 1])
     at = link.index("-o") + 1

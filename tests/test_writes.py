@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 import tracekit
+from tracekit.dataset.joining import join
 from tracekit.inputs.tks import TksWriter, summary
 from tracekit.model import load_card
 from tracekit.model.card import load_file
@@ -91,6 +92,11 @@ SCRIPTS = {
         "with TksWriter(sys.argv[1], arch='x86', meta={'command': ['new']}, force=True) as w:\n"
         "    w.close({'end': 'x'})\n"
     ),
+    "cache": (
+        "import sys\nfrom pathlib import Path\nfrom tracekit.dataset import load_manifest\n"
+        "from tracekit.neuroscalar.program_rows import read_paper\n"
+        "read_paper(load_manifest(sys.argv[1]).programs, 'm', Path(sys.argv[2]))\n"
+    ),
     "arrays": (
         "import sys, numpy as np\nfrom tracekit.io.arrays import save_array\n"
         "save_array(sys.argv[1], np.ones(100000), force=True)\n"
@@ -100,12 +106,17 @@ SHIPPED = PACKAGE / "mixture" / "default_x86"
 
 
 def _npy(folder: Path) -> object:
-    return {p.name: np.load(p).tobytes() for p in sorted(folder.iterdir())}
+    return {p.name: np.load(p).tobytes() for p in sorted(folder.glob("*.npy"))}
 
 
 def _model(folder: Path) -> object:
     card = load_card(folder)
     return {n: {k: v.tobytes() for k, v in load_file(folder, card, n).items()} for n in card.files}
+
+
+def _cache(folder: Path) -> object:
+    """What the next run would take for whole."""
+    return {p.name: _npy(p) for p in folder.iterdir() if p.name[0] != "." and (p / "done").exists()}
 
 
 def _features(path: Path) -> object:
@@ -148,10 +159,13 @@ CASES: dict[str, tuple[list[str], str, Callable[[Path], object]]] = {
     "model": (["-c", SCRIPTS["model"], str(SHIPPED)], "model", _model),
     "machine": (["-c", SCRIPTS["machine"]], "m.json", lambda p: json.loads(p.read_text())),
     "recording": (["-c", SCRIPTS["recording"]], "r.tks", summary),
+    "cache": (["-c", SCRIPTS["cache"], "MANIFEST"], "cache", _cache),
     "arrays": (["-c", SCRIPTS["arrays"]], "a.npy", lambda p: np.load(p).tobytes()),
 }
 #: What a case needs beside the package.
 NEEDS = {"parquet": "pyarrow", "arrow": "pyarrow", "plot": "matplotlib"}
+#: A start of Python for each call and way: minutes on a busy machine.
+LONG = [pytest.mark.slow, pytest.mark.timeout(1800)]
 CALLS = ("write", "fsync", "rename", "renameat2", "linkat", "link")
 
 
@@ -164,13 +178,20 @@ def old(tmp_path: Path) -> Callable[[str], tuple[list[str], Path, Callable[[Path
         trace = tmp_path / "trace.out"
         if not trace.exists():
             trace.write_bytes(lzma.decompress((GOLDEN / "strsort.riscv.trace.xz").read_bytes()))
-        cycles = tmp_path / "cycles.npy"
+        cycles, manifest = tmp_path / "cycles.npy", tmp_path / "manifest.json"
         if name == "join" and not cycles.exists():
             with tracekit.open(TRACE) as f:
                 np.save(cycles, np.arange(len(f), dtype=np.uint16).reshape(1, -1))
+        if name == "cache" and not manifest.exists():
+            tracekit.extract(trace, tmp_path / "macro.zst", level="macro")
+            with tracekit.open(tmp_path / "macro.zst") as f:
+                np.save(cycles, np.arange(len(f), dtype=np.uint16).reshape(1, -1))
+            join(str(tmp_path / "macro.zst"), [f"m={cycles}"], str(tmp_path / "joined.zst"))
+            program = {"name": "a", "family": "a", "data": "joined.zst"}
+            manifest.write_text(json.dumps({"programs": [program]}))
         if name in NEEDS:
             pytest.importorskip(NEEDS[name])
-        named = {"TRACE": str(trace), "CYCLES": f"m={cycles}"}
+        named = {"TRACE": str(trace), "CYCLES": f"m={cycles}", "MANIFEST": str(manifest)}
         command = [named.get(c, c) for c in command]
         place = tmp_path / "out" / target
         shutil.rmtree(place.parent, ignore_errors=True)
@@ -178,6 +199,8 @@ def old(tmp_path: Path) -> Callable[[str], tuple[list[str], Path, Callable[[Path
         if name == "npy":
             place.mkdir()
             np.save(place / "old.npy", np.zeros(3))
+        elif name == "cache":
+            place.mkdir()
         elif name == "model":
             shutil.copytree(SHIPPED, place)
         elif name == "extract":
@@ -221,7 +244,7 @@ def _calls(log: Path, folder: Path) -> list[tuple[str, int]]:
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=LONG)])
 def test_each_call_that_fails_or_kills(name, every, old, tmp_path) -> None:
     log = tmp_path / "log"
     command, place, read = old(name)
@@ -249,13 +272,13 @@ def test_each_call_that_fails_or_kills(name, every, old, tmp_path) -> None:
         if code == -9:
             again = subprocess.run(command, capture_output=True, text=True, timeout=120)
             assert again.returncode == 0 and read(place) == after, again.stderr
-            assert [p.name for p in place.parent.iterdir()] == [place.name], (call, n)
-        else:
-            assert [p.name for p in place.parent.iterdir()] == [place.name], (call, n)
+        assert [p.name for p in place.parent.iterdir()] == [place.name], (call, n)
+        assert not list(place.parent.rglob(".*")), (call, n)
     assert told
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", CASES)
 def test_fifty_kills_at_random_moments(name, old) -> None:
     rng = random.Random(name)
