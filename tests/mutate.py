@@ -36,19 +36,18 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(__file__).parent / "mutants.json"
 #: Test files of each area, fastest first; one that has a mutant's file in its name goes first.
 TESTS = {
-    "cores": ("core_pins", "predictors", "uop_cracking", "sim", "sim_memory"),
-    "features": ("feats_format", "features", "row_classes", "native_rows", "stack_distance"),
-    "parsers": (
-        "perfvec_authors",
-        "extract",
-        "champsim",
-        "native_rows",
-        "drmemtrace",
-        "tkt",
-        "tks",
-        "bad_input",
+    "cores": (
+        "core_pins", "predictors", "uop_cracking", "sim", "sim_memory", "causes", "why", "plugins",
     ),
-}
+    "features": (
+        "feats_format", "features", "row_classes", "native_rows", "stack_distance", "lossless",
+        "extract",
+    ),
+    "parsers": (
+        "perfvec_authors", "gem5_lines", "extract", "champsim", "native_rows", "drmemtrace", "tkt",
+        "tks", "bad_input",
+    ),
+}  # fmt: skip
 SEED, COUNT, ENOUGH = 21, 300, 0.95
 CPU_SECONDS, WALL_SECONDS, MEMORY = 200, 3600, 6 << 30
 _INCLUDE = re.compile(rb'^#include "([^"]+)"', re.M)

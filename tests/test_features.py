@@ -151,3 +151,38 @@ def test_export(trace, tmp_path, kind):
     x = trace.features("perfvec")
     for k, name in enumerate(features.get("perfvec").columns):
         assert np.array_equal(tables[1][name].to_numpy(), x[:, k])
+
+
+@pytest.mark.parametrize("bits", [(0, 1), (6, 6), (12, 20), (2, 24), (40, 24), (63, 1)])
+def test_bits_of_the_address(trace, bits):
+    first, count = bits
+    name = f"test-bits-{first}-{count}"
+    tracekit.register_feature_set(
+        tracekit.FeatureSet(name, 1, (tracekit.Feature("a", column="addr", bits=bits),))
+    )
+    want = trace["addr"] >> np.uint64(first) & np.uint64((1 << count) - 1)
+    assert np.array_equal(trace.features(name)[:, 0], want)
+
+
+@pytest.mark.parametrize("bits", [(-1, 4), (64, 1), (0, 0), (0, 25), (41, 24), (60, 5)])
+def test_bits_that_are_none(bits):
+    with pytest.raises(tracekit.UsageError, match="no 1 to 24 of 64"):
+        tracekit.Feature("a", column="addr", bits=bits)
+    with pytest.raises(tracekit.UsageError, match="bits are of the column addr"):
+        tracekit.Feature("a", column="pc", bits=(0, 1))
+
+
+def test_kinds_of_stores_that_are_more():
+    class Table:
+        def __init__(self, *flags):
+            self.flags = flags
+
+        def has(self, flag):
+            return np.array([flag in self.flags])
+
+    cases = {(): 0, ("IsStoreConditional",): 1, ("IsAtomic",): 2}
+    cases[("IsStoreConditional", "IsAtomic")] = 3
+    for flags, want in cases.items():
+        assert features.builtin._store_cond(Table("IsStore", *flags)).tolist() == [want]
+        plain = features.builtin._store(Table("IsStore", *flags)).tolist()
+        assert plain == [not flags]

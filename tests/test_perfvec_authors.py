@@ -53,3 +53,17 @@ def test_columns_are_what_they_were(trace):
     for name, want in COLUMNS.items():
         data = np.ascontiguousarray(trace[name]).tobytes()
         assert hashlib.sha256(data).hexdigest()[:12] == want, name
+
+
+def test_blanks_of_every_kind(golden, trace, tmp_path):
+    """Tabs between the numbers, and lines that end as on Windows."""
+    for name in ("trace.txt", "trace.sq.txt"):
+        text = lzma.decompress((golden / "perfvec_authors" / f"{name}.xz").read_bytes()).decode()
+        lines = [line.split(" ", 12) for line in text.splitlines()]
+        lines = [" ".join(w[:-1]) + " " + w[-1].replace(" ", "\t") for w in lines]
+        (tmp_path / name).write_bytes("\r\n".join([*lines, ""]).encode())
+    result = tracekit.extract(str(tmp_path / "trace.txt"), str(tmp_path / "f.zst"))
+    assert result.anomalies == {}
+    with tracekit.open(str(tmp_path / "f.zst")) as f:
+        for name in COLUMNS:
+            assert np.array_equal(f[name], trace[name]), name

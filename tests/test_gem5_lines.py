@@ -1,0 +1,70 @@
+"""Lines of gem5's text at the edges of what a number and a field are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tracekit
+
+LINE = "{tick:7}: system.cpu: 0x{pc:x}    : add x1, x2, x3   : IntAlu : {more}  flags=(IsInteger)\n"
+
+
+def extracted(folder: Path, text: str) -> tuple[tracekit.TraceFile, dict[str, object]]:
+    path = folder / "trace.out"
+    path.write_text(text)
+    result = tracekit.extract(path, folder / "f.zst", force=True)
+    return tracekit.open(folder / "f.zst"), result.anomalies
+
+
+def test_a_false_predicate(tmp_path: Path) -> None:
+    fields = ["", "Predicated False", " D=0x5", "Predicated False D=0x5"]
+    text = "".join(
+        LINE.format(tick=500 * k, pc=0x400000 + 4 * k, more=m) for k, m in enumerate(fields, 1)
+    )
+    trace, anomalies = extracted(tmp_path, text)
+    with trace:
+        assert trace["predicated_off"].tolist() == [False, True, False, True] and not anomalies
+
+
+def pipeline(first: int, rows: int = 60) -> list[str]:
+    """Blocks of O3PipeView alone, a cycle of 500 ticks apart."""
+    out = []
+    for k in range(rows):
+        ticks = [first + 500 * (k + stage) for stage in range(7)]
+        names = ("decode", "rename", "dispatch", "issue", "complete")
+        pc = 0x40ABC000 + 4 * k
+        lines = [f"O3PipeView:fetch:{ticks[0]}:0x{pc:08x}:0:{k + 1}:  add x1, x2, x3"]
+        lines += [f"O3PipeView:{n}:{t}" for n, t in zip(names, ticks[1:], strict=False)]
+        out.append("\n".join([*lines, f"O3PipeView:retire:{ticks[6]}:store:0", ""]))
+    return out
+
+
+@pytest.mark.parametrize("place", [3, -1])
+@pytest.mark.parametrize("wrong", "g`G@/~\x7f")
+def test_what_is_no_hexadecimal_digit(tmp_path: Path, wrong, place) -> None:
+    blocks = pipeline(12_340_000)
+    whole, anomalies = extracted(tmp_path, "".join(blocks))
+    assert not anomalies
+    with whole:
+        pcs = whole["pc"].tolist()
+    parts = blocks[30].split(":")
+    pc = list(parts[3])
+    pc[place] = wrong
+    parts[3] = "".join(pc)
+    damaged, anomalies = extracted(tmp_path, "".join([*blocks[:30], ":".join(parts), *blocks[31:]]))
+    with damaged:
+        assert damaged["pc"].tolist() == pcs[:30] + pcs[31:] and anomalies
+
+
+@pytest.mark.parametrize("digits", range(5, 18))
+def test_ticks_that_grow_by_a_digit(tmp_path: Path, digits) -> None:
+    """Whole words of digits are read as long as their number does not change."""
+    first = 10**digits - 500 * 30
+    first = first if first > 0 else 500
+    trace, anomalies = extracted(tmp_path, "".join(pipeline(first)))
+    with trace:
+        for stage, name in enumerate(("fetch", "decode", "rename", "dispatch", "issue")):
+            want = [first + 500 * (k + stage) for k in range(60)]
+            assert trace[name].tolist() == want and not anomalies
