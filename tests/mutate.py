@@ -38,6 +38,7 @@ DATA = Path(__file__).parent / "mutants.json"
 TESTS = {
     "cores": (
         "core_pins", "predictors", "uop_cracking", "sim", "sim_memory", "causes", "why", "plugins",
+        "gem5_config",
     ),
     "features": (
         "feats_format", "features", "row_classes", "native_rows", "stack_distance", "lossless",

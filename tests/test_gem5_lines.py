@@ -68,3 +68,16 @@ def test_ticks_that_grow_by_a_digit(tmp_path: Path, digits) -> None:
         for stage, name in enumerate(("fetch", "decode", "rename", "dispatch", "issue")):
             want = [first + 500 * (k + stage) for k in range(60)]
             assert trace[name].tolist() == want and not anomalies
+
+
+@pytest.mark.parametrize("length", [15, 16, 17, 31, 32, 33, 34, 48, 49, 65])
+def test_texts_that_differ_in_one_byte(tmp_path: Path, length) -> None:
+    """What stood at a pc before is known again by its bytes, all of them."""
+    plain = "add x1, x2, #" + "1" * (length - 13)
+    texts = [plain]
+    for k in range(13, length):
+        texts += [plain[:k] + "2" + plain[k + 1 :], plain]
+    line = "{:7}: system.cpu: 0x400000    :   {}   : IntAlu :   flags=(IsInteger)\n"
+    trace, _ = extracted(tmp_path, "".join(line.format(500 * k, t) for k, t in enumerate(texts, 1)))
+    with trace:
+        assert [trace.statics.disassembly[i] for i in trace["static_id"]] == texts
