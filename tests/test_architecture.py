@@ -77,6 +77,9 @@ PYTHON: dict[str, str] = {
     "calibration": "inputs mixture prediction record sim store",
     "evaluation": "calibration dataset infer mixture model sim store",
     "exploration": "mixture plotting sim store",
+    # many traces
+    "cluster": "calibration dataset evaluation extraction extraction_types mixture opening "
+    "prediction sim store",
     # papers' own networks
     "perfvec": "features model",
     "neuroscalar": "dataset evaluation features infer infer_torch mixture model plotting sim store",

@@ -21,6 +21,10 @@ EXTRAS = {
     "matplotlib": "plot",
     "lz4": "lz4",
     "shtab": "completion",
+    "dask": "cluster",
+    "distributed": "cluster",
+    "fsspec": "cluster",
+    "s3fs": "cluster",
 }
 
 

@@ -11,6 +11,7 @@ from tracekit.extraction import extract
 from tracekit.inputs.tks import is_tks
 from tracekit.io.files import first_bytes
 from tracekit.io.output import scratch
+from tracekit.io.remote import public_name
 from tracekit.store.reader import TraceFile
 
 __all__ = ["at_level", "open_trace"]
@@ -26,10 +27,10 @@ class _Recording(TraceFile):
             features = folder / "features.zst"
             extract(path, features, level="macro", threads="interleaved")
             super().__init__(features)
-        self.path = os.fspath(path)
+        self.path, self.address = public_name(path), os.fspath(path)
 
     def __reduce__(self) -> tuple[type[TraceFile], tuple[str]]:
-        return _Recording, (self.path,)
+        return _Recording, (self.address,)
 
 
 class _Joined(TraceFile):
@@ -49,10 +50,10 @@ class _Joined(TraceFile):
                 clock_ps=o.get("clock_ps"),
             )
             super().__init__(features)
-        self.path = path
+        self.path, self.address = public_name(path), path
 
     def __reduce__(self) -> tuple[type[TraceFile], tuple[str]]:
-        return _Joined, (self.path,)
+        return _Joined, (self.address,)
 
 
 def at_level(trace: TraceFile, level: Level) -> TraceFile:
@@ -72,7 +73,7 @@ def at_level(trace: TraceFile, level: Level) -> TraceFile:
             path=trace.path,
             hint="extract the trace that it was made of with --level micro",
         )
-    return _Joined(trace.path)
+    return _Joined(trace.address)
 
 
 def open_trace(path: str | os.PathLike[str], *, level: Level | None = None) -> TraceFile:

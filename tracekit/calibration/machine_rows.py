@@ -31,6 +31,7 @@ from tracekit.mixture.fit import (
 )
 from tracekit.mixture.model import Mixture
 from tracekit.sim import check_machines, totals
+from tracekit.sim.spread import Spread, spread_totals
 from tracekit.store.reader import TraceFile
 
 __all__ = ["add_machines", "tune", "write_machine"]
@@ -43,9 +44,18 @@ STRENGTH = 0.3
 MAX_CORES = 256
 
 
-def _sums(traces: Traces, cores: Sequence[Mapping[str, Any]], threads: int | None) -> list[Sums]:
+def _sums(
+    traces: Traces,
+    cores: Sequence[Mapping[str, Any]],
+    threads: int | None,
+    spread: Spread | None = None,
+) -> list[Sums]:
     out = []
-    for trace, cycles in traces:
+    walked: list[F64] = []
+    if spread is not None:
+        edges = [segment_breaks(len(t)) for t, _ in traces]
+        walked = spread_totals(spread, [t for t, _ in traces], cores, edges)
+    for k, (trace, cycles) in enumerate(traces):
         rows = len(trace)
         if len(cycles) != rows:
             raise UsageError(f"{len(cycles)} cycles for {rows} rows", path=trace.path)
@@ -53,15 +63,20 @@ def _sums(traces: Traces, cores: Sequence[Mapping[str, Any]], threads: int | Non
             raise UsageError("a target is negative or not a number", path=trace.path)
         breaks = segment_breaks(rows)
         y = np.add.reduceat(cycles, breaks[:-1]).astype(np.float64)[:, None]
-        out.append(Sums(trace.path, trace.path, rows, totals(trace, cores, breaks, threads), y))
+        x = totals(trace, cores, breaks, threads) if spread is None else walked[k]
+        out.append(Sums(trace.path, trace.path, rows, x, y))
     return out
 
 
 def _class_times(
-    traces: Traces, cores: Sequence[Mapping[str, Any]], sums: Sequence[Sums], threads: int | None
+    traces: Traces,
+    cores: Sequence[Mapping[str, Any]],
+    sums: Sequence[Sums],
+    threads: int | None,
+    spread: Spread | None = None,
 ) -> list[ClassTimes]:
     return [
-        class_times(trace, cycles, cores, s.x.sum(axis=0), threads)
+        class_times(trace, cycles, cores, s.x.sum(axis=0), threads, spread)
         for (trace, cycles), s in zip(traces, sums, strict=True)
     ]
 
@@ -78,26 +93,28 @@ def tune(
     threads: int | None = None,
     report: Report = lambda _: None,
     settings: SearchSettings = DEFAULT,
+    spread: Spread | None = None,
 ) -> dict[str, Any]:
     """The machine ``name``, as ``write_machine`` writes and ``add_machines`` reads it: its cores,
     its row over the model's cores and those, and how well the row explains the traces it was tuned
-    on."""
+    on.  ``spread``: who walks the traces."""
     if not traces:
         raise UsageError("tuning needs at least one trace")
     if name in model.names:
         raise UsageError(f"the model already knows a machine {name}")
     if parameters:
         cores = [*model.cores, {**parameters, "name": name}]
-        sums = _sums(traces, cores, threads)
+        sums = _sums(traces, cores, threads, spread)
         prior = (np.arange(len(cores)) == len(model.cores)).astype(np.float64)
         weights = fit_row(sums, 0, prior, STRENGTH)
     else:
         cores = [*model.cores, *random_designs(model.cores, designs, seed)]
         if searched:
-            cores += similar_cores(traces, cores, searched, seed, threads, report, settings)
-        sums = _sums(traces, cores, threads)
+            cores += similar_cores(traces, cores, searched, seed, threads, report, settings, spread)
+        sums = _sums(traces, cores, threads, spread)
         if searched:
-            weights = regularized_row(_class_times(traces, cores, sums, threads), searched)
+            times = _class_times(traces, cores, sums, threads, spread)
+            weights = regularized_row(times, searched)
         else:
             weights = mixture_row(sums, 0)
     errors = [float(p.x.sum(axis=0) @ weights / p.y.sum() - 1) for p in sums]

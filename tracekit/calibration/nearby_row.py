@@ -15,8 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.calibration.row_classes import DIVISIONS, first_rows, informative_classes, log_shares
+from tracekit.calibration.row_classes import (
+    DIVISIONS,
+    RESIDUAL_ROWS,
+    first_rows,
+    informative_classes,
+    log_shares,
+)
+from tracekit.calibration.spread_classes import spread_classes
 from tracekit.mixture.least_squares import nnls
+from tracekit.sim.spread import Spread
 from tracekit.store.reader import TraceFile
 
 __all__ = ["ClassTimes", "class_times", "regularized_row"]
@@ -50,10 +58,17 @@ def class_times(
     cores: Sequence[Mapping[str, Any]],
     total_x: F64,
     threads: int | None = None,
+    spread: Spread | None = None,
 ) -> ClassTimes:
     """``cycles``: the machine's between retirements; ``total_x``: the cores' on the whole trace."""
     kept, counts = first_rows(trace)
-    x, y = kept.totals(cores, threads)[1], kept.sums(cycles)[1]
+    y = kept.sums(cycles)[1]
+    if spread is None:
+        x = kept.totals(cores, threads)[1]
+    else:
+        rows = RESIDUAL_ROWS
+        options = {"level": trace.level, "labelled": rows, "rows": rows, "window": rows}
+        x = spread_classes(spread, [(trace.address, options)], cores)[0][1]
     return ClassTimes(x, y, counts, total_x, float(cycles.sum()))
 
 

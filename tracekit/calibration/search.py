@@ -8,7 +8,7 @@ that predictions from the survivors are means over what is possible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from tracekit.calibration.ensemble import Ensemble
 from tracekit.calibration.random_designs import GRID, possible
 from tracekit.calibration.row_classes import CLASSES, class_labels, informative_classes, log_shares
 from tracekit.calibration.search_settings import DEFAULT, Round, SearchSettings
+from tracekit.calibration.spread_classes import spread_classes
 from tracekit.sim import ClassedRows
+from tracekit.sim.spread import Question, Spread
 from tracekit.store.reader import TraceFile
 
 __all__ = ["CANDIDATES", "Judge", "Report", "similar_cores", "width_of"]
@@ -61,15 +63,19 @@ class Judge:
         rows: int,
         threads: int | None = None,
         settings: SearchSettings = DEFAULT,
+        spread: Spread | None = None,
     ) -> None:
-        self._threads, self._settings = threads, settings
+        self._threads, self._settings, self._spread = threads, settings, spread
         self._traces = []
+        self._asked: list[Question] = []
         for trace, cycles, labels in traces:
             kept = ClassedRows(trace, labels[:, :rows], CLASSES, settings.window)
             windows, classes = kept.sums(cycles)
             if windows.sum() > 0:
                 counts = np.bincount(labels[:, :rows].ravel(), minlength=CLASSES)
                 self._traces.append((kept, windows[:, None], classes[:, None], counts[:, None]))
+                options = {"labelled": settings.settling_rows, "rows": rows, "level": trace.level}
+                self._asked.append((trace.address, {**options, "window": settings.window}))
 
     def __call__(self, cores: Sequence[Mapping[str, Any]]) -> tuple[F64, F64]:
         """The objective of each core, a mean over the traces.
@@ -82,8 +88,10 @@ class Judge:
         deviations = []
         for a in range(0, len(cores), s.batch):
             some, numbers = cores[a : a + s.batch], []
-            for kept, windows, classes, counts in self._traces:
-                found, by_class = kept.totals(some, self._threads)
+            walked = self._walked(some)
+            for (_, windows, classes, counts), (found, by_class) in zip(
+                self._traces, walked, strict=True
+            ):
                 total = float(windows.sum())
                 gaps = _class_gaps(by_class, classes, counts, total)
                 whole = (found.sum(axis=0) / total - 1) / s.total
@@ -92,6 +100,12 @@ class Judge:
                 numbers += [gaps, whole[None]]
             deviations.append(np.concatenate(numbers).T)
         return out / max(1, len(self._traces)), np.concatenate(deviations)
+
+    def _walked(self, cores: Sequence[Mapping[str, Any]]) -> Iterable[tuple[F64, F64]]:
+        """Of each trace windows x cores and classes x cores."""
+        if self._spread is not None:
+            return spread_classes(self._spread, self._asked, cores)
+        return (t[0].totals(cores, self._threads) for t in self._traces)
 
 
 def _window_loss(gap: F64, total: float, s: SearchSettings) -> F64:
@@ -117,9 +131,10 @@ def similar_cores(
     threads: int | None = None,
     report: Report = lambda _: None,
     settings: SearchSettings = DEFAULT,
+    spread: Spread | None = None,
 ) -> list[Core]:
     """``count`` cores that explain the traces, best first, bred from ``start``; the same again for
-    the same seed.  ``traces``: with each its cycles between retirements."""
+    the same seed.  ``traces``: with each its cycles between retirements; ``spread``: who walks."""
     cores: list[Core] = [dict(c) for c in start]
     widths = [w for _, cycles in traces if (w := width_of(cycles, settings)) is not None]
     if widths:
@@ -127,7 +142,9 @@ def similar_cores(
     cores = [c for c in cores if possible(c)] or [dict(c) for c in start]
     keys = [k for k in dict.fromkeys((*GRID, *_ALSO)) if all(k in c for c in cores)]
     values = {k: _values(k, cores) for k in keys if not (widths and k == "width")}
-    search = _Search(traces, cores, values, np.random.default_rng(seed), threads, report, settings)
+    search = _Search(
+        traces, cores, values, np.random.default_rng(seed), threads, report, settings, spread
+    )
     for one in settings.rounds:
         search.breed(one)
     search.settle()
@@ -148,10 +165,11 @@ class _Search:
         threads: int | None,
         report: Report,
         settings: SearchSettings,
+        spread: Spread | None = None,
     ) -> None:
         self.cores, self.errors = cores, np.zeros(0)
         self._designs, self._values, self._random = cores, values, random
-        self._threads, self._report, self._s = threads, report, settings
+        self._threads, self._report, self._s, self._spread = threads, report, settings, spread
         self._traces = [(t, c, class_labels(t, settings.settling_rows)) for t, c in traces]
         self._done = 0
 
@@ -180,7 +198,7 @@ class _Search:
     def spread(self) -> None:
         """Draws anew what the traces do not tell: offers that are about as good are taken."""
         s = self._s
-        judge = Judge(self._traces, s.offering_rows, self._threads, s)
+        judge = Judge(self._traces, s.offering_rows, self._threads, s, self._spread)
         errors, _ = judge(self.cores)
         for _ in range(s.offers):
             offers = [self._offered(c) for c in self.cores]
@@ -195,7 +213,7 @@ class _Search:
 
     def _start(self, rows: int, cores: list[Core], size: int) -> None:
         """The best of the cores, judged on the first rows."""
-        self._judge = Judge(self._traces, rows, self._threads, self._s)
+        self._judge = Judge(self._traces, rows, self._threads, self._s, self._spread)
         self._ensemble = Ensemble(self._values)
         self.cores, self.errors = _best(cores, self._judged(cores), size)
 

@@ -4,8 +4,10 @@ programs and machines that were not seen, beside the baselines."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 from typing import Any
 
+from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.error_tables import HEAD, UNSAID, line, programs
 from tracekit.cli.events import Events
 from tracekit.cli.report import add_json, reported
@@ -36,6 +38,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--plot", help="a picture of each program's error (.png, .svg, .pdf; needs matplotlib)"
     )
     p.add_argument("--force", action="store_true", help="replace it")
+    add_cluster(p)
     p.set_defaults(func=run, parser=p)
 
 
@@ -51,7 +54,11 @@ def run(args: argparse.Namespace) -> int:
     check_picture(args.plot, args.force)
     manifest = load_manifest(args.manifest)
     common: dict[str, Any] = {"seed": args.seed, "rows": args.rows, "threads": args.threads}
-    with cache_folder(args.work) as work, Events("simulate") as report:
+    with contextlib.ExitStack() as stack:
+        work = stack.enter_context(cache_folder(args.work))
+        if wanted(args):
+            common["spread"] = stack.enter_context(run_of(args)).spread
+        report = stack.enter_context(Events("simulate"))
         if args.ablate:
             result: dict[str, Any] = ablate_recipe(manifest, work, report=report, **common)
         else:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.report import add_json, reported
 
 
@@ -23,6 +24,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--threads", type=int)
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
+    add_cluster(p)
     p.set_defaults(func=run)
 
 
@@ -41,7 +43,12 @@ def run(args: argparse.Namespace) -> int:
     space = load_space(args.space)
     known = load_known(args.known) if args.known else {}
     traces = {Path(f).name.split(".")[0]: tracekit.open(f) for f in args.files}
-    result = explore(space, traces, args.objective, known, args.threads, quiet=args.quiet)
+    how = (space, traces, args.objective, known, args.threads)
+    if wanted(args):
+        with run_of(args) as tasks:
+            result = explore(*how, spread=tasks.spread)
+    else:
+        result = explore(*how, quiet=args.quiet)
     if args.plot:
         from tracekit.exploration import dse_plot
 

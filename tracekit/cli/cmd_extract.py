@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
+from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.main import end_with_signals
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
@@ -16,6 +18,7 @@ from tracekit.extraction import extract
 from tracekit.extraction_types import CHUNK_ROWS, HARMLESS, ExtractionResult
 from tracekit.inputs import STDIN
 from tracekit.io.output import kept_folder
+from tracekit.io.remote import expanded, public_name, remote_url
 from tracekit.progress import Progress
 from tracekit.text import note, shown
 
@@ -75,6 +78,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--isa", choices=("x86", "arm", "riscv"), help="of a QEMU execlog; else found")
     p.add_argument("-q", "--quiet", action="store_true", help="no progress, no summary")
     add_json(p, "the summary as JSON on standard output")
+    add_cluster(p)
     p.set_defaults(func=run, parser=p)
 
 
@@ -84,13 +88,13 @@ _OPTIONS = (
 )
 
 
-def _output_of(path: str, folder: Path) -> Path:
-    name = Path(path).name if path != STDIN else "stdin"
+def _output_of(path: str, folder: str) -> str:
+    name = Path(public_name(path)).name if path != STDIN else "stdin"
     for suffix in (".gz", ".zst", ".xz"):
         name = name.removesuffix(suffix)
     for suffix in (".out", ".txt"):
         name = name.removesuffix(suffix)
-    return folder / f"{name}.feats.zst"
+    return f"{folder.rstrip('/')}/{name}.feats.zst"
 
 
 #: Input, output, quiet, options.
@@ -108,7 +112,12 @@ def _one(job: _Job) -> ExtractionResult | TracekitError:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit extract``; returns the exit code."""
     options = {k: getattr(args, k) for k in _OPTIONS}
-    several = len(args.input) > 1 or args.output.endswith("/") or Path(args.output).is_dir()
+    args.input = [e for p in args.input for e in (expanded(p) if remote_url(p) else [p])]
+    many = wanted(args)
+    several = many or len(args.input) > 1
+    several = several or args.output.endswith("/") or Path(args.output).is_dir()
+    if many:
+        refuse(args, ("jobs",), "with --cluster or --run, whose workers have a task each")
     if args.jobs < 1:
         raise UsageError("--jobs: at least 1")
     if not args.start:
@@ -118,13 +127,15 @@ def run(args: argparse.Namespace) -> int:
         _report(args, [result])
         return 0
     folder = Path(args.output)
-    if len(args.input) > 1 and folder.exists() and not folder.is_dir():
+    if several and folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; several inputs need a folder")
-    outputs = [_output_of(p, folder) for p in args.input]
+    outputs = [_output_of(p, args.output) for p in args.input]
     if len(set(outputs)) != len(outputs):
         raise UsageError("two inputs would have the same output name")
+    if many:
+        return _many(args, outputs, options)
     quiet = args.quiet or args.jobs > 1
-    work = [(p, str(o), quiet, options) for p, o in zip(args.input, outputs, strict=True)]
+    work = [(p, o, quiet, options) for p, o in zip(args.input, outputs, strict=True)]
     jobs = min(args.jobs, len(work))
     with kept_folder(folder):
         done = [_one(w) for w in work] if jobs == 1 else _at_once(work, jobs, args.quiet)
@@ -134,6 +145,29 @@ def run(args: argparse.Namespace) -> int:
         if isinstance(d, TracekitError):
             note(d)
     return 0 if len(results) == len(done) else 1
+
+
+def _many(args: argparse.Namespace, outputs: list[str], options: dict[str, Any]) -> int:
+    """Tasks of a run, which keeps its records beside the features where they are local."""
+    from tracekit.cluster import extract_many, extraction_of, state_of, write_parquet
+
+    if STDIN in args.input:
+        raise UsageError("standard input is no task of a run", hint="name a file")
+    local = remote_url(args.output) is None
+    folder = args.run if args.run is not None else args.output if local else None
+    with kept_folder(args.output), run_of(args, folder) as run:
+        outcomes = extract_many(run, args.input, outputs, options, force=args.force)
+        if folder is not None and importlib.util.find_spec("pyarrow") is not None:
+            write_parquet(state_of(folder).traces, Path(folder) / "summary.parquet", force=True)
+    done = [extraction_of(o) for o in outcomes if o.error is None]
+    again = sum(o.again for o in outcomes)
+    _report(args, done)
+    if again and not args.quiet:
+        note(f"{again} of {len(outcomes)} were done before")
+    for o in outcomes:
+        if o.error is not None:
+            note(o.error)
+    return 0 if len(done) == len(outcomes) else 1
 
 
 def _at_once(work: list[_Job], jobs: int, quiet: bool) -> list[ExtractionResult | TracekitError]:

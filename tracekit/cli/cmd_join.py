@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 
@@ -17,8 +18,14 @@ from tracekit.text import note
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit join``."""
     p = sub.add_parser("join", help=help_text, description=__doc__)
-    p.add_argument("features")
-    p.add_argument("--target", action="append", required=True, metavar="NAME[,NAME…]=FILE")
+    p.add_argument("features", nargs="+", help="with --cluster or --run several")
+    p.add_argument(
+        "--target",
+        action="append",
+        required=True,
+        metavar="NAME[,NAME…]=FILE",
+        help="of several features {} in it stands for their name up to the first dot",
+    )
     p.add_argument(
         "--micro",
         metavar="FEATS",
@@ -29,15 +36,21 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--strict", action="store_true", help="streams that part are an error")
     p.add_argument("--force", action="store_true", help="replace the output")
     add_json(p)
+    add_cluster(p)
     p.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit join``; returns the exit code."""
     from tracekit.dataset import join
+    from tracekit.errors import UsageError
 
+    if wanted(args):
+        return _many(args)
+    if len(args.features) > 1:
+        raise UsageError("several features are joined as tasks", hint="--run FOLDER or --cluster")
     report = join(
-        args.features,
+        args.features[0],
         args.target,
         args.output,
         strict=args.strict,
@@ -52,3 +65,35 @@ def run(args: argparse.Namespace) -> int:
             f"targets, {len(report['machines'])} machines"
         )
     return 0
+
+
+def _many(args: argparse.Namespace) -> int:
+    """Each features' file to one of its name in the folder ``--output``."""
+    from tracekit.cluster import join_many
+    from tracekit.io.output import kept_folder
+
+    with kept_folder(args.output), run_of(args) as run:
+        outcomes = join_many(
+            run,
+            args.features,
+            args.target,
+            args.output,
+            micro=args.micro,
+            strict=args.strict,
+            force=args.force,
+        )
+    done = [o for o in outcomes if o.error is None]
+    for o in done:
+        for told in o.value["report"]["notes"]:
+            note(f"{o.task.name}: {told}")
+    if not reported(args, lambda: [{"path": o.task.name, **o.value["report"]} for o in done]):
+        for o in done:
+            r = o.value["report"]
+            print(
+                f"{o.task.outputs[0]}: {r['rows']:,} of {r['feature_rows']:,} rows with targets, "
+                f"{len(r['machines'])} machines"
+            )
+    for o in outcomes:
+        if o.error is not None:
+            note(o.error)
+    return 0 if len(done) == len(outcomes) else 1

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli import cmd_predict_program
+from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
-    from tracekit import PredictionResult
+    from tracekit import Mixture, PredictionResult
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -55,6 +56,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     add_json(p)
     cmd_predict_program.add_arguments(p)
+    add_cluster(p)
     p.set_defaults(func=run, parser=p)
 
 
@@ -114,6 +116,7 @@ def _features(args: argparse.Namespace) -> int:
     refuse(args, cmd_predict_program.RECORDING, "of a feats.zst, whose rows are all predicted")
     refuse(args, ("here", "plot"), "of a feats.zst: intervals are those of sampled programs")
     if args.model and is_cycle_model(args.model):
+        refuse(args, ("cluster", "run"), "for models of instructions")
         if len(args.what) > 1:
             raise UsageError("a model of instructions takes one file", path=args.model)
         args.file = args.what[0]
@@ -126,20 +129,23 @@ def _features(args: argparse.Namespace) -> int:
         model = load_model(args.model, trace.arch)
     if args.machine:
         model = add_machines(model, args.machine)
-    results = [
-        tracekit.predict(
-            path,
-            model,
-            machines=args.uarch,
-            by=args.by,
-            phases=args.phases,
-            binary=args.binary,
-            own_machine=len(args.what) == 1,
-            threads=args.threads,
-            quiet=args.quiet,
-        )
-        for path in args.what
-    ]
+    if wanted(args):
+        results = _many(args, model)
+    else:
+        results = [
+            tracekit.predict(
+                path,
+                model,
+                machines=args.uarch,
+                by=args.by,
+                phases=args.phases,
+                binary=args.binary,
+                own_machine=len(args.what) == 1,
+                threads=args.threads,
+                quiet=args.quiet,
+            )
+            for path in args.what
+        ]
     whole = results[0] if len(results) == 1 else total(results)
     if args.save:
         save_array(args.save, whole.representation, force=args.force)
@@ -160,6 +166,22 @@ def _features(args: argparse.Namespace) -> int:
     if len(results) > 1:
         print(whole)
     return 0
+
+
+def _many(args: argparse.Namespace, model: Mixture) -> list[PredictionResult]:
+    from tracekit.cluster import predict_many
+
+    options = {
+        "model": args.model,
+        "machine_files": args.machine or [],
+        "machines": args.uarch,
+        "by": args.by,
+        "phases": args.phases,
+        "binary": args.binary,
+        "own_machine": len(args.what) == 1,
+    }
+    with run_of(args) as run:
+        return predict_many(run, args.what, model, options)
 
 
 def _print_parts(args: argparse.Namespace, r: PredictionResult) -> None:

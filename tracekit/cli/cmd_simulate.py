@@ -7,10 +7,12 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.report import add_json, reported
+from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
-    from tracekit import Machine
+    from tracekit import Machine, SimulationResult
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -34,13 +36,12 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--threads", type=int)
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
-    p.set_defaults(func=run)
+    add_cluster(p)
+    p.set_defaults(func=run, parser=p)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit simulate``; returns the exit code."""
-    import numpy as np
-
     import tracekit
     from tracekit.errors import UsageError
     from tracekit.io.arrays import npy_name
@@ -51,7 +52,11 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("-o is of one file")
         args.output = npy_name(args.output)
         check_output(args.output, args.force, args.file[0])
+    if wanted(args):
+        refuse(args, ("output", "force"), "with --cluster or --run: rows' cycles are not kept")
     machines = None if args.machine is None else [*map(tracekit.Machine.load, args.machine)]
+    if wanted(args):
+        return _many(args, machines)
     results = []
     for path in args.file:
         with tracekit.open(path) as trace:
@@ -67,8 +72,29 @@ def run(args: argparse.Namespace) -> int:
                     quiet=args.quiet,
                 )
             )
+    _print(args, results)
+    return 0
+
+
+def _many(args: argparse.Namespace, machines: list[Machine] | None) -> int:
+    from tracekit.cluster import simulate_many
+    from tracekit.errors import TracekitError
+    from tracekit.text import note
+
+    with run_of(args) as tasks:
+        found = simulate_many(tasks, args.file, machines, ranges=args.by_range, causes=args.causes)
+    failed = [r for r in found if isinstance(r, TracekitError)]
+    _print(args, [r for r in found if not isinstance(r, TracekitError)])
+    for e in failed:
+        note(e)
+    return 1 if failed else 0
+
+
+def _print(args: argparse.Namespace, results: list[SimulationResult]) -> None:
+    import numpy as np
+
     if reported(args, lambda: [r.to_dict() for r in results]):
-        return 0
+        return
     for r in results:
         print(r)
         if args.by_range is not None:
@@ -78,7 +104,6 @@ def run(args: argparse.Namespace) -> int:
             used = np.asarray(r.causes.any(axis=0))
             names = [n for n, u in zip(r.cause_names, used.tolist(), strict=True) if u]
             _table("cycles by cause", r.machines, names, r.causes[:, used].T.tolist())
-    return 0
 
 
 def _table(

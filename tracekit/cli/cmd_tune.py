@@ -4,8 +4,10 @@ frozen."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 from typing import Any
 
+from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.events import Events
 from tracekit.cli.report import add_json, reported
 
@@ -33,6 +35,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--seed", type=int, default=0, help="of the cores that are drawn without --parameters"
     )
     add_json(p)
+    add_cluster(p)
     p.set_defaults(func=run, parser=p)
 
 
@@ -65,7 +68,10 @@ def run(args: argparse.Namespace) -> int:
     parameters = load_machine(args.parameters) if args.parameters else None
 
     options: dict[str, Any] = {"threads": args.threads, "seed": args.seed}
-    with Events("search", "steps") as report:
+    with contextlib.ExitStack() as stack:
+        if wanted(args):
+            options["spread"] = stack.enter_context(run_of(args)).spread
+        report = stack.enter_context(Events("search", "steps"))
         found = tune(model, traces, args.name, parameters=parameters, report=report, **options)
     write_machine(args.output, found, force=args.force)
     if reported(args, found):

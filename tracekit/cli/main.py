@@ -57,13 +57,26 @@ COMMANDS = {
     "dse": "rank a grid of designs by an objective",
     "join": "targets on many machines beside one copy of the features",
     "completion": "a shell's completion of commands and options, on standard output",
+    "runs": "what a run over many traces has done, what failed and why",
     "plugin": "the gem5 plug-in's sources to a folder",
 }
 
 #: Those that neither multiply matrices nor start programs.  OpenBLAS, which NumPy brings, would
 #: start a thread for each core, which spins for a while: a third of the processor time of a start.
 WITHOUT_BLAS = {
-    *("extract", "info", "verify", "dump", "export", "epochs", "diff", "hot", "mrc", "plugin"),
+    *(
+        "extract",
+        "info",
+        "verify",
+        "dump",
+        "export",
+        "epochs",
+        "diff",
+        "hot",
+        "mrc",
+        "plugin",
+        "runs",
+    ),
 }
 
 _PLAIN = warnings.formatwarning

@@ -151,4 +151,4 @@ class Dataset:
         self.close()
 
     def __reduce__(self) -> tuple[type[Dataset], tuple[str]]:
-        return Dataset, (self.path,)
+        return Dataset, (self.trace.address,)

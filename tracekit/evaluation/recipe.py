@@ -21,6 +21,7 @@ from tracekit.mixture.fit import Sums, with_columns
 from tracekit.mixture.program_sums import collect
 from tracekit.mixture.training import priors_of
 from tracekit.sim.clock import period
+from tracekit.sim.spread import Spread
 
 __all__ = ["ablate_recipe", "cross_validate_recipe"]
 
@@ -35,10 +36,16 @@ class _Cores:
     """The machines that all programs were timed on, and their simulated cores' cycles."""
 
     def __init__(
-        self, manifest: Manifest, work: Path, rows: int | None, threads: int | None, report: Report
+        self,
+        manifest: Manifest,
+        work: Path,
+        rows: int | None,
+        threads: int | None,
+        report: Report,
+        spread: Spread | None,
     ) -> None:
         self._manifest, self._work, self._report = manifest, work, report
-        self._rows, self._threads = rows, threads
+        self._rows, self._threads, self._spread = rows, threads, spread
         self.names = list(manifest.common_machines())
         self.cores = [
             {**manifest.machines[m], "name": m} for m in self.names if manifest.machines.get(m)
@@ -55,23 +62,37 @@ class _Cores:
             self._report,
             self._threads,
             self._rows,
+            self._spread,
         )
 
     def tables(self) -> dict[str, npt.NDArray[Any]]:
         """What the baselines know of each program."""
-        tables = {}
-        for p in self._manifest.programs:
-            name = f"{p.name.replace('/', '_')}-aggregates-{self._rows}.npy"
-            place = self._work / "sums" / name
-            if not place.exists() or place.stat().st_mtime < p.data.stat().st_mtime:
-                save_array(place, aggregates(p.data, self._threads, self._rows), force=True)
-            tables[p.name] = np.load(place, allow_pickle=False)
-        return tables
+        programs = self._manifest.programs
+        places = {
+            p.name: self._work / "sums" / f"{p.name.replace('/', '_')}-aggregates-{self._rows}.npy"
+            for p in programs
+        }
+        missing = [p for p in programs if _is_older(places[p.name], p.data)]
+        if self._spread is not None:
+            asked = [(str(p.data), {"limit": self._rows}) for p in missing]
+            found = self._spread("program_aggregates", asked)
+            for p, answer in zip(missing, found, strict=True):
+                save_array(places[p.name], answer["x"], force=True)
+        else:
+            for p in missing:
+                x = aggregates(p.data, self._threads, self._rows)
+                save_array(places[p.name], x, force=True)
+        return {name: np.load(place, allow_pickle=False) for name, place in places.items()}
 
     def periods(self) -> npt.NDArray[np.float64]:
         """The machines' clock periods in seconds, 1 where one is not known."""
         periods = np.array([period(self._manifest.machines.get(m, {})) for m in self.names])
         return np.where(np.isfinite(periods), periods, 1.0)
+
+
+def _is_older(place: Path, than: Path) -> bool:
+    """Whether it is, or is not there."""
+    return not place.exists() or place.stat().st_mtime < than.stat().st_mtime
 
 
 def ablate_recipe(
@@ -82,12 +103,14 @@ def ablate_recipe(
     rows: int | None = None,
     threads: int | None = None,
     report: Report = _silent,
+    spread: Spread | None = None,
 ) -> dict[str, float]:
     """What was taken away -> mean error of total time on programs of unseen families.
 
-    ``work``: a folder for what is computed once; ``rows``: only the first of each program.
+    ``work``: a folder for what is computed once; ``rows``: only the first of each program;
+    ``spread``: who walks them.
     """
-    known = _Cores(manifest, work, rows, threads, report)
+    known = _Cores(manifest, work, rows, threads, report, spread)
     return ablate(known.cores, known.priors, known.walked, seed)
 
 
@@ -102,6 +125,7 @@ def cross_validate_recipe(
     rows: int | None = None,
     threads: int | None = None,
     report: Report = _silent,
+    spread: Spread | None = None,
 ) -> dict[str, Any]:
     """Errors by folds of families, of unseen machines, and by how much is learned from
     (docs/json.md, "tracekit cross-validate").
@@ -109,7 +133,7 @@ def cross_validate_recipe(
     ``tuning``: programs that a new machine is tuned on; ``designs``: random designs beside the
     known cores; the rest as of `ablate_recipe`.
     """
-    known = _Cores(manifest, work, rows, threads, report)
+    known = _Cores(manifest, work, rows, threads, report, spread)
     names, priors = known.names, known.priors
     wide = known.walked([*known.cores, *random_designs(known.cores, designs)])
     sums = [with_columns(p, range(len(known.cores))) for p in wide]

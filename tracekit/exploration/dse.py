@@ -19,6 +19,7 @@ from tracekit.progress import Progress
 from tracekit.sim import machine_errors, machine_notes, totals
 from tracekit.sim.clock import period
 from tracekit.sim.parameters import joined, suggestion
+from tracekit.sim.spread import Spread, spread_totals
 from tracekit.store.reader import TraceFile
 
 __all__ = ["Space", "explore", "load_space", "pareto"]
@@ -84,6 +85,7 @@ def explore(
     threads: int | None = None,
     *,
     quiet: bool = True,
+    spread: Spread | None = None,
 ) -> dict[str, Any]:
     """Every design's cycles and objective for each trace, the best one first.
 
@@ -91,10 +93,14 @@ def explore(
     cycles, averaged over programs and smoothed over the designs' parameters (in logarithms, by
     ridge regression), is what corrects all others.  The objective may use each parameter that
     varies, ``cycles``, ``time`` (seconds) and the base machine's numbers.  ``quiet``: no progress
-    on standard error.
+    on standard error; ``spread``: who walks the traces instead.
     """
     expression = Expression(objective)
-    raw = _walked(space, traces, threads, quiet)
+    if spread is None:
+        raw = _walked(space, traces, threads, quiet)
+    else:
+        found = spread_totals(spread, list(traces.values()), space.machines)
+        raw = {name: x[0] for name, x in zip(traces, found, strict=True)}
     factor = _correction(space, raw, known or {})
     periods = np.array([period(m) for m in space.machines])
     numbers = {

@@ -9,6 +9,7 @@ from typing import Literal
 from tracekit.extraction.steps import Extraction
 from tracekit.extraction_types import CHUNK_ROWS, ExtractionResult, Level, Options
 from tracekit.inputs.blocks import STDIN
+from tracekit.io.remote import public_name
 from tracekit.progress import Progress
 
 __all__ = ["extract"]
@@ -86,6 +87,6 @@ def extract(
         overlap=overlap,
     )  # fmt: skip
     run = Extraction(input, output, o)
-    label = "stdin" if os.fspath(input) == STDIN else Path(input).name
+    label = "stdin" if os.fspath(input) == STDIN else Path(public_name(input)).name
     with Progress(label, run.size, "B", quiet=quiet) as progress:
         return run.run(progress)

@@ -23,6 +23,7 @@ from tracekit.inputs.damaged_names import FEW_ROWS, damaged_name_of
 from tracekit.inputs.pulled import Pulled
 from tracekit.inputs.pulled_inputs import open_feats, open_pulled
 from tracekit.io.output import check_output
+from tracekit.io.remote import public_name
 from tracekit.pipeline import overlap
 from tracekit.progress import Progress
 from tracekit.store import statics
@@ -355,7 +356,7 @@ class Extraction:
             },
             path,
         )
-        return ExtractedFile(str(path), s.name, s.writer.rows, s.writer.bytes_written)
+        return ExtractedFile(public_name(path), s.name, s.writer.rows, s.writer.bytes_written)
 
     def _apply_binary(self, columns: dict[str, Any]) -> dict[str, Any] | None:
         if self._o.binary is None:

@@ -16,6 +16,7 @@ from tracekit.errors import FormatError, TracekitError
 from tracekit.extras import install_command
 from tracekit.inputs.decompress import Members
 from tracekit.io.files import open_file
+from tracekit.io.remote import public_name
 
 PIECE: Final = 1 << 20
 """Bytes of a piece, about; a piece of a badly behaved file may be shorter or a few times longer."""
@@ -33,7 +34,7 @@ def chunks(path: str | Path, piece: int = PIECE) -> Iterator[bytes]:
     Raises `FormatError` for a damaged file, `TracekitError` for one that cannot be opened or needs
     a library that is missing.
     """
-    name = str(path)
+    name = public_name(path)
     try:
         with open_file(path) as file:
             head = file.read(10)

@@ -20,6 +20,7 @@ import xxhash
 from tracekit.errors import TracekitError
 from tracekit.inputs.decompress import Members, recognise
 from tracekit.io.files import TRACE_PATIENCE, open_stream
+from tracekit.io.remote import OpenRemote, open_remote, public_name, remote_url
 
 BLOCK = 1 << 22
 STDIN = "-"
@@ -36,7 +37,7 @@ class Input:
 
     def __init__(self, path: str | os.PathLike[str], *, sha256: bool = False) -> None:
         self.path = os.fspath(path)
-        self.name = "<stdin>" if self.path == STDIN else self.path
+        self.name = "<stdin>" if self.path == STDIN else public_name(path)
         self.position = 0
         self.compression: str | None = None
         self._xxh = xxhash.xxh3_128()
@@ -51,6 +52,14 @@ class Input:
         #: Of a compressed input: after so many decompressed bytes, so many of the file were used.
         self._marks: deque[tuple[int, int]] = deque()
         self._used = 0
+        self._stopped = threading.Event()
+        self._poll: select.poll | None = None
+        self._fd = -1
+        self._remote: OpenRemote | None = None
+        if (url := remote_url(path)) is not None:
+            self._remote = open_remote(url)
+            self.size = self._remote.size
+            return
         try:
             if self._close:
                 self._fd, self._first = open_stream(self.path, TRACE_PATIENCE)
@@ -63,8 +72,6 @@ class Input:
         self.size = mode.st_size if stat.S_ISREG(mode.st_mode) else None
         if hasattr(os, "posix_fadvise") and self.size:
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        self._stopped = threading.Event()
-        self._poll: select.poll | None = None
         if self.size is None and hasattr(select, "poll"):
             self._poll = select.poll()
             self._poll.register(self._fd, select.POLLIN | select.POLLHUP)
@@ -92,7 +99,10 @@ class Input:
 
     def _read(self, size: int) -> bytes:
         try:
-            data = os.read(self._fd, size) if self._wait() else b""
+            if self._remote is not None:
+                data = self._remote.read(size)
+            else:
+                data = os.read(self._fd, size) if self._wait() else b""
         except OSError as e:
             raise self._unreadable(e) from None
         self._count(data)
@@ -105,7 +115,9 @@ class Input:
             buffer = bytearray(BLOCK)
         room, n = memoryview(buffer), 0
         try:
-            if self._wait():
+            if self._remote is not None:
+                n = self._remote.readinto(room)
+            elif self._wait():
                 n = os.readv(self._fd, [room])
                 # What else a pipe has already: it brings little at once, and hand-overs cost.
                 while 0 < n < BLOCK and self._poll is not None and self._poll.poll(0):
@@ -173,6 +185,8 @@ class Input:
 
     def close(self) -> None:
         """Close the input, where it was opened here."""
+        if self._remote is not None:
+            self._remote.close()
         if self._close and self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -11,6 +11,7 @@ from tracekit._core import Rows
 from tracekit.inputs.drmemtrace import Drmemtrace
 from tracekit.inputs.native import NativeConverter
 from tracekit.inputs.pulled import Pulled, Threads, add_counters
+from tracekit.io.files import size_of
 
 
 class DrmemtraceFolder(Pulled):
@@ -42,7 +43,7 @@ class DrmemtraceFolder(Pulled):
         for i, thread in enumerate(self._trace.threads):
             for rows in self._converters[i].rows(b for b, _ in thread.batches()):
                 yield [(i, names[i], rows)]
-            self.position += thread.path.stat().st_size
+            self.position += size_of(thread.path)
 
     def cpus(self) -> list[str]:
         """The names of the streams."""

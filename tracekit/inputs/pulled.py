@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tracekit.errors import UsageError
-from tracekit.io.files import open_file
+from tracekit.io.files import open_file, size_of
+from tracekit.io.remote import public_name
 
 if TYPE_CHECKING:
     from tracekit._core import Rows
@@ -31,10 +32,10 @@ class Pulled(ABC):
     ) -> None:
         if threads not in ("separate", "interleaved"):
             raise UsageError(f"threads: separate or interleaved, not {threads!r}")
-        self.name = self.path = os.fspath(path)
+        self.name, self.path = public_name(path), os.fspath(path)
         self.interleaved = threads == "interleaved"
         self.halves = halves
-        self.size = sum(f.stat().st_size for f in files)
+        self.size = sum(size_of(f) for f in files)
         self.position = 0
         self._files = files
         self._converters: list[NativeConverter] = []

@@ -9,6 +9,7 @@ from typing import Final
 from tracekit.errors import FormatError, TracekitError
 from tracekit.inputs.pulled import Pulled, Threads
 from tracekit.io.files import first_bytes
+from tracekit.io.remote import remote_url
 
 #: How files begin that may be such: skippable frames of zstd (a feats.zst, a recording), then .zip,
 #: .lz4 and .zlib.
@@ -25,7 +26,8 @@ def open_feats(path: str | os.PathLike[str]) -> Pulled | None:
     Raises `UsageError` for one of instructions.
     """
     p = Path(path)
-    if os.fspath(path) == "-" or not p.is_file():
+    elsewhere = remote_url(path) is not None
+    if os.fspath(path) == "-" or not (elsewhere or p.is_file()):
         return None
     head = first_bytes(p, 16)
     if head[:4] != _FEATS or head[8:] != b"tracekit":
@@ -45,9 +47,10 @@ def open_pulled(
     Raises `TracekitError` for a folder or an archive that holds no drmemtrace.
     """
     p = Path(path)
-    if os.fspath(path) == "-" or not p.exists():
+    elsewhere = remote_url(path) is not None
+    if os.fspath(path) == "-" or not (elsewhere or p.exists()):
         return None
-    if not p.is_dir():
+    if elsewhere or not p.is_dir():
         head = first_bytes(p, 16)
         if head.startswith(_SKIPPABLE):
             from tracekit.inputs.tks import is_tks

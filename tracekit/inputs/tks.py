@@ -26,6 +26,7 @@ from tracekit.errors import FormatError, TracekitError
 from tracekit.io.files import open_file
 from tracekit.io.leftovers import taken
 from tracekit.io.output import OutputFile
+from tracekit.io.remote import public_name
 from tracekit.symbols import Mapped, parse_maps
 from tracekit.text import shown
 
@@ -230,7 +231,7 @@ class TksReader:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
+        self.path = public_name(path)
         self.table = EncodingTable()
         self.totals: Mapping[str, Any] | None = None
         self.maps: dict[int, list[Mapped]] = {}

@@ -13,9 +13,11 @@ import os
 import select
 import stat
 import time
+from pathlib import Path
 from typing import IO, Any, Final
 
 from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.io.remote import open_remote, public_name, remote_stamp, remote_url
 
 Name = str | os.PathLike[str]
 
@@ -84,7 +86,7 @@ def _open(path: Name) -> tuple[int, int]:
 
 def _refused(path: Name, kind: int, wanted: str) -> TracekitError:
     found = _KINDS.get(kind, "of another kind")
-    return TracekitError(f"is {found}; {wanted} is needed", path=os.fspath(path))
+    return TracekitError(f"is {found}; {wanted} is needed", path=public_name(path))
 
 
 def _await_writer(fd: int, name: str, patience: float) -> bytes:
@@ -109,8 +111,21 @@ def _await_writer(fd: int, name: str, patience: float) -> bytes:
 
 
 def open_file(path: Name) -> IO[bytes]:
-    """A regular file, open for reading; `TracekitError` where the path is none."""
+    """A regular file or one elsewhere (remote.py), open for reading; `TracekitError` where the path
+    is none."""
+    if (url := remote_url(path)) is not None:
+        return open_remote(url)
     return os.fdopen(open_descriptor(path), "rb")
+
+
+def size_of(path: Name) -> int:
+    """Bytes of a file; 0 of one elsewhere whose server does not tell."""
+    if (url := remote_url(path)) is not None:
+        return int(remote_stamp(url)[0] or 0)
+    try:
+        return Path(path).stat().st_size
+    except OSError as e:
+        raise TracekitError(f"cannot open: {e.strerror}", path=public_name(path)) from None
 
 
 def first_bytes(path: Name, size: int) -> bytes:
@@ -127,6 +142,12 @@ def read_limited(path: Name, limit: int) -> bytes:
     """All of a file or a pipe; `FormatError` where it is longer than ``limit`` bytes, whatever its
     size is said to be, or cannot be read."""
     name = os.fspath(path)
+    if remote_url(path) is not None:
+        with open_file(path) as f:
+            data = f.read(limit + 1)
+        if len(data) > limit:
+            raise FormatError(f"more than {limit} bytes", path=public_name(path))
+        return data
     try:
         fd, head = open_stream(path)
     except TracekitError as e:
@@ -161,7 +182,7 @@ def read_json(path: Name, limit: int = MAX_JSON) -> Any:
     try:
         return parse_json(data)
     except ValueError as e:
-        raise FormatError(f"not JSON: {e}", path=os.fspath(path)) from None
+        raise FormatError(f"not JSON: {e}", path=public_name(path)) from None
 
 
 def read_toml(path: Name, limit: int = MAX_JSON) -> Any:
@@ -170,7 +191,7 @@ def read_toml(path: Name, limit: int = MAX_JSON) -> Any:
         import tomllib
     except ModuleNotFoundError:
         raise UsageError(
-            "TOML needs Python 3.11", path=os.fspath(path), hint="write it as JSON"
+            "TOML needs Python 3.11", path=public_name(path), hint="write it as JSON"
         ) from None
     data = read_limited(path, limit)
     try:
@@ -183,6 +204,6 @@ def read_toml(path: Name, limit: int = MAX_JSON) -> Any:
             raise ValueError("its keys have too many parts")
         return tomllib.loads(data.decode("utf-8"))
     except RecursionError:
-        raise FormatError("not TOML: nested too deeply", path=os.fspath(path)) from None
+        raise FormatError("not TOML: nested too deeply", path=public_name(path)) from None
     except ValueError as e:
-        raise FormatError(f"not TOML: {e}", path=os.fspath(path)) from None
+        raise FormatError(f"not TOML: {e}", path=public_name(path)) from None

@@ -1,7 +1,8 @@
 """Every file and folder that tracekit makes is written here.
 
 It grows under a random name beside its own (leftovers.py), is synced, and takes its own name in
-one step, so that under that name there is the old content or the new, whole, whatever happens.  A
+one step, so that under that name there is the old content or the new, whole, whatever happens.
+What goes elsewhere (remote.py) grows among this computer's temporary files and is sent whole.  A
 target that is a symbolic link is replaced, never followed.  Of two writers of one target the last
 one wins, where both may replace it; else the second one is refused.
 """
@@ -21,6 +22,7 @@ from typing import Any
 
 from tracekit.errors import TracekitError
 from tracekit.io.leftovers import claim, collect, temporary_name
+from tracekit.io.remote import check_remote, public_name, remote_url, upload
 
 __all__ = [
     "Folder",
@@ -47,6 +49,9 @@ StrPath = str | os.PathLike[str]
 def check_output(path: StrPath, force: bool, source: StrPath = "-") -> None:
     """Raises TracekitError where ``path`` must not be replaced; ``source``: what is read
     meanwhile."""
+    if (url := remote_url(path)) is not None:
+        check_remote(url, force)
+        return
     path = Path(path)
     try:
         status = path.lstat()
@@ -81,6 +86,12 @@ def check_folder(path: StrPath, force: bool, suffix: str) -> None:
             )
 
 
+def _waiting_room() -> Path:
+    import tempfile
+
+    return Path(tempfile.gettempdir())
+
+
 def _exists(path: Path) -> TracekitError:
     return TracekitError("exists already", path=str(path), hint="--force replaces it")
 
@@ -111,21 +122,23 @@ class OutputFile:
         name: Callable[[Path], Path] = temporary_name,
     ) -> None:
         self.path = Path(path)
+        self._url = remote_url(path)
         self.temporary: Path | None = None
         self.offset = 0
         self._force, self._name = force, name
         self._fd = -1
         self._buffer = bytearray()
-        check_output(self.path, force)
+        check_output(path, force)
 
     def _open(self) -> None:
+        place = self.path if self._url is None else _waiting_room() / self.path.name
         mode = 0o666
         with contextlib.suppress(OSError):
-            status = self.path.lstat()
+            status = place.lstat()
             if stat.S_ISREG(status.st_mode):
                 mode = stat.S_IMODE(status.st_mode) & 0o777 | 0o600
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.temporary, self._fd = claim(self.path, lambda t: os.open(t, flags, mode), self._name)
+        self.temporary, self._fd = claim(place, lambda t: os.open(t, flags, mode), self._name)
 
     def _put(self, data: Any) -> None:
         """All of it, unbuffered."""
@@ -169,10 +182,15 @@ class OutputFile:
 
     def commit(self, path: Path | None = None) -> None:
         """Syncs, and gives the file its name (or ``path``, in the same folder)."""
-        self.path = path or self.path
+        if path is not None:
+            self.path, self._url = path, remote_url(path)
         try:
             self._empty()
             assert self.temporary is not None
+            if self._url is not None:
+                upload(self.temporary, self._url, force=self._force)
+                self.discard()
+                return
             with contextlib.suppress(FileNotFoundError):
                 status = self.path.lstat()
                 if stat.S_ISREG(status.st_mode):
@@ -287,6 +305,10 @@ class Folder:
 
     def __init__(self, path: StrPath, *, force: bool = False, mode: int = 0o777) -> None:
         self.path = Path(path)
+        if remote_url(path) is not None:
+            raise TracekitError(
+                "a folder as a whole is written on this computer only", path=public_name(path)
+            )
         self._force, self._lock = force, -1
         if os.path.lexists(self.path) and not force:
             raise _exists(self.path)
@@ -387,6 +409,9 @@ def scratch(parents: Sequence[StrPath] = (), room: int = 0) -> Iterator[Path]:
 def kept_folder(path: StrPath) -> Iterator[Path]:
     """The folder ``path``, made with those above it where missing; what was made here and is still
     empty at the end is removed."""
+    if remote_url(path) is not None:  # stores have no folders
+        yield Path(path)
+        return
     path = Path(path)
     made: list[Path] = []
     try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from tracekit.io.arrays import save_arrays
 from tracekit.io.output import kept_folder
 from tracekit.mixture.fit import SEGMENTS, Sums, segment_breaks
 from tracekit.sim import cores_digest, totals
+from tracekit.sim.spread import Question, Spread, pieces
 from tracekit.training_events import Report
 
-__all__ = ["collect"]
+__all__ = ["collect", "walk_program"]
 
 
 def collect(
@@ -31,14 +32,22 @@ def collect(
     report: Report = lambda _: None,
     threads: int | None = None,
     rows: int | None = None,
+    spread: Spread | None = None,
 ) -> list[Sums]:
-    """Each program (its first ``rows``) through the cores, beside its targets on ``machines``."""
+    """Each program (its first ``rows``) through the cores, beside its targets on ``machines``.
+    ``spread``: who walks what is not in the cache."""
+    places = [cache / f"{_key(p, cores, machines, rows)}.npz" if cache else None for p in programs]
+    kept = [_read(place, p) if place else None for place, p in zip(places, programs, strict=True)]
+    walked: Iterator[Sums] = iter(())
+    if spread is not None:
+        missing = [p for p, sums in zip(programs, kept, strict=True) if sums is None]
+        walked = iter(_spread_sums(spread, missing, cores, machines, rows))
     out = []
-    for p in programs:
-        place = cache / f"{_key(p, cores, machines, rows)}.npz" if cache else None
-        sums = _read(place, p) if place else None
+    for p, place, sums in zip(programs, places, kept, strict=True):
         if sums is None:
-            sums = _walk(p, cores, machines, threads, rows)
+            sums = (
+                walk_program(p, cores, machines, threads, rows) if spread is None else next(walked)
+            )
             if place:
                 with kept_folder(place.parent):
                     save_arrays(place, force=True, x=sums.x, y=sums.y, rows=np.array(sums.rows))
@@ -55,13 +64,38 @@ def collect(
     return out
 
 
-def _walk(
+def _spread_sums(
+    spread: Spread,
+    programs: Sequence[Program],
+    cores: Sequence[Mapping[str, Any]],
+    machines: Sequence[str],
+    limit: int | None,
+) -> list[Sums]:
+    questions: list[Question] = []
+    counts = []
+    for p in programs:
+        with p.open() as data:
+            parts = pieces(min(len(data), limit or len(data)), len(cores))
+        options = {"name": p.name, "family": p.family, "machines": list(machines), "limit": limit}
+        counts.append(len(parts))
+        questions += [(str(p.data), {**options, "cores": list(cores[a:b])}) for a, b in parts]
+    found = iter(spread("program_sums", questions))
+    out = []
+    for p, n in zip(programs, counts, strict=True):
+        own = [next(found) for _ in range(n)]
+        x = np.hstack([f["x"] for f in own])
+        out.append(Sums(p.name, p.family, int(own[0]["rows"]), x, own[0]["y"]))
+    return out
+
+
+def walk_program(
     p: Program,
     cores: Sequence[Mapping[str, Any]],
     machines: Sequence[str],
     threads: int | None,
     limit: int | None,
 ) -> Sums:
+    """A program (its first ``limit`` rows) through the cores, beside its targets."""
     with p.open() as data:
         rows = min(len(data), limit or len(data))
         if rows < SEGMENTS:

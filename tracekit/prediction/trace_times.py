@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,16 @@ from tracekit.store.statics import StaticTable
 from tracekit.symbols import AddressMap
 from tracekit.text import html_table
 
-__all__ = ["By", "PredictedPart", "PredictionResult", "predict", "total"]
+__all__ = [
+    "By",
+    "PredictedPart",
+    "PredictionResult",
+    "group_totals",
+    "model_for",
+    "predict",
+    "predict_from",
+    "total",
+]
 
 F64 = npt.NDArray[np.float64]
 By = Literal["phase", "pc", "symbol"]
@@ -217,15 +226,22 @@ def predict(
         raise UsageError("the trace has no rows", path=trace.path)
     if not isinstance(model, Mixture):
         model = load_model(model, str(trace.index.get("arch", "")))
-    own = Machine.of(trace) if own_machine else None
-    if own is not None and own.name not in model.names:
-        model = model.with_machine(own.to_dict())
-    if machines is not None:
-        model = model.only(machines)
+    model = model_for(trace, model, machines, own_machine)
     if model.arch == trace.arch == "x86" and (model.level, trace.level) == ("macro", "micro"):
         with at_level(trace, "macro") as joined:
             return _predicted(joined, model, by, phases, binary, threads, quiet)
     return _predicted(trace, model, by, phases, binary, threads, quiet)
+
+
+def model_for(
+    trace: TraceFile, model: Mixture, machines: Sequence[str] | None, own_machine: bool
+) -> Mixture:
+    """The part of a model that `predict` predicts a trace with: ``machines``, and the trace's
+    own."""
+    own = Machine.of(trace) if own_machine else None
+    if own is not None and own.name not in model.names:
+        model = model.with_machine(own.to_dict())
+    return model if machines is None else model.only(machines)
 
 
 def _predicted(
@@ -242,8 +258,39 @@ def _predicted(
         symbols = AddressMap.of(trace, None if binary is None else os.fspath(binary))
     check_trace(model, trace)
     groups = _groups(by, phases, len(trace), trace.statics, symbols)
-    sums, counts = _sums(model, trace, groups, threads, quiet)
+    sums, counts = _sums(model.cores, trace, groups, threads, quiet)
     return _result(model, trace, by, groups, sums, counts)
+
+
+def group_totals(
+    trace: TraceFile,
+    cores: Sequence[Mapping[str, Any]],
+    by: By | None,
+    phases: int,
+    binary: str | None,
+    threads: int | None = None,
+) -> tuple[F64, npt.NDArray[np.int64]]:
+    """What `predict` sums of some of a model's cores, for `predict_from`: their cycles by part,
+    float64 [parts, cores], and the parts' rows."""
+    symbols = AddressMap.of(trace, binary) if by == "symbol" else None
+    groups = _groups(by, phases, len(trace), trace.statics, symbols)
+    return _sums(cores, trace, groups, threads, True)
+
+
+def predict_from(
+    trace: TraceFile,
+    model: Mixture,
+    by: By | None,
+    phases: int,
+    binary: str | None,
+    walked: tuple[F64, npt.NDArray[np.int64]],
+) -> PredictionResult:
+    """`predict` where the walk is done: ``walked`` has `group_totals` of all of the model's
+    cores."""
+    check_trace(model, trace)
+    symbols = AddressMap.of(trace, binary) if by == "symbol" else None
+    groups = _groups(by, phases, len(trace), trace.statics, symbols)
+    return _result(model, trace, by, groups, *walked)
 
 
 def total(results: Sequence[PredictionResult]) -> PredictionResult:
@@ -268,13 +315,17 @@ def total(results: Sequence[PredictionResult]) -> PredictionResult:
 
 
 def _sums(
-    model: Mixture, trace: TraceFile, groups: _Groups, threads: int | None, quiet: bool
+    cores: Sequence[Mapping[str, Any]],
+    trace: TraceFile,
+    groups: _Groups,
+    threads: int | None,
+    quiet: bool,
 ) -> tuple[F64, npt.NDArray[np.int64]]:
     """Of each group the cores' cycles, float64 [groups, cores], and the rows."""
-    sums = np.zeros((len(groups.names), len(model.cores)))
+    sums = np.zeros((len(groups.names), len(cores)))
     counts = np.zeros(len(groups.names), np.int64)
     with Progress(Path(trace.path).name, len(trace), quiet=quiet) as progress:
-        for part in walk(trace, model.cores, threads):
+        for part in walk(trace, cores, threads):
             end = part.begin + len(part.cycles)
             of = groups.of(trace, part.begin, end)
             counts += np.bincount(of, minlength=len(counts))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tracekit import _core, features, schema
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.features import Assembly, FeatureSet, Plan
-from tracekit.io.files import open_descriptor
+from tracekit.io.ranges import FileRanges
 from tracekit.store import frames, index, showing, statics
 from tracekit.store.chunk import Chunk
 from tracekit.store.dataframes import Dataframes
@@ -37,12 +37,13 @@ class TraceFile(Dataframes):
     arrays); ``f.column(name, rows)`` a range of one.  Columns are those of schema.COLUMNS,
     schema.BITS (bool) and schema.STATIC_COLUMNS.  Safe in several processes: it holds no position
     in the file and opens it anew when it is sent to a spawned process.  Threads may share it; each
-    that opens its own decodes without waiting for the others.
+    that opens its own decodes without waiting for the others.  ``path`` is what is shown,
+    ``address`` what opens it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = str(path)
-        self._fd = open_descriptor(self.path)
+        self._bytes = FileRanges(path)
+        self.path, self.address = self._bytes.name, str(path)
         self._cache: OrderedDict[int, Chunk] = OrderedDict()
         self._lock = threading.RLock()  # of what is decoded once: chunks, tables, plans
         try:
@@ -52,7 +53,7 @@ class TraceFile(Dataframes):
             raise
 
     def _open(self) -> None:
-        self.size = os.fstat(self._fd).st_size
+        self.size = self._bytes.size
         head = frames.read_head(self.read_bytes, self.size, self.path)
         self.head: Head = head  # type: ignore[assignment]  # as frames checked it
         self.head_size = frames.head_size(self.read_bytes(0, frames.PREFIX_SIZE))
@@ -97,20 +98,7 @@ class TraceFile(Dataframes):
 
     def read_bytes(self, offset: int, size: int) -> bytes:
         """Raw bytes of the file."""
-        parts = []
-        while size > 0:
-            try:
-                part = os.pread(self._fd, size, offset)
-            except OSError as e:
-                reason = e.strerror or str(e)
-                raise TracekitError(
-                    f"cannot read: {reason}", path=self.path, offset=offset
-                ) from None
-            if not part:
-                raise FormatError("file is cut short", path=self.path, offset=offset)
-            parts.append(part)
-            offset, size = offset + len(part), size - len(part)
-        return b"".join(parts)
+        return self._bytes.read(offset, size)
 
     def stream(self, place: list[int]) -> bytes:
         """The content of a frame, its checksum checked."""
@@ -119,9 +107,7 @@ class TraceFile(Dataframes):
 
     def close(self) -> None:
         """Close the file; what was decoded stays usable."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._bytes.close()
 
     def __enter__(self) -> TraceFile:
         return self
@@ -129,15 +115,11 @@ class TraceFile(Dataframes):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            self.close()
-
     def __reduce__(self) -> tuple[type[TraceFile], tuple[str]]:
-        return TraceFile, (self.path,)
+        return TraceFile, (self.address,)
 
     def __repr__(self) -> str:
-        return showing.line(self) if self._fd >= 0 else f"{ascii(self.path)[1:-1]}: closed"
+        return showing.line(self) if self._bytes.is_open else f"{ascii(self.path)[1:-1]}: closed"
 
     def _repr_html_(self) -> str:
         return showing.html_table(self)

@@ -1,0 +1,204 @@
+"""What commands do with many traces, as tasks of a run: each trace by itself, a long one in pieces
+of the cores that it is walked with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracekit.cluster.run import Run, values
+from tracekit.cluster.task import Outcome, Task
+from tracekit.errors import TracekitError, UsageError
+from tracekit.extraction_types import ExtractedFile, ExtractionResult
+from tracekit.io.remote import public_name
+from tracekit.mixture.model import Mixture
+from tracekit.opening import open_trace
+from tracekit.prediction.trace_times import (
+    PredictedPart,
+    PredictionResult,
+    model_for,
+    predict_from,
+)
+from tracekit.sim import Machine, SimulationResult
+from tracekit.sim.digest import cores_digest
+from tracekit.sim.spread import pieces
+
+__all__ = ["extract_many", "extraction_of", "join_many", "predict_many", "simulate_many"]
+
+
+def _name(path: str) -> str:
+    return Path(public_name(path)).name
+
+
+def extract_many(
+    run: Run,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    options: Mapping[str, Any],
+    *,
+    force: bool = False,
+) -> list[Outcome]:
+    """`tracekit.extract` of each input to its output.  ``options``: those of `extract` but
+    ``overlap``; a binary is one more input.  ``force``: outputs that no earlier run of the same
+    made may be replaced, too."""
+    binary = options.get("binary")
+    more = (binary,) if binary else ()
+    common = {k: v for k, v in options.items() if k not in ("binary", "force", "overlap")}
+    tasks = [Task(_name(p), (p, *more), outputs=(o,)) for p, o in zip(inputs, outputs, strict=True)]
+    return run.map("extract", tasks, common, force=force)
+
+
+def extraction_of(outcome: Outcome) -> ExtractionResult:
+    """What `tracekit.extract` gave."""
+    found = outcome.value["result"]
+    outputs = [ExtractedFile(**o) for o in found["outputs"]]
+    return ExtractionResult(outputs, found["anomalies"], found["stats"], found["input"])
+
+
+def _rows(path: str) -> int:
+    with open_trace(path) as trace:
+        return len(trace)
+
+
+def simulate_many(
+    run: Run,
+    paths: Sequence[str],
+    machines: Sequence[Machine] | None,
+    *,
+    ranges: int | None = None,
+    causes: bool = False,
+) -> list[SimulationResult | TracekitError]:
+    """`tracekit.simulate` of each trace, or why it failed; without ``machines`` each on its own."""
+    tasks: list[Task] = []
+    counts: list[int | TracekitError] = []
+    for path in paths:
+        try:
+            parts = [(0, 1)] if machines is None else pieces(_rows(path), len(machines))
+        except TracekitError as e:
+            counts.append(e)
+            continue
+        counts.append(len(parts))
+        for a, b in parts:
+            some = None if machines is None else [m.to_dict() for m in machines[a:b]]
+            label = "" if machines is None else f"machines {a}:{b}"
+            tasks.append(Task(_name(path), (path,), {"machines": some}, label=label))
+    common = {"ranges": ranges, "causes": causes, "cores": cores_digest()}
+    found = iter(run.map("simulate", tasks, common))
+    out: list[SimulationResult | TracekitError] = []
+    for n in counts:
+        if isinstance(n, TracekitError):
+            out.append(n)
+            continue
+        own = list(itertools.islice(found, n))
+        try:
+            out.append(_simulated(values(own)))
+        except TracekitError as e:
+            out.append(e)
+    return out
+
+
+def _simulated(own: Sequence[Mapping[str, Any]]) -> SimulationResult:
+    first = own[0]
+    causes = None if first["causes"] is None else np.vstack([v["causes"] for v in own])
+    return SimulationResult(
+        first["path"],
+        first["rows"],
+        first["instructions"],
+        tuple(Machine.from_dict(m) for v in own for m in v["machines"]),
+        np.concatenate([v["cycles"] for v in own]),
+        first["breaks"],
+        np.hstack([v["cycles_by_range"] for v in own]),
+        None,
+        causes,
+    )
+
+
+def predict_many(
+    run: Run, paths: Sequence[str], model: Mixture, options: Mapping[str, Any]
+) -> list[PredictionResult]:
+    """`tracekit.predict` of each trace; the first error where one fails.  ``options``: ``model``
+    (its folder, or None), ``machine_files``, ``machines``, ``by``, ``phases``, ``binary`` and
+    ``own_machine``; they describe ``model``."""
+    more = [options["model"], *options["machine_files"], options["binary"]]
+    files = tuple(str(p) for p in more if p is not None)
+    whole: list[Task] = []
+    parts: list[Task] = []
+    edges = []
+    for path in paths:
+        with open_trace(path) as trace:
+            used = model_for(trace, model, options["machines"], options["own_machine"])
+            own = pieces(len(trace), len(used.cores))
+            if model.level != trace.level:  # micro-ops that are joined first: by one worker
+                own = own[:1]
+        edges.append(own)
+        if len(own) == 1:
+            whole.append(Task(_name(path), (path, *files)))
+        else:
+            parts += [
+                Task(_name(path), (path, *files), {"cores": [a, b]}, label=f"cores {a}:{b}")
+                for a, b in own
+            ]
+    common = {**options, "digest": cores_digest()}
+    done = iter(values(run.map("predict", whole, common)) if whole else [])
+    found = iter(values(run.map("predict_groups", parts, common)) if parts else [])
+    out = []
+    how = (options["by"], options["phases"], options["binary"])
+    for path, own in zip(paths, edges, strict=True):
+        if len(own) == 1:
+            out.append(_predicted(next(done)))
+            continue
+        walked = list(itertools.islice(found, len(own)))
+        sums = np.hstack([v["sums"] for v in walked])
+        with open_trace(path) as trace:
+            used = model_for(trace, model, options["machines"], options["own_machine"])
+            out.append(predict_from(trace, used, *how, (sums, walked[0]["counts"])))
+    return out
+
+
+def _predicted(v: Mapping[str, Any]) -> PredictionResult:
+    return PredictionResult(
+        v["path"],
+        v["rows"],
+        v["instructions"],
+        tuple(v["machines"]),
+        tuple(v["summaries"]),
+        v["cycles"],
+        v["seconds"],
+        v["representation"],
+        tuple(v["columns"]),
+        v["by"],
+        tuple(PredictedPart(name, rows, cycles) for name, rows, cycles in v["parts"]),
+    )
+
+
+def join_many(
+    run: Run,
+    features: Sequence[str],
+    targets: Sequence[str],
+    folder: str,
+    *,
+    micro: str | None = None,
+    strict: bool = False,
+    force: bool = False,
+) -> list[Outcome]:
+    """`tracekit join` of each file of features into ``folder``, under its own name.  In ``targets``
+    and ``micro`` ``{}`` stands for that name up to the first dot."""
+    tasks = []
+    for path in features:
+        name = _name(path)
+        stem = name.split(".")[0]
+        named = [t.replace("{}", stem).partition("=") for t in targets]
+        if bad := next((t for t in named if not t[1] or not t[0] or not t[2]), None):
+            raise UsageError(f"--target {''.join(bad)}: NAME=FILE")
+        more = (micro.replace("{}", stem),) if micro else ()
+        files = (path, *(t[2] for t in named), *more)
+        options = {"targets": [t[0] for t in named]}
+        tasks.append(Task(name, files, options, (f"{folder.rstrip('/')}/{name}",)))
+    if len({t.outputs[0] for t in tasks}) != len(tasks):
+        raise UsageError("two features would have the same output name")
+    common = {"micro": micro is not None, "strict": strict}
+    return run.map("join", tasks, common, force=force)
