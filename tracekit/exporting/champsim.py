@@ -141,10 +141,11 @@ def _from_stream(path: str | os.PathLike[str], isa: str | None) -> _Pieces:
 
 
 def _encoded_folder(folder: Pulled) -> _Pieces:
-    encoder = ChampsimEncoder(folder.arch())
-    for batch in folder.batches():
-        for _, _, rows in batch:
-            yield encoder.encode_rows(folder.table(0), rows), encoder
+    with folder:
+        encoder = ChampsimEncoder(folder.arch())
+        for batch in folder.batches():
+            for _, _, rows in batch:
+                yield encoder.encode_rows(folder.table(0), rows), encoder
 
 
 def _encoded(source: NativeFile, path: str | os.PathLike[str]) -> _Pieces:
