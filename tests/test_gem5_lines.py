@@ -58,10 +58,11 @@ def test_what_is_no_hexadecimal_digit(tmp_path: Path, wrong, place) -> None:
         assert damaged["pc"].tolist() == pcs[:30] + pcs[31:] and anomalies
 
 
+@pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("digits", range(5, 18))
-def test_ticks_that_grow_by_a_digit(tmp_path: Path, digits) -> None:
-    """Whole words of digits are read as long as their number does not change."""
-    first = 10**digits - 500 * 30
+def test_ticks_that_carry(tmp_path: Path, digits, times) -> None:
+    """Words of digits are read while those in front, and how many there are, do not change."""
+    first = times * 10**digits - 500 * 30
     first = first if first > 0 else 500
     trace, anomalies = extracted(tmp_path, "".join(pipeline(first)))
     with trace:

@@ -17,7 +17,7 @@ from test_sim import MACHINE, extract, line
 
 from tracekit import _core, sim
 from tracekit.errors import TracekitError, UsageError
-from tracekit.sim import plugins
+from tracekit.sim import other_machines, plugins
 
 SOURCE = Path(__file__).parent / "plugins.c"
 
@@ -221,3 +221,16 @@ def test_names_that_nobody_loaded(tmp_path):
     (tmp_path / "no.so").write_bytes(b"no library")
     with pytest.raises(UsageError, match="no library of plug-ins"):
         plugins.load(tmp_path / "no.so")
+
+
+@pytest.mark.parametrize("given", [5, {"a": 1}, {"a": {}, "b": []}, lambda: [1]])
+def test_machines_of_others_that_are_no_machines(given) -> None:
+    class Offer:
+        def load(self):
+            return given
+
+        def failed(self, error):
+            return UsageError(str(error))
+
+    with pytest.raises(UsageError, match="it gives no mapping of names to parameters"):
+        other_machines._machines(Offer())
