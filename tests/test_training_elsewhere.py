@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import synthetic
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tracekit
 from tracekit.dataset import Windows
+from tracekit.dataset.shards import taken
 from tracekit.errors import UsageError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,6 +59,95 @@ def test_shards_have_every_window_once(files, length, stride, shards):
     found = sum((keys(w.shard(3, k, shards)) for k in range(shards)), Counter())
     assert found == expected(files, length, stride or length)
     assert found.total() == w.count()
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_an_epoch_goes_on_anywhere(files, shards, monkeypatch):
+    w = Windows.of(files, length=16, shuffle=7)
+    for number in range(shards):
+        whole = [x.tobytes() for x, _ in w.shard(2, number, shards)]
+        assert len(whole) == w.counts(2, shards)[number]
+        for skip in (0, 1, len(whole) // 2, len(whole) - 1, len(whole), len(whole) + 3):
+            rest = [x.tobytes() for x, _ in w.shard(2, number, shards, skip)]
+            assert rest == whole[skip:]
+    read: list[object] = []
+    real = tracekit.TraceFile.features
+    monkeypatch.setattr(
+        tracekit.TraceFile, "features", lambda *a, **k: read.append(a) or real(*a, **k)
+    )
+    assert sum(1 for _ in w.shard(2, skip=w.count() - 1)) == 1 and len(read) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=4), st.integers(0, 30), st.integers(1, 5))
+def test_what_a_loader_has_had_of_each_worker(counts, batches, size):
+    """Against the loader's own loop: workers in turn, those that have ended left out."""
+    left = [[min(size, n - a) for a in range(0, n, size)] for n in counts]
+    had = [0] * len(counts)
+    for _ in range(10_000):
+        if not batches or not any(left):
+            break
+        for w, queue in enumerate(left):
+            if queue and batches:
+                had[w] += queue.pop(0)
+                batches -= 1
+    assert taken(counts, *_asked(counts, had, size, batches)) == had
+
+
+def _asked(counts, had, size, left):
+    """The batches that were asked for, of which ``left`` could not be had."""
+    return sum(-(-h // size) for h in had) + left, size
+
+
+def test_many_files_are_not_all_open(tmp_path, files):
+    import shutil
+
+    paths = []
+    for k in range(40):
+        paths.append(tmp_path / f"{k}.zst")
+        shutil.copy(files[2], paths[-1])
+    most = 0
+    for _ in Windows.of(paths, length=16, shuffle=1).shard():
+        fds = [os.path.realpath(n) for n in Path("/proc/self/fd").iterdir()]
+        most = max(most, sum(f.startswith(str(tmp_path)) for f in fds))
+    assert 1 <= most <= 17
+
+
+RESUMED = """
+from torch.utils.data import DataLoader
+from tracekit.train.torch_windows import TorchWindows
+
+def key(batch):
+    return [(float(x.sum()), float(y.sum())) for x, y in zip(*batch)]
+
+if __name__ == "__main__":
+    for workers in (0, 2):
+        for ranks in (1, 2):
+            for rank in range(ranks):
+                how = dict(length=64, shuffle=1, rank=rank, ranks=ranks)
+                make = lambda: TorchWindows(["feats.zst"], **how)
+                data = make()
+                loader = DataLoader(data, batch_size=4, num_workers=workers)
+                data.set_epoch(3)
+                whole = [key(b) for b in loader]
+                for had in (0, 1, 5, len(whole) - 1):
+                    again = make()
+                    loader = DataLoader(again, batch_size=4, num_workers=workers)
+                    again.go_on(3, had, 4, workers)
+                    rest = [key(b) for b in loader]
+                    flat = lambda bs: sorted(k for b in bs for k in b)
+                    assert flat(rest) == flat(whole[had:]), (workers, ranks, had)
+                    if had <= 5:
+                        assert rest[0] == whole[had]
+                    again.set_epoch(3)
+                    assert [key(b) for b in loader] == whole
+    print("resumed")
+"""
+
+
+def test_torch_goes_on_in_the_middle_of_a_pass(feats):
+    pytest.importorskip("torch", reason="torch is not installed")
+    assert run_code(feats, RESUMED) == "resumed\n"
 
 
 def test_orders(files):
