@@ -493,6 +493,44 @@ def test_a_region_between_functions(tmp_path: Path) -> None:
         assert "call" in rows[-1].text
 
 
+MARKS = {
+    "x86": "push %%rbx; mov ${0}, %%ebx; .byte 0x64, 0x67, 0x90; pop %%rbx",
+    "arm": "hint #{1}",
+    "riscv": "slti x0, x0, {0}",
+}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_region_between_marks(tmp_path: Path, isa: str) -> None:
+    begin, end = MARKS[isa].format("0x111", "0x70"), MARKS[isa].format("0x222", "0x71")
+    source = f"""
+    __attribute__((noinline)) int f(int x) {{ __asm__ volatile(""); return x * 3; }}
+    int main(void) {{
+      int sum = f(1);
+      __asm__ volatile("{begin}" ::: "memory");
+      for (int i = 0; i < 10; i++) sum += f(i);
+      __asm__ volatile("{end}" ::: "memory");
+      for (int i = 0; i < 100; i++) sum += f(i);
+      __asm__ volatile("{begin}" ::: "memory");
+      return f(sum) & 63;
+    }}
+    """
+    program = build(isa, source, tmp_path / "p", "-O1", "-static")
+    plain = record_qemu([str(program)], tmp_path / "all.tks")
+    done = record_qemu([str(program)], tmp_path / "o.tks", QemuOptions(marks=True))
+    assert done.exit_status == plain.exit_status
+    rows = rows_of(tmp_path / "o.tks")
+    calls = [r for r in rows if r.text.split()[0] in ("call", "bl", "jal")]
+    assert len(calls) == 10 and 40 < len(rows) < 150
+    marked = {"x86": "nop", "arm": "hint", "riscv": "slti"}[isa]
+    assert marked in rows[0].text and marked not in rows[-1].text
+    cut = record_qemu([str(program)], tmp_path / "c.tks", QemuOptions(marks=True, insts=7))
+    assert cut.instructions == 7
+    assert [r.pc for r in rows_of(tmp_path / "c.tks")] == [r.pc for r in rows[:7]]
+    with pytest.raises(UsageError, match="--marks, or --start"):
+        record_qemu([str(program)], tmp_path / "x.tks", QemuOptions(marks=True, start="f"))
+
+
 def test_features_straight_from_the_program(tmp_path: Path) -> None:
     from tracekit import extract
     from tracekit.store.reader import TraceFile

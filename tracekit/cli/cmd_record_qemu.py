@@ -16,7 +16,8 @@ _OF_STEPS = (
     *("pid", "period", "random", "seed", "count", "duration", "threads", "wait", "copy_seconds"),
     *("max_overhead", "follow_forks", "in_place", "no_aslr", "normal_priority"),
 )
-OF_QEMU = ("isa", "qemu", "root", "cpu", "skip", "insts", "start", "stop", "no_follow_exec")
+_OPTIONS = ("isa", "qemu", "root", "cpu", "skip", "insts", "start", "stop", "marks")
+OF_QEMU = (*_OPTIONS, "no_follow_exec")
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -41,6 +42,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
     g.add_argument("--stop", metavar="WHERE", help="a pc or a function: record no further")
     g.add_argument(
+        "--marks", action="store_true", help="record between the marks in the program's code"
+    )
+    g.add_argument(
         "--no-follow-exec",
         action="store_true",
         help="programs that the program executes run without QEMU",
@@ -59,9 +63,8 @@ def options_of(args: argparse.Namespace, *, to_error: bool = False) -> Any:
     """The `QemuOptions` of the command line; ``to_error``: where the program's output goes."""
     from tracekit.record.qemu import QemuOptions
 
-    names = ("isa", "qemu", "root", "cpu", "skip", "insts", "start", "stop")
     return QemuOptions(
-        **{k: getattr(args, k) for k in names},
+        **{k: getattr(args, k) for k in _OPTIONS},
         epoch=args.epoch,
         follow_exec=not args.no_follow_exec,
         output_to_error=to_error,

@@ -34,6 +34,7 @@ static struct {
   uint64_t skip, limit;   // instructions before it, and of it
   uint64_t start, stop;   // pcs; ~0 = none
   uint64_t code_in_file;  // start and stop are relative to the file where this is not ~0
+  bool marks;             // instructions of the program say where it begins and ends
   volatile bool on, over;
   uint64_t run;  // instructions of blocks that were begun, atomically
 } region = {.limit = ~0ull, .start = ~0ull, .stop = ~0ull, .code_in_file = ~0ull};
@@ -153,7 +154,40 @@ static size_t code_of(const struct qemu_plugin_insn* insn, uint8_t* to, size_t r
   return n;
 }
 
+// What the program marks, 0x111 a beginning and 0x222 an end, with instructions that do nothing:
+// x86-64's `mov $mark, %ebx` and `fs addr32 nop` (the SSC marks of Intel's and other tools),
+// AArch64's `hint 0x70` and `hint 0x71`, RISC-V's `slti x0, x0, mark`.  `before`: the code in
+// front.
+static unsigned mark_of(const uint8_t* code, size_t length, const uint8_t* before) {
+  if (tk_settings.machine == 62) {
+    uint32_t mark;
+    if (length != 3 || memcmp(code, "\x64\x67\x90", 3) || before[0] != 0xbb) return 0;
+    memcpy(&mark, before + 1, 4);
+    return mark;
+  }
+  if (length != 4) return 0;
+  uint32_t word;
+  memcpy(&word, code, 4);
+  if (tk_settings.machine == 183)
+    return word == 0xd5032e1f ? 0x111 : word == 0xd5032e3f ? 0x222 : 0;
+  return (word & 0xfffff) == 0x2013 ? word >> 20 : 0;
+}
+
+static void marks(struct qemu_plugin_tb* tb, size_t n) {
+  uint8_t code[16] = {0}, before[16] = {0};
+  for (size_t i = 0; i < n; ++i) {
+    struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(tb, i);
+    const size_t length = code_of(insn, code, 15);
+    const unsigned mark = mark_of(code, length, before);
+    if (mark == 0x111 || mark == 0x222)
+      qemu_plugin_register_vcpu_insn_exec_cb(insn, mark == 0x111 ? on_start : on_stop,
+                                             QEMU_PLUGIN_CB_NO_REGS, (void*)(uintptr_t)i);
+    memcpy(before, code, sizeof before);
+  }
+}
+
 static void markers(struct qemu_plugin_tb* tb, size_t n) {
+  if (region.marks) return marks(tb, n);
   if (region.start == ~0ull && region.stop == ~0ull) return;
   uint64_t moved = 0;
   if (region.code_in_file != ~0ull && qemu_plugin_start_code)
@@ -288,6 +322,10 @@ static bool set(const char* name, const char* value) {
   }
   if (!strcmp(name, "discard")) return tk_settings.discard = true;
   if (!strcmp(name, "follow")) return tk_settings.follow = true;
+  if (!strcmp(name, "marks")) {
+    region.start = ~0ull - 1;  // no pc: a mark begins it
+    return region.marks = region.bounded = true;
+  }
   if (!is_number) return false;
   if (!strcmp(name, "code"))
     region.code_in_file = number;

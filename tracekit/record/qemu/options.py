@@ -23,6 +23,8 @@ class QemuOptions:
     ends after ``insts`` or before the first one at ``stop``.  ``skip`` and ``insts`` count all
     threads of each process.  Afterwards the program runs on unrecorded.
 
+    ``marks``: the region begins and ends where instructions of the program say so (docs/qemu.md).
+
     ``discard`` makes the events and drops them, for measurements.  ``output_to_error``: the
     program's standard output is our standard error.  ``env``: the program's whole environment;
     ours unless given.
@@ -38,6 +40,7 @@ class QemuOptions:
     insts: int | None = None
     start: str | None = None
     stop: str | None = None
+    marks: bool = False
     discard: bool = False
     output_to_error: bool = False
     env: Mapping[str, str] | None = field(default=None, repr=False)
@@ -45,7 +48,8 @@ class QemuOptions:
     @property
     def whole(self) -> bool:
         """Whether every instruction is recorded."""
-        return not self.skip and self.insts is None and self.start is None and self.stop is None
+        bounds = (self.insts, self.start, self.stop)
+        return not self.skip and not self.marks and all(b is None for b in bounds)
 
     def check(self) -> None:
         """Raises `UsageError` where the numbers make no sense."""
@@ -53,5 +57,7 @@ class QemuOptions:
             raise UsageError(f"isa: {', '.join(ISAS)}, not {self.isa!r}")
         if not 1 <= self.epoch <= 1 << 24:
             raise UsageError("an epoch under QEMU has 1 to 2^24 instructions")
+        if self.marks and (self.start is not None or self.stop is not None):
+            raise UsageError("--marks, or --start and --stop, say where the region is")
         if self.skip < 0 or (self.insts is not None and self.insts < 1):
             raise UsageError("--skip: at least 0; --insts: at least 1")

@@ -122,6 +122,8 @@ class QemuSession:
             out.append("follow=on")
         if o.discard:
             out.append("discard=on")
+        if o.marks:
+            out.append("marks=on")
         if o.skip:
             out.append(f"skip={o.skip}")
         if o.insts is not None:
