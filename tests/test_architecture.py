@@ -65,6 +65,7 @@ PYTHON: dict[str, str] = {
     "sim": "isa store",
     "causes": "sim store symbols text",
     "view": "sim store text",
+    "simpoint": "extraction inputs opening store",
     "report": "analysis causes sim store symbols",
     "dataset": "features sim store",
     # networks

@@ -35,7 +35,7 @@ def project() -> dict[str, list[str] | str]:
 def test_every_hint_names_the_distribution_and_an_extra_that_brings_the_package() -> None:
     found = project()
     assert found.pop("name") == DISTRIBUTION
-    packages = {"elftools": "pyelftools", "llvmlite": "numba"}
+    packages = {"elftools": "pyelftools", "llvmlite": "numba", "sklearn": "scikit-learn"}
     for module, extra in EXTRAS.items():
         assert packages.get(module, module) in found[extra], module
         error = needed(module)

@@ -25,6 +25,7 @@ EXTRAS = {
     "distributed": "cluster",
     "fsspec": "cluster",
     "s3fs": "cluster",
+    "sklearn": "simpoint",
 }
 
 

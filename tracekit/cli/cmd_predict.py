@@ -46,6 +46,12 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("--phases", type=int, default=10)
     p.add_argument("--binary", help="the program, for --by symbol")
+    p.add_argument(
+        "--weights",
+        metavar="FILE.weights",
+        help="the traces are of one program, one a line of this list in its order (SimPoint's)",
+    )
+    p.add_argument("--instructions", type=int, metavar="N", help="... which has so many")
     p.add_argument("--top", type=int, default=10, help="parts shown")
     p.add_argument("--save", metavar="FILE", help="the program's representation (.npy)")
     p.add_argument("--force", action="store_true", help="replace existing files")
@@ -71,6 +77,8 @@ def run(args: argparse.Namespace) -> int:
     if args.save:
         check_output(npy_name(args.save), args.force)
     check_picture(args.plot, args.force)
+    if args.pid is not None or not all(map(is_trace_file, args.what)):
+        refuse(args, ("weights", "instructions"), "but for feats.zst files")
     if args.pid is not None:
         if args.what:
             raise UsageError("--pid takes no program and no file")
@@ -111,12 +119,11 @@ def _features(args: argparse.Namespace) -> int:
     from tracekit.io.arrays import save_array
     from tracekit.mixture import load_model
     from tracekit.neuroscalar import is_cycle_model
-    from tracekit.prediction import total
 
     refuse(args, cmd_predict_program.RECORDING, "of a feats.zst, whose rows are all predicted")
     refuse(args, ("here", "plot"), "of a feats.zst: intervals are those of sampled programs")
     if args.model and is_cycle_model(args.model):
-        refuse(args, ("cluster", "run"), "for models of instructions")
+        refuse(args, ("cluster", "run", "weights", "instructions"), "for models of instructions")
         if len(args.what) > 1:
             raise UsageError("a model of instructions takes one file", path=args.model)
         args.file = args.what[0]
@@ -130,6 +137,7 @@ def _features(args: argparse.Namespace) -> int:
     if args.machine:
         model = add_machines(model, args.machine)
     if wanted(args):
+        refuse(args, ("weights", "instructions"), "with --cluster and --run")
         results = _many(args, model)
     else:
         results = [
@@ -146,12 +154,12 @@ def _features(args: argparse.Namespace) -> int:
             )
             for path in args.what
         ]
-    whole = results[0] if len(results) == 1 else total(results)
+    whole = _whole(args, results)
     if args.save:
         save_array(args.save, whole.representation, force=args.force)
 
     def result() -> dict[str, Any]:
-        if len(results) == 1:
+        if whole is results[0]:
             return whole.to_dict()
         return {"files": [r.to_dict() for r in results], "total": whole.to_dict()}
 
@@ -161,9 +169,9 @@ def _features(args: argparse.Namespace) -> int:
         print(r)
         if args.by:
             _print_parts(args, r)
-        if len(results) > 1:
+        if whole is not results[0]:
             print()
-    if len(results) > 1:
+    if whole is not results[0]:
         print(whole)
     return 0
 
@@ -182,6 +190,22 @@ def _many(args: argparse.Namespace, model: Mixture) -> list[PredictionResult]:
     }
     with run_of(args) as run:
         return predict_many(run, args.what, model, options)
+
+
+def _whole(args: argparse.Namespace, results: list[PredictionResult]) -> PredictionResult:
+    """One after another, or by weights."""
+    from tracekit.errors import UsageError
+    from tracekit.prediction import check_one_program, total, weighted
+    from tracekit.simpoint import read_weights
+
+    if args.weights is None:
+        refuse(args, ("instructions",), "without --weights")
+        return results[0] if len(results) == 1 else total(results)
+    if args.instructions is not None and args.instructions < 1:
+        raise UsageError("--instructions: at least 1")
+    weights = list(read_weights(args.weights).values())
+    check_one_program(args.what)
+    return weighted(results, weights, args.instructions)
 
 
 def _print_parts(args: argparse.Namespace, r: PredictionResult) -> None:

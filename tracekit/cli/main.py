@@ -36,6 +36,7 @@ COMMANDS = {
     "quantize": "int8 weights for a model, calibrated on traces",
     "neutrino": "a model on NeuroScalar's accelerator: cycles, buffers, speed",
     "epochs": "epochs of 100,000 instructions, and how many are distinct",
+    "simpoints": "which intervals stand for a program, in SimPoint's files",
     "diff": "two traces of one program, row by row and column by column",
     "hot": "the functions, lines or files that the instructions were in",
     "mrc": "miss ratios of fully associative LRU caches of every size",

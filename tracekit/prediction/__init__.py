@@ -3,8 +3,10 @@
 from tracekit.prediction.live import features_of, is_recording, is_trace_file, sample
 from tracekit.prediction.program import predict_program
 from tracekit.prediction.trace_times import predict, total
+from tracekit.prediction.trace_weights import check_one_program, weighted
 
 __all__ = [
+    "check_one_program",
     "features_of",
     "is_recording",
     "is_trace_file",
@@ -12,4 +14,5 @@ __all__ = [
     "predict_program",
     "sample",
     "total",
+    "weighted",
 ]

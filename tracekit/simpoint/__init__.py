@@ -1,0 +1,27 @@
+"""Phases of a program: basic-block vectors, clusters of them, and SimPoint's files."""
+
+from tracekit.simpoint.clusters import SimulationPoint, choose
+from tracekit.simpoint.files import (
+    read_points,
+    read_vectors,
+    read_weights,
+    write_points,
+    write_vectors,
+)
+from tracekit.simpoint.simulator_arguments import arguments, opened, regions
+from tracekit.simpoint.vectors import BlockVectors, block_vectors
+
+__all__ = [
+    "BlockVectors",
+    "SimulationPoint",
+    "arguments",
+    "block_vectors",
+    "choose",
+    "opened",
+    "read_points",
+    "read_vectors",
+    "read_weights",
+    "regions",
+    "write_points",
+    "write_vectors",
+]
