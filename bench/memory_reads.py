@@ -1,8 +1,9 @@
-"""Peak memory of reading: ``info`` and ``mrc`` of long files, and mrc's bytes a distinct line.
+"""Peak memory and time of reading long files, and mrc's bytes a distinct line.
 
 ``python bench/memory_reads.py [ROWS [LINES]]`` (default 100000000 3000000) makes a file of ROWS
 rows by writing one chunk's frames again and again, and one that touches LINES distinct lines all
-over the address space; it prints a line each.
+over the address space; it prints a line each.  ``simulate`` and ``predict``
+are of one machine; ``hot`` reads the static instructions alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +93,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         long = long_file(folder, rows)
-        for command in ("info", "mrc"):
-            print(f"{command:<5}{rows:>12,} rows: {peak(command, long) / 1e6:.0f} MB peak")
+        for command, *options in (
+            ("info",),
+            ("mrc",),
+            ("simulate", "-m", "o3_small"),
+            ("predict", "--uarch", "o3_small"),
+        ):
+            began = time.monotonic()
+            bytes_ = peak(command, long, *options)
+            seconds = time.monotonic() - began
+            print(f"{command:<9}{rows:>12,} rows: {bytes_ / 1e6:.0f} MB peak, {seconds:.0f} s")
         long.unlink()
         place = strewn(folder, lines)
         base = peak("mrc", folder / "feats.zst")

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from tracekit.io.files import first_bytes
+from tracekit.progress import Progress
 from tracekit.symbols import AddressMap, ObjectFile
 
 BY: Final[dict[str, Callable[[AddressMap, int], str]]] = {
@@ -34,7 +35,9 @@ class Hot:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-def hot(path: str | Path, by: str = "symbol", binary: str | None = None) -> Hot:
+def hot(
+    path: str | Path, by: str = "symbol", binary: str | None = None, *, quiet: bool = True
+) -> Hot:
     """Counts the rows (instructions; micro-ops at the micro level) of a .tks or feats.zst.
 
     A recording, and what was extracted from one, knows its program's files: ``binary`` then stands
@@ -44,10 +47,12 @@ def hot(path: str | Path, by: str = "symbol", binary: str | None = None) -> Hot:
     from tracekit.inputs.tks import is_tks
 
     recorded = is_tks(first_bytes(path, 16))
-    return _of_recording(path, by, binary) if recorded else _of_feats(path, by, binary)
+    if recorded:
+        return _of_recording(path, by, binary, quiet)
+    return _of_feats(path, by, binary)
 
 
-def _of_recording(path: str | Path, by: str, binary: str | None) -> Hot:
+def _of_recording(path: str | Path, by: str, binary: str | None, quiet: bool) -> Hot:
     from tracekit.inputs.tks import TksReader
     from tracekit.isa.elf import ElfImage
     from tracekit.isa.program_match import check_isa
@@ -62,7 +67,9 @@ def _of_recording(path: str | Path, by: str, binary: str | None) -> Hot:
         if elf is not None:
             check_isa(elf, reader.arch)
         used = elf is None
-        for epoch in reader.epochs():
+        progress = stack.enter_context(Progress(Path(path).name, None, "epochs", quiet=quiet))
+        for done, epoch in enumerate(reader.epochs()):
+            progress.update(done)
             pid = epoch.info["pid"]
             version = reader.map_versions.get(pid, 0)
             if maps.get(pid, (-1, None))[0] != version:

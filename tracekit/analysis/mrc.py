@@ -19,6 +19,7 @@ from tracekit.analysis.lru import StackDistance
 from tracekit.errors import UsageError
 from tracekit.extras import install_command
 from tracekit.io.arrays import save_figure
+from tracekit.progress import Progress
 from tracekit.schema import NEVER
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table
@@ -132,7 +133,7 @@ class DistanceCounts:
         return _curve(values, self._counts[values], self.accesses, sizes)
 
 
-def data_counts(trace: TraceFile) -> DistanceCounts:
+def data_counts(trace: TraceFile, *, quiet: bool = True) -> DistanceCounts:
     """Stack distances of the data of a file, whose caches start empty at its first row.
 
     An access is a line that a row touches: one that crosses lines touches each, from the row's
@@ -141,7 +142,7 @@ def data_counts(trace: TraceFile) -> DistanceCounts:
     bits = int(trace.index["options"]["line_bits"])
     stack, out = StackDistance(), DistanceCounts()
     sizes = trace.statics.access_size
-    for number in range(trace.chunks):
+    for number in _chunks(trace, "data", quiet):
         chunk = trace.chunk(number)
         memory = (chunk.column("bits") & schema.BITS["is_mem"][0]) != 0
         address = chunk.column("addr")[memory]
@@ -151,13 +152,23 @@ def data_counts(trace: TraceFile) -> DistanceCounts:
     return out
 
 
-def fetch_counts(trace: TraceFile) -> DistanceCounts:
+def fetch_counts(trace: TraceFile, *, quiet: bool = True) -> DistanceCounts:
     """Stack distances of the instructions of a file: an access is a row's fetch of the line of its
     pc."""
     out = DistanceCounts()
-    for number in range(trace.chunks):
+    for number in _chunks(trace, "fetch", quiet):
         out.add(trace.chunk(number).column("fetch_distance"))
     return out
+
+
+def _chunks(trace: TraceFile, what: str, quiet: bool) -> Iterator[int]:
+    """The numbers of a file's chunks, with progress on standard error unless ``quiet``."""
+    with Progress(f"{Path(trace.path).name}, {what}", len(trace), quiet=quiet) as progress:
+        done = 0
+        for number, chunk in enumerate(trace.index["chunks"]):
+            yield number
+            done += int(chunk["rows"])
+            progress.update(done)
 
 
 def _lines(

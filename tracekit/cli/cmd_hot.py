@@ -26,13 +26,14 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="ELF",
         help="the program, of a trace that does not tell it, or has moved",
     )
+    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p, "all parts as JSON (docs/json.md)")
     p.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit hot``; returns the exit code."""
-    found = hot(args.file, args.by, args.binary)
+    found = hot(args.file, args.by, args.binary, quiet=args.quiet)
     for path, why in found.problems.items():
         note(f"{path}: {why}: no names from it")
 

@@ -17,6 +17,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit info``."""
     p = sub.add_parser("info", help=help_text, description=__doc__)
     p.add_argument("file", nargs="+", help="feats.zst files, or recordings (.tks)")
+    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
     p.set_defaults(func=run)
 
@@ -24,7 +25,8 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit info``; returns the exit code."""
     found = [
-        of_recording(path) if is_tks(first_bytes(path, 16)) else summary(path) for path in args.file
+        of_recording(path) if is_tks(first_bytes(path, 16)) else summary(path, quiet=args.quiet)
+        for path in args.file
     ]
     if reported(args, found[0] if len(found) == 1 else {"files": found}):
         return 0

@@ -31,6 +31,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
     p.add_argument("--force", action="store_true", help="replace it")
     p.add_argument("--exact", action="store_true", help="every size, not only powers of two")
+    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
     p.set_defaults(func=run, parser=p)
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         for path in args.file:
             check_output(args.plot, args.force, path)
     wanted = list(STREAMS) if args.stream == "both" else [args.stream]
-    found = [_curves(path, wanted, args.exact) for path in args.file]
+    found = [_curves(path, wanted, args.exact, args.quiet) for path in args.file]
     if args.plot:
         several = len(found) > 1
         drawn = {
@@ -82,10 +83,10 @@ class _Curves:
     exact: dict[str, mrc.MissRatioCurve]
 
 
-def _curves(path: str, wanted: list[str], every: bool) -> _Curves:
+def _curves(path: str, wanted: list[str], every: bool, quiet: bool) -> _Curves:
     with tracekit.open(path) as f:
         line_size = 1 << f.index["options"]["line_bits"]
-        counts = {name: STREAMS[name](f) for name in wanted}
+        counts = {name: STREAMS[name](f, quiet=quiet) for name in wanted}
     exact = {name: c.curve() for name, c in counts.items()}
     last = max(int(c.lines[-1]) for c in exact.values())
     sizes = [1 << k for k in range((last - 1).bit_length() + 1)]

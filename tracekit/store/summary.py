@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tracekit import schema
+from tracekit.progress import Progress
 from tracekit.store.index_types import Source
 from tracekit.store.reader import TraceFile
 
@@ -17,8 +19,20 @@ def _squashed(source: Source) -> int | None:
     return None if "all_cpus" in source else int(source.get("squashed", 0))
 
 
-def summary(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Everything about a file that needs no decoding of its rows, but for the total time."""
+def _ticks(f: TraceFile, quiet: bool) -> int:
+    """From the first row's retirement to the last one's."""
+    ticks = done = 0
+    with Progress(Path(f.path).name, len(f), quiet=quiet) as progress:
+        for chunk, a, b in f.parts():
+            ticks += int(chunk.incremental_ticks()[a:b].sum())
+            done += b - a
+            progress.update(done)
+    return ticks
+
+
+def summary(path: str | os.PathLike[str], *, quiet: bool = True) -> dict[str, Any]:
+    """Everything about a file that needs no decoding of its rows, but for the total time, which
+    shows progress on standard error unless ``quiet``."""
     with TraceFile(path) as f:
         index, t, rows = f.index, f.statics, len(f)
         bits = dict(zip(range(8), index["bits"], strict=True))
@@ -67,7 +81,7 @@ def summary(path: str | os.PathLike[str]) -> dict[str, Any]:
             )
             out["targets"] = {k: targets[k] for k in ("machines", "rows", "dtype")}
         if f.timed:
-            ticks = sum(int(c.incremental_ticks()[a:b].sum()) for c, a, b in f.parts())
+            ticks = _ticks(f, quiet)
             cycles = ticks / f.clock_ps
             out |= {"ticks": ticks, "clock_ps": f.clock_ps, "cycles": cycles, "cpi": cycles / rows}
         return out
