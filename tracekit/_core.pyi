@@ -309,6 +309,10 @@ CORE_INST_SOURCES: int
 CORE_INST_DESTINATIONS: int
 NO_REGISTER: int
 MOST_CORE_REGISTERS: int
+EVENT_LEVEL_MASK: int
+EVENT_FETCH_SHIFT: int
+EVENT_MISPREDICTED: int
+EVENT_RESTEERED: int
 CORE_TIMING: tuple[str, ...]
 """What a timed walk gives for each row and core, in order."""
 PREDICTORS: tuple[str, ...]
@@ -354,6 +358,14 @@ class SimulatedCores:
         out: npt.NDArray[np.float64],
         threads: int = 1,
     ) -> None: ...
+    def events(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+        threads: int = 1,
+    ) -> npt.NDArray[np.uint8]: ...
     def run(
         self,
         sid: npt.NDArray[np.uint32],

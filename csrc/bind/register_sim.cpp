@@ -163,6 +163,20 @@ class Cores {
     cores_.cause_sums(block, of, to, threads);
   }
 
+  Array<std::uint8_t> events(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+                             const Array<std::uint8_t>& bits, std::uint32_t next,
+                             unsigned threads) {
+    const SimulatedCores::Block block = checked(sid, addr, bits, next);
+    if (!causes_) refuse("cores that were not made with causes");
+    Array<std::uint8_t> out({sid.size(), static_cast<py::ssize_t>(cores_.cores())});
+    std::uint8_t* to = out.mutable_data();
+    {
+      py::gil_scoped_release free;
+      cores_.events(block, to, threads);
+    }
+    return out;
+  }
+
  private:
   SimulatedCores::Block checked(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
                                 const Array<std::uint8_t>& bits, std::uint32_t next) const {
@@ -245,6 +259,10 @@ void register_definitions(py::module_& m) {
   m.attr("CORE_INST_DESTINATIONS") = py::int_(CoreInst::destinations);
   m.attr("NO_REGISTER") = py::int_(CoreInst::no_register);
   m.attr("MOST_CORE_REGISTERS") = py::int_(most_core_registers);
+  m.attr("EVENT_LEVEL_MASK") = py::int_(int{row_event::level_mask});
+  m.attr("EVENT_FETCH_SHIFT") = py::int_(int{row_event::fetch_shift});
+  m.attr("EVENT_MISPREDICTED") = py::int_(int{row_event::mispredicted});
+  m.attr("EVENT_RESTEERED") = py::int_(int{row_event::resteered});
   m.attr("CORE_TIMING") = names(core_timing::names);
   m.attr("PREDICTORS") = names(predictor_names);
   m.attr("PREFETCHERS") = names(prefetcher_names);
@@ -275,7 +293,9 @@ void register_sim(py::module_& m) {
       .def("class_sums", &Cores::class_sums, py::arg("sid"), py::arg("addr"), py::arg("bits"),
            py::arg("next"), py::arg("labels"), py::arg("classes"), py::arg("threads") = 1)
       .def("cause_sums", &Cores::cause_sums, py::arg("sid"), py::arg("addr"), py::arg("bits"),
-           py::arg("next"), py::arg("labels"), py::arg("out").noconvert(), py::arg("threads") = 1);
+           py::arg("next"), py::arg("labels"), py::arg("out").noconvert(), py::arg("threads") = 1)
+      .def("events", &Cores::events, py::arg("sid"), py::arg("addr"), py::arg("bits"),
+           py::arg("next"), py::arg("threads") = 1);
 }
 
 }  // namespace tracekit

@@ -127,4 +127,11 @@ void SimulatedCores::cause_sums(const Block& block, std::span<const std::uint32_
   });
 }
 
+void SimulatedCores::events(const Block& block, std::uint8_t* out, unsigned threads) {
+  prepare(block);
+  each_core(threads, [&] {
+    return [&](std::size_t k) { cores_[k]->run_events(rows_, out + k, cores_.size()); };
+  });
+}
+
 }  // namespace tracekit

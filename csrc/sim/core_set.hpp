@@ -48,6 +48,8 @@ class SimulatedCores {
   // cores made with `causes`.
   void cause_sums(const Block& block, std::span<const std::uint32_t> labels, double* out,
                   unsigned threads);
+  // What each row met, row_event: rows x cores.  Of such cores, too.
+  void events(const Block& block, std::uint8_t* out, unsigned threads);
 
  private:
   void prepare(const Block& block, std::uint8_t* difficulty = nullptr);

@@ -69,6 +69,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
                        : taken_            ? (fetch_.at + refetch).because(Cause::front_end_width)
                                            : (line_at_ + 1).because(Cause::front_end_width);
       const Cycle there = caches_.fetch(pc, asked.at()) + stage_delay;
+      ledger_.fetched_from(caches_.served());
       // A hit's latency belongs to what asked for the line.
       const bool hit = caches_.served() == CacheLevel::l1;
       line_at_ = later(line_at_, {there, hit ? asked.cause() : fetch_cause(caches_.served())});
@@ -129,6 +130,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::access(const CoreRow& row, At is
     }
     if (inst.is(CoreInst::data_prefetch)) return at + 1;
     const Cycle there = caches_.load(row.addr, at.at(), inst.pc) + respond - 1;
+    ledger_.data_from(caches_.served());
     return {there, load_cause(caches_.served())};
   }
   if (inst.is(CoreInst::store) && stores_seen_ >= store_buffer)
@@ -185,6 +187,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
   const auto guess = row.is_branch() && !p_.ideal_branches()
                          ? branches_.fetch(row.event(), row.indirect_right, fetch_.at.at())
                          : BranchUnit::Guess::right;
+  ledger_.guessed(guess);
   const At issued = issue(row, where, arrived);
   At done{issued.at() + pipes[k].latency, op_cause(inst.op)};
   if (inst.is(CoreInst::load | CoreInst::store)) {
@@ -201,6 +204,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
   lane_retired_[k][lane_count_[k]++ % ring] = retired.at();
   if (inst.is(CoreInst::store)) {
     drain_ = std::max(drain_ + 1, caches_.store(row.addr, retired.at() + 1, inst.pc));
+    ledger_.data_from(caches_.served());
     drained_[stores_seen_++ % drained_.size()] = drain_;
     stores_.put(row.addr, inst.size, retired.at(), drain_, inst.pc, uop_);
   }

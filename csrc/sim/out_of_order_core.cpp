@@ -88,53 +88,6 @@ Cause op_cause(OpClass op) {
   return use.unit == Unit::int_mul || has(n, "Mult") ? Cause::multiply : Cause::integer;
 }
 
-Cause load_cause(CacheLevel served) {
-  switch (served) {
-    case CacheLevel::l1:
-      return Cause::load_l1;
-    case CacheLevel::l2:
-      return Cause::load_l2;
-    case CacheLevel::l3:
-      return Cause::load_l3;
-    case CacheLevel::memory:
-      return Cause::load_memory_latency;
-    case CacheLevel::memory_queue:
-      return Cause::load_memory_queue;
-    case CacheLevel::mshrs:
-      break;
-  }
-  return Cause::mshr_full;
-}
-
-Cause fetch_cause(CacheLevel served) {
-  switch (served) {
-    case CacheLevel::l1:
-      return Cause::icache_l1;
-    case CacheLevel::l2:
-      return Cause::icache_l2;
-    case CacheLevel::l3:
-      return Cause::icache_l3;
-    case CacheLevel::memory:
-    case CacheLevel::memory_queue:
-      return Cause::icache_memory;
-    case CacheLevel::mshrs:
-      break;
-  }
-  return Cause::mshr_full;
-}
-
-Cause misprediction_cause(BranchKind branch) {
-  switch (branch) {
-    case BranchKind::conditional:
-    case BranchKind::indirect_conditional:
-      return Cause::mispredict_direction;
-    case BranchKind::ret:
-      return Cause::mispredict_return;
-    default:
-      return Cause::mispredict_target;
-  }
-}
-
 template <bool Why>
 OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registers)
     : p_(p),
@@ -166,6 +119,7 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetched_line(std::uint64_t pc, At at) {
   const Cycle there = caches_.fetch(pc, at.at());
+  ledger_.fetched_from(caches_.served());
   return {there, fetch_cause(caches_.served())};
 }
 
@@ -380,6 +334,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   // the cache (gem5's LSQUnit::read, storePostSend).
   const Cycle from = forward_ ? std::max(executed, forward_->sent + 1 + store_executes_) : executed;
   const Cycle there = caches_.load(row.addr, from, inst.pc);
+  ledger_.data_from(caches_.served());
   if (inst.is(CoreInst::data_prefetch)) return {executed, Cause::load_l1};
   return {there,
           from - executed > there - from ? Cause::load_forward : load_cause(caches_.served())};
@@ -453,6 +408,7 @@ void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle do
   const Cycle written = inst.is(CoreInst::zero_line) ? caches_.zero_line(row.addr, at, inst.pc)
                                                      : caches_.store(row.addr, at, inst.pc);
   const bool missed = caches_.served() != CacheLevel::l1;
+  ledger_.data_from(caches_.served());
   if (caches_.taken_at() > at) {  // younger stores wait behind it
     store_port_ = caches_.taken_at();
     store_port_held_ = Cause::store_miss;
@@ -591,6 +547,7 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
   const auto guess = row.is_branch() && !p_.ideal_branches()
                          ? branches_.fetch(row.event(), row.indirect_right, fetched.at())
                          : BranchUnit::Guess::right;
+  ledger_.guessed(guess);
   At dispatched = dispatch(row, fetched);
   const At issued = issue(row, dispatched);
   const At done = complete(row, issued, dispatched);

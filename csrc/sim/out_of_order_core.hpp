@@ -18,6 +18,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/op_class.hpp"
@@ -94,6 +95,12 @@ struct CoreRow {
   }
 };
 
+// What a row met on its way, as bits: 1 + the level that had its data, 1 + the one that had its
+// fetched line (0: it asked for none), and what became of its prediction.
+namespace row_event {
+enum : std::uint8_t { fetch_shift = 3, level_mask = 7, mispredicted = 64, resteered = 128 };
+}  // namespace row_event
+
 // A core of either kind.
 class Core {
  public:
@@ -106,6 +113,9 @@ class Core {
   // Adds each instruction's cycles to their causes: to the cause_count numbers at
   // out + labels[i] * stride for the i-th.  Of cores that were made for it.
   virtual void run_causes(std::span<const CoreRow> rows, const std::uint32_t* labels, double* out,
+                          std::size_t stride) = 0;
+  // What each instruction met: its row_event; then `out` moves on by `stride`.  Of such cores, too.
+  virtual void run_events(std::span<const CoreRow> rows, std::uint8_t* out,
                           std::size_t stride) = 0;
 
  protected:
@@ -126,6 +136,16 @@ class CauseLedger {
   void row() {
     if constexpr (Why) ++rows_;
   }
+  // The level that is farthest away counts, of an instruction of several accesses.
+  void data_from(CacheLevel level) { from(level, 0); }
+  void fetched_from(CacheLevel level) { from(level, row_event::fetch_shift); }
+  void guessed(BranchUnit::Guess guess) {
+    if constexpr (Why) {
+      if (guess == BranchUnit::Guess::wrong) events_ |= row_event::mispredicted;
+      if (guess == BranchUnit::Guess::resteer) events_ |= row_event::resteered;
+    }
+  }
+  std::uint8_t take_events() { return std::exchange(events_, std::uint8_t{0}); }
   // The last retirement moves by `cycles`.
   void charge(Cause why, Cycle cycles) {
     if constexpr (Why) {
@@ -138,8 +158,17 @@ class CauseLedger {
   }
 
  private:
+  void from(CacheLevel level, unsigned shift) {
+    if constexpr (Why) {
+      const unsigned known = (events_ >> shift) & row_event::level_mask;
+      const unsigned now = std::max(known, 1U + static_cast<unsigned>(level));
+      events_ = static_cast<std::uint8_t>(events_ ^ ((known ^ now) << shift));
+    }
+  }
+
   Cycle width_, rows_{};
   double* spent_{};
+  std::uint8_t events_{};
 };
 
 // A core whose `Times step(const CoreRow&)` is known when the loop over the rows is compiled.
@@ -160,6 +189,20 @@ class CoreOf : public Core {
         static_cast<Kind*>(this)->ledger_.put_into(out + *labels * stride);
         static_cast<Kind*>(this)->step(row);
         if (row.last) ++labels;
+      }
+    }
+  }
+  void run_events(std::span<const CoreRow> rows, std::uint8_t* out, std::size_t stride) final {
+    if constexpr (Kind::knows_why) {
+      std::array<double, cause_count> spent{};
+      auto& ledger = static_cast<Kind*>(this)->ledger_;
+      ledger.put_into(spent.data());
+      for (const CoreRow& row : rows) {
+        if (row.first) ledger.take_events();
+        static_cast<Kind*>(this)->step(row);
+        if (!row.last) continue;
+        *out = ledger.take_events();
+        out += stride;
       }
     }
   }

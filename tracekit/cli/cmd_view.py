@@ -1,7 +1,7 @@
 """``tracekit view FEATS --rows A:B -o FILE``: the pipeline, row by row, for Konata or Perfetto.
 
 Of gem5's own stage ticks where the trace has them; with --machine of a simulated core, which
-walks all rows before the window, too.
+walks all rows before the window, too; with --both of both, and by how much they differ.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from tracekit.cli.report import add_json, reported
 
 
 def add_parser(sub: Any, help_text: str) -> None:
-    """Add the options of ``tracekit why``."""
+    """Add the options of ``tracekit view``."""
     p = sub.add_parser("view", help=help_text, description=__doc__)
     p.add_argument("file", help="a feats.zst")
     p.add_argument("--rows", default="0:1000", metavar="A:B", help="rows shown (0:1000)")
     p.add_argument("--machine", metavar="M", help="a simulated core: a machine's JSON, or its name")
+    p.add_argument(
+        "--both", action="store_true", help="gem5's own stages beside those of --machine"
+    )
     p.add_argument(
         "--to", choices=("kanata", "perfetto"), help="from the output's name unless given (.json)"
     )
@@ -29,39 +32,62 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run ``tracekit why``; returns the exit code."""
+    """Run ``tracekit view``; returns the exit code."""
     import json
 
     import tracekit
     from tracekit.cli.machine_files import machine_named
     from tracekit.errors import UsageError
     from tracekit.io.output import check_output, write_bytes
-    from tracekit.view import kanata, of_simulation, of_trace, perfetto
+    from tracekit.view import beside, kanata, of_simulation, of_trace, perfetto
 
     first, colon, last = args.rows.partition(":")
     if not (colon and first.isdecimal() and last.isdecimal() and len(args.rows) < 40):
         raise UsageError(f"--rows {args.rows}: A:B, as 0:1000")
+    if args.both and not args.machine:
+        raise UsageError("--both needs --machine: beside gem5's own stages")
     check_output(args.output, args.force)
+    other = None
     with tracekit.open(args.file) as trace:
         begin, end = int(first), min(int(last), len(trace))
+        if args.both or not args.machine:
+            view = of_trace(trace, begin, end)
         if args.machine:
             machine = machine_named(args.machine, str(trace.index.get("arch", "")))
-            view = of_simulation(trace, machine, begin, end, args.threads)
-        else:
-            view = of_trace(trace, begin, end)
+            core = of_simulation(trace, machine, begin, end, args.threads)
+            view, other = beside(view, core) if args.both else (core, None)
     to = args.to or ("perfetto" if args.output.endswith(".json") else "kanata")
-    text = "".join(kanata(view)) if to == "kanata" else json.dumps(perfetto(view))
+    text = "".join(kanata(view, other)) if to == "kanata" else json.dumps(perfetto(view, other))
     write_bytes(args.output, text.encode(), force=args.force)
-    last_cycle = int(max(view.retired.max(), view.starts.max()))
-    result = {
+    shown = [v for v in (view, other) if v is not None]
+    last_cycle = max(v.last_cycle for v in shown)
+    title = "; ".join(v.title for v in shown)
+    result: dict[str, Any] = {
         "path": args.file,
         "output": args.output,
         "to": to,
-        "title": view.title,
+        "title": title,
         "begin": begin,
         "rows": end - begin,
         "cycles": last_cycle,
+        "marks": [
+            {
+                "of": v.of,
+                "track": m.track,
+                "row": begin + m.row,
+                "begin": m.begin,
+                "end": m.end,
+                "what": m.what,
+            }
+            for v in shown
+            for m in v.marks
+        ],
     }
+    if other is not None and (view.retired[-1] >= 0):
+        result["later"] = int(other.retired[-1] - view.retired[-1])
     if not reported(args, result):
-        print(f"{args.output}: {view.title}, {last_cycle:,} cycles ({to})")
+        late = (
+            f"; the last row retires {result['later']:+,} cycles later" if "later" in result else ""
+        )
+        print(f"{args.output}: {title}, {last_cycle:,} cycles ({to}){late}")
     return 0

@@ -16,6 +16,7 @@ from tracekit.sim.parameters import (
     machine_notes,
     suggestion,
 )
+from tracekit.sim.row_events import event_walk
 from tracekit.sim.simulation import SimulationResult, simulate
 from tracekit.sim.trace_walk import TIMING, ClassedRows, KeptRows, Walk, totals, walk
 
@@ -36,6 +37,7 @@ __all__ = [
     "check_machines",
     "core_row",
     "cores_digest",
+    "event_walk",
     "gem5_machine",
     "joined",
     "load_machine",

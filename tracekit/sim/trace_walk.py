@@ -173,6 +173,11 @@ class RowSource:
         """Static instructions of the whole trace."""
         return len(self._trace.statics)
 
+    @property
+    def pcs(self) -> npt.NDArray[np.uint64]:
+        """Of each static instruction."""
+        return np.ascontiguousarray(self._trace.statics.pc, np.uint64)
+
     def cores(
         self, machines: Sequence[Mapping[str, Any]], *, causes: bool = False
     ) -> _core.SimulatedCores:

@@ -2,6 +2,6 @@
 
 from tracekit.view.kanata import kanata
 from tracekit.view.perfetto import perfetto
-from tracekit.view.stages import MOST_ROWS, View, of_simulation, of_trace
+from tracekit.view.stages import MOST_ROWS, View, beside, of_simulation, of_trace
 
-__all__ = ["MOST_ROWS", "View", "kanata", "of_simulation", "of_trace", "perfetto"]
+__all__ = ["MOST_ROWS", "View", "beside", "kanata", "of_simulation", "of_trace", "perfetto"]

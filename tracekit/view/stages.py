@@ -1,32 +1,35 @@
-"""When each row of a window is in which stage: by gem5's own ticks, or on a simulated core."""
+"""When each row of a window is in which stage, by gem5's own ticks and on a simulated core."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
-from tracekit.sim import TIMING, walk
+from tracekit.sim import TIMING, event_walk, walk
 from tracekit.store.reader import TraceFile
+from tracekit.view.marks import Mark, of_core, of_ticks
 
-__all__ = ["MOST_ROWS", "View", "of_simulation", "of_trace"]
+__all__ = ["MOST_ROWS", "View", "beside", "of_simulation", "of_trace"]
 
 I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
 MOST_ROWS: Final = 1_000_000
-#: gem5's stages, as Konata shortens them.
+#: gem5's stages, as Konata shortens them; X, from issue to completion, is where its arrows begin
+#: and end.
 _GEM5 = {
     "fetch": "F",
     "decode": "Dc",
     "rename": "Rn",
     "dispatch": "Ds",
-    "issue": "Is",
+    "issue": "X",
     "complete": "Cm",
 }
-_SIMULATED = ("Ds", "Is", "Cm")
+_SIMULATED = ("Ds", "X", "Cm")
 _CLAMPED = 4096  # core_timing::most_commit_slack of csrc/sim/out_of_order_core.hpp
 
 
@@ -35,7 +38,8 @@ class View:
     """``begin``: the first row.  ``stages``: names, in order.  ``starts``: int64 rows x stages,
     cycles, -1 where a row was not in one.  ``retired``: cycles, -1 where gem5 does not tell.
     ``texts``: pc and disassembly.  ``producers``: of each row the rows of the window (from 0) whose
-    results it reads."""
+    results it reads.  ``loads``, ``stores``: which rows are.  ``marks``: what rows met.  ``of``:
+    gem5, or the machine's name."""
 
     title: str
     begin: int
@@ -44,6 +48,15 @@ class View:
     retired: I64
     texts: list[str]
     producers: list[list[int]]
+    loads: Bool
+    stores: Bool
+    marks: list[Mark]
+    of: str
+
+    @property
+    def last_cycle(self) -> int:
+        """Of the last event."""
+        return int(max(self.retired.max(), self.starts.max()))
 
 
 def of_trace(trace: TraceFile, begin: int, end: int) -> View:
@@ -61,6 +74,7 @@ def of_trace(trace: TraceFile, begin: int, end: int) -> View:
     first = int(some[some > 0].min(initial=np.iinfo(np.int64).max))
     cycle = {n: np.where(t > 0, (t - first) // period, -1) for n, t in ticks.items()}
     starts = np.stack([cycle[n] for n in _GEM5], 1)
+    loads, stores = _kinds(trace, begin, end)
     return View(
         f"gem5, rows {begin:,} to {end:,}",
         begin,
@@ -68,6 +82,10 @@ def of_trace(trace: TraceFile, begin: int, end: int) -> View:
         starts,
         cycle["retire"],
         *_described(trace, begin, end),
+        loads,
+        stores,
+        of_ticks(_branches(trace, begin, end), loads, starts),
+        "gem5",
     )
 
 
@@ -98,6 +116,8 @@ def of_simulation(
     starts = np.stack([dispatched, done - latencies, done], 1)[begin:]
     retired = np.maximum(retired[begin:], starts[:, 2])
     first = int(starts.min())
+    loads, stores = _kinds(trace, begin, end)
+    events = event_walk(trace, machine, rows=end)[begin:]
     name = machine.get("name", "machine")
     return View(
         f"{name} (simulated), rows {begin:,} to {end:,}",
@@ -106,6 +126,29 @@ def of_simulation(
         starts - first,
         retired - first,
         *_described(trace, begin, end),
+        loads,
+        stores,
+        of_core(events, loads, starts - first, retired - first),
+        str(name),
+    )
+
+
+def beside(a: View, b: View) -> tuple[View, View]:
+    """Both on one clock, on which the first row retires in the same cycle; each keeps its own
+    cycles.  UsageError where no row retires in both."""
+    both = np.flatnonzero((a.retired >= 0) & (b.retired >= 0))
+    if a.begin != b.begin or not len(both):
+        raise UsageError("no row of the window retires in both")
+    by = int(a.retired[both[0]] - b.retired[both[0]])
+    return _moved(a, max(0, -by)), _moved(b, max(0, by))
+
+
+def _moved(view: View, by: int) -> View:
+    return replace(
+        view,
+        starts=np.where(view.starts >= 0, view.starts + by, -1),
+        retired=np.where(view.retired >= 0, view.retired + by, -1),
+        marks=[replace(m, begin=m.begin + by, end=m.end + by) for m in view.marks],
     )
 
 
@@ -114,6 +157,18 @@ def _check(trace: TraceFile, begin: int, end: int) -> None:
         raise UsageError(f"rows {begin}:{end}: the trace has {len(trace):,}", path=str(trace.path))
     if end - begin > MOST_ROWS:
         raise UsageError(f"{end - begin:,} rows; at most {MOST_ROWS:,}")
+
+
+def _kinds(trace: TraceFile, begin: int, end: int) -> tuple[Bool, Bool]:
+    """Loads and stores of the window."""
+    ids = trace.column("static_id", (begin, end))
+    load, store = trace.statics.has("IsLoad"), trace.statics.has("IsStore")
+    return load[ids] & ~store[ids], store[ids]
+
+
+def _branches(trace: TraceFile, begin: int, end: int) -> Bool:
+    of: Bool = trace.statics.branch[trace.column("static_id", (begin, end))] != 0
+    return of
 
 
 def _described(trace: TraceFile, begin: int, end: int) -> tuple[list[str], list[list[int]]]:
