@@ -259,6 +259,33 @@ def test_folded_stacks_add_up(trace, machine_file, tmp_path, capsys):
     assert main([*args, "--folded", str(out)]) == 1
 
 
+def test_stacks_by_row_and_phase(trace, machine_file, tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "rows.parquet"
+    args = ["why", str(trace.path), "--machine", machine_file, "--no-changes", "--json"]
+    assert main([*args, "--by-row", str(out), "--phases", "7"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    table = parquet.read_table(out)
+    plain = np.concatenate([w.cycles for w in sim.walk(trace, [MACHINE])])[:, 0]
+    columns = {n: table[n].to_numpy() for n in table.column_names}
+    assert (columns["cycles"] == plain).all()
+    assert (columns["pc"] == trace["pc"]).all()
+    assert columns["row"].tolist() == list(range(len(trace)))
+    causes = {n: int(c.sum()) for n, c in columns.items() if n in CAUSES}
+    assert causes == found["causes"]
+    assert (sum(columns[n] for n in causes) == plain).all()
+    edges = found["phases"]["edges"]
+    assert len(edges) == 8
+    for k, stack in enumerate(found["phases"]["causes"]):
+        assert sum(stack.values()) == plain[edges[k] : edges[k + 1]].sum()
+    assert main([*args, "--by-row", str(out)]) == 1
+    assert "exists" in capsys.readouterr().err
+    assert main([*args, "--by-row", str(tmp_path / "rows.csv")]) == 2
+    assert "tells no format" in capsys.readouterr().err
+    assert main([*args, "--by-row", str(tmp_path / "rows.champsim")]) == 2
+    assert main([*args, "--phases", "0"]) == 2
+
+
 def test_command_what_if(trace, machine_file, capsys):
     args = ["what-if", str(trace.path), "--machine", machine_file, "rob=512", "l2_kb*2"]
     assert main([*args, "--together", "--json"]) == 0

@@ -94,15 +94,17 @@ def why(
     *,
     binary: str | None = None,
     changes: bool = True,
+    phases: int = 1,
     threads: int | None = None,
 ) -> Why:
     """Walks a trace through a core with the parameters of ``machine``.
 
     ``binary``: the program, of a trace that does not tell it.  ``changes``: tries every parameter
     one step up and down on evenly spread rows, and what helps there on all (`confirmed`).
+    ``phases``: equal ranges of rows that the stacks tell apart.
     """
     kept = KeptRows(trace)
-    found = stacks(kept, [machine], threads=threads)
+    found = stacks(kept, [machine], phases=phases, threads=threads)
     named = symbols_of(trace, binary) is not None
     by: By = "line" if named else "instruction"
     places = Places.of(trace, by, binary)

@@ -28,6 +28,12 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--top", type=int, default=10, metavar="N", help="lines shown (10)")
     p.add_argument("--no-changes", action="store_true", help="without what would help: faster")
     p.add_argument("--folded", metavar="FILE", help="function;cause cycles, for flame graphs")
+    p.add_argument(
+        "--by-row", metavar="FILE", help="each row's cycles by cause (.parquet or .arrow)"
+    )
+    p.add_argument(
+        "--phases", type=int, default=20, metavar="N", help="ranges of rows in the JSON (20)"
+    )
     p.add_argument("--force", action="store_true", help="replace an existing file")
     p.add_argument("--threads", type=int)
     add_json(p)
@@ -40,12 +46,17 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.causes.why import why
     from tracekit.cli.machine_files import machine_named
     from tracekit.errors import UsageError
+    from tracekit.exporting.causes import check_causes_output, export_causes
     from tracekit.io.output import check_output, write_bytes
 
     if args.top < 0:
         raise UsageError(f"--top {args.top}: 0 or more")
+    if args.phases < 1:
+        raise UsageError(f"--phases {args.phases}: 1 or more")
     if args.folded:
         check_output(args.folded, args.force)
+    if args.by_row:
+        check_causes_output(args.by_row, args.file, force=args.force)
     with tracekit.open(args.file) as trace:
         machine = machine_named(args.machine, str(trace.index.get("arch", "")))
         found = why(
@@ -53,8 +64,11 @@ def run(args: argparse.Namespace) -> int:
             machine,
             binary=args.binary,
             changes=not args.no_changes,
+            phases=max(1, min(args.phases, len(trace))),
             threads=args.threads,
         )
+        if args.by_row:
+            export_causes(trace, machine, args.by_row, force=args.force, threads=args.threads)
     if args.folded:
         write_bytes(args.folded, found.folded().encode(), force=args.force)
     for path, problem in found.problems.items():
@@ -66,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _json(path: str, w: Why, top: int) -> dict[str, Any]:
+    from tracekit.causes.names import CAUSES
+
     changes = None
     if w.changes is not None:
         changes = {
@@ -85,6 +101,13 @@ def _json(path: str, w: Why, top: int) -> dict[str, Any]:
         "paragraph": w.paragraph(),
         "causes": w.stacks.of(0),
         "groups": w.stacks.groups()[0],
+        "phases": {
+            "edges": w.stacks.breaks,
+            "causes": [
+                {c: n for c, n in zip(CAUSES, row, strict=True) if n}
+                for row in w.stacks.phases[:, 0].tolist()
+            ],
+        },
         "by": w.by,
         "places": [_place(c) for c in w.places[:top]],
         "functions": [_place(c) for c in w.functions[:top]],

@@ -49,28 +49,27 @@ class _Sink:
 
 
 def _arrow(f: TraceFile, features: str | None, out: Path, force: bool, disassembly: bool) -> None:
-    _write_batches(_batches(f, features, disassembly), out, force, arrow.pyarrow().ipc.new_file)
+    write_batches(_batches(f, features, disassembly), out, "arrow", force=force)
 
 
 def _parquet(f: TraceFile, features: str | None, out: Path, force: bool, disassembly: bool) -> None:
-    arrow.pyarrow()
+    write_batches(_batches(f, features, disassembly), out, "parquet", force=force)
+
+
+def write_batches(batches: Iterator[Any], path: Path, to: str, *, force: bool) -> None:
+    """Record batches to a file of ``to``, parquet or arrow."""
+    pa = arrow.pyarrow()
     import pyarrow.parquet as pq
 
-    def make(sink: Any, schema: Any) -> Any:
-        return pq.ParquetWriter(sink, schema, compression="zstd")
-
-    _write_batches(_batches(f, features, disassembly), out, force, make)
-
-
-def _write_batches(
-    batches: Iterator[Any], path: Path, force: bool, make: Callable[[Any, Any], Any]
-) -> None:
-    pa = arrow.pyarrow()
     with replacing(path, force=force) as out:
-        writer = None
+        writer: Any = None
         for batch in batches:
             if writer is None:
-                writer = make(pa.PythonFile(_Sink(out), "w"), batch.schema)
+                sink = pa.PythonFile(_Sink(out), "w")
+                if to == "parquet":
+                    writer = pq.ParquetWriter(sink, batch.schema, compression="zstd")
+                else:
+                    writer = pa.ipc.new_file(sink, batch.schema)
             writer.write_batch(batch)
         if writer is not None:
             writer.close()
