@@ -55,7 +55,7 @@ PYTHON: dict[str, str] = {
     "store": "extras features",
     "symbols": "isa store",
     "inputs": "isa sim store symbols",
-    "exporting": "features inputs opening store",
+    "exporting": "causes features inputs opening sim store",
     "extraction": "extraction_types inputs isa store",
     "extraction_types": "store",
     "opening": "extraction inputs store",
@@ -66,7 +66,7 @@ PYTHON: dict[str, str] = {
     "causes": "sim store symbols text",
     "view": "sim store text",
     "simpoint": "extraction inputs opening store",
-    "report": "analysis causes sim store symbols",
+    "report": "analysis causes mixture prediction sim store symbols view",
     "dataset": "features sim store",
     # networks
     "model": "",

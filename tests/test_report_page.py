@@ -10,13 +10,20 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 import synthetic
 from test_sim import MACHINE, extract, line
 
+from tests.test_record import _why_not
+from tracekit.causes import stacks
 from tracekit.cli.main import main
-from tracekit.report import collect, page
+from tracekit.errors import UsageError
+from tracekit.report import Report, collect, page
 from tracekit.report.collect import MOST_FUNCTIONS, MOST_LINES
+from tracekit.report.loop import hottest_loop, pipeline
+from tracekit.report.notes import intervals, notes
+from tracekit.sim import KeptRows, totals, walk
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 MACHINES = [MACHINE, {**MACHINE, "name": "<img src=x onerror=alert(1)>", "width": 1, "rob": 16}]
@@ -73,17 +80,115 @@ def test_the_page_asks_for_nothing(data):
     )
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
-def test_a_browser_draws_it(data, tmp_path):
-    path = tmp_path / "r.html"
-    path.write_text(page(data), encoding="utf-8")
+PROGRAM = """
+void _start(void) {
+  volatile int sum = 0;
+  for (int i = 0; i < 300; ++i) sum += i;
+  __asm__("mov $60, %eax; xor %edi, %edi; syscall");
+}
+"""
+
+
+def dump(text, folder):
+    """The page as a browser draws it, and what the browser says."""
+    path = folder / "r.html"
+    path.write_text(text, encoding="utf-8")
     done = subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
+         f"--user-data-dir={folder / 'profile'}", "--dump-dom", path.as_uri()],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
-    assert "CONSOLE" not in done.stderr
-    dom = done.stdout
+    return done.stdout, done.stderr
+
+
+def loop(rounds, body=6):
+    """A loop of divisions, a branch behind them, and other code around it."""
+    out = []
+    for k in range(rounds):
+        for i in range(body):
+            text, op, flags, pc = f"add x{i}, x{i}, #1", "IntAlu", "IsInteger", 0x400000 + 4 * i
+            if i == 1:
+                text, op = "sdiv x1, x1, x2", "IntDiv"
+            if i == body - 1:
+                text, flags = "b.ne", "IsControl|IsDirectControl|IsCondControl"
+            row = 7 * k + i
+            head = f"{500 * row:7d}: system.cpu: {pc:#x}    :   {text:<24}"
+            out.append(f"{head} : {op} :   flags=({flags})\n")
+    return "".join(out)
+
+
+def test_the_loop_that_costs_most_is_drawn(tmp_path):
+    trace = extract(tmp_path, loop(60))
+    cycles = stacks(trace, [MACHINE]).places[:, 0].sum(1)
+    first, last, low, high = hottest_loop(trace, cycles)
+    assert (low, high) == (0x400000, 0x400014)
+    assert last - first == 6
+    assert first % 6 == 0
+    found = pipeline(trace, MACHINE, cycles)
+    assert len(found["rows"]) == 12
+    plain = np.concatenate([w.cycles for w in walk(trace, [MACHINE])])[:, 0]
+    retired = np.array([r["at"][3] for r in found["rows"]])
+    assert (np.diff(retired) == plain[first + 1 : first + 12]).all()
+    for r in found["rows"]:
+        assert r["at"] == sorted(r["at"])
+    straight = extract(tmp_path, "".join(line(k, "movz x1, #0") for k in range(100)))
+    assert hottest_loop(straight, np.ones(1)) is None
+    assert pipeline(straight, MACHINE, np.ones(1)) is None
+
+
+def test_intervals_are_those_of_the_epochs(trace, monkeypatch):
+    source = {"format": "tks", "contiguous": False, "epoch_lengths": {"": [1000, 500, 1500]}}
+    monkeypatch.setitem(trace.index, "source", source)
+    kept = KeptRows(trace)
+    half = intervals(trace, kept, MACHINES)
+    sums = totals(kept, MACHINES, [0, 1000, 1500, 3000])
+    rows = np.array([1000, 500, 1500])
+    for k in range(2):
+        cpi = sums[:, k].sum() / 3000
+        rest = [s - cpi * r for s, r in zip(sums[:, k], rows, strict=True)]
+        error = 4.303 * np.sqrt(sum(x * x for x in rest) / 2 / 3) / 1000 / cpi
+        assert half[k] == pytest.approx(error, rel=1e-9)
+    data = collect(trace, MACHINES)
+    assert [m["half_interval"] for m in data["machines"]] == pytest.approx(half.tolist())
+    assert any("3 epochs" in n for n in data["notes"])
+    monkeypatch.setitem(source, "epoch_lengths", {"": [3000]})
+    assert np.isnan(intervals(trace, kept, MACHINES)).all()
+    monkeypatch.setitem(source, "contiguous", True)
+    assert intervals(trace, kept, MACHINES) is None
+
+
+def test_notes_say_what_was_never_compared(trace, monkeypatch):
+    assert not any("not validated" in n for n in notes(trace))
+    monkeypatch.setitem(trace.index, "arch", "riscv")
+    assert any("not validated" in n for n in notes(trace))
+
+
+def test_notebooks_show_parts_in_a_frame(data):
+    report = Report(data)
+    whole = report._repr_html_()
+    assert EVIL not in whole
+    assert 'sandbox="allow-scripts"' in whole
+    inside = html.unescape(re.search(r'srcdoc="([^"]*)"', whole)[1])
+    assert inside == page(data)
+    few = report.only("machines", "limits", height=300)
+    assert "height:300px" in few._repr_html_()
+    assert json.loads(re.search(r'id="data">(.*?)</script>', page(data, few.parts))[1])["parts"]
+    with pytest.raises(UsageError, match=r"graph is no part .some of answer"):
+        report.only("graph")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+def test_parts_alone(data, tmp_path):
+    dom, errors = dump(page(data, ["phases"]), tmp_path)
+    assert "CONSOLE" not in errors
+    assert "Cycles a row over the trace" in dom
+    assert "Hot functions</h2>" not in dom
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+def test_a_browser_draws_it(data, tmp_path):
+    dom, errors = dump(page(data), tmp_path)
+    assert "CONSOLE" not in errors
     assert "<title>tracekit report</title>" in dom
     assert html.escape(EVIL, quote=False) in dom
     assert "<img" not in dom
@@ -103,3 +208,27 @@ def test_command_report(trace, tmp_path, capsys):
     assert "exists" in capsys.readouterr().err
     assert main([*args, "--force", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 3000
+    assert main(["report", "-o", str(out)]) == 2
+    assert "give a file, a program after --, or --pid" in capsys.readouterr().err
+    assert main([*args, "--force", "--seconds", "3"]) == 2
+    assert "--seconds" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
+def test_reports_of_a_program_and_of_its_recording(tmp_path, capsys):
+    out, kept, program = (str(tmp_path / n) for n in ("r.html", "r.tks", "prog"))
+    (tmp_path / "p.c").write_text(PROGRAM)
+    subprocess.run(
+        ["gcc", "-O1", "-nostdlib", "-static", str(tmp_path / "p.c"), "-o", program], check=True
+    )
+    args = ["report", "--machines", "ns_8w", "-o", out, "--json"]
+    assert main([*args, "--full", "--record", kept, "--", program]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert main([*args, "--force", kept]) == 0
+    recording = json.loads(capsys.readouterr().out)
+    assert recording["rows"] == run["rows"] > 1000
+    assert recording["machines"][0]["cycles"] == run["machines"][0]["cycles"]
+    assert "r.tks" in recording["how"]["trace"]
+    assert any("system time" in n for n in run["notes"])
+    assert run["pipeline"]["length"] >= 3

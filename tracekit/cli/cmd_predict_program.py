@@ -30,7 +30,14 @@ _OF_STEPS = (
 
 
 def add_arguments(p: Any) -> None:
-    """The options of recording."""
+    """The options of recording, and of what is made of it."""
+    g = add_recording(p)
+    g.add_argument("--here", metavar="NAME", help="the --machine that this computer is")
+    g.add_argument("--plot", metavar="FILE", help="machines x CPI with intervals (.png, .svg)")
+
+
+def add_recording(p: Any) -> Any:
+    """The options of recording; the group that they are in."""
     g = p.add_argument_group("recording (of a program or process)")
     g.add_argument("--pid", type=int, help="sample this running process")
     g.add_argument("--seconds", type=float, default=15.0, help="how long to sample (15)")
@@ -52,18 +59,11 @@ def add_arguments(p: Any) -> None:
     )
     g.add_argument("--record", metavar="FILE", help="keep the recording (.tks)")
     cmd_record_qemu.add_arguments(p)
-    g.add_argument("--here", metavar="NAME", help="the --machine that this computer is")
-    g.add_argument("--plot", metavar="FILE", help="machines x CPI with intervals (.png, .svg)")
+    return g
 
 
-def run(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
-    """Sample ``command`` or ``args.pid``, or read ``recording``; predict and print."""
-    from tracekit import TraceFile
-    from tracekit.calibration import add_machines
-    from tracekit.io.output import scratch
-    from tracekit.mixture import load_model
-    from tracekit.prediction import features_of, predict_program
-
+def check_recording(args: argparse.Namespace, command: list[str], recording: str | None) -> None:
+    """Raises `UsageError` for options of recording that mean nothing together."""
     if recording is not None:
         refuse(args, (*RECORDING, "engine"), "of a recording, which is there")
     cmd_record_qemu.check(args, _OF_STEPS)
@@ -74,6 +74,37 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
         refuse(args, sampling, "with --full: all is stepped")
     if args.pid is not None:
         refuse(args, ("leave",), "with --pid: the process runs on")
+
+
+def record_features(
+    args: argparse.Namespace, command: list[str], recording: str | None, features: Path
+) -> tuple[str, Any, dict[str, int]]:
+    """Records ``command`` or ``args.pid`` unless there is a ``recording``, and extracts it to
+    ``features``: the recording's path, what the kernel says of the program (None where nobody
+    asked), and instructions whose accesses QEMU does not show."""
+    from tracekit.prediction import features_of
+
+    usage, silent = None, {}
+    there = recording is not None
+    recording = recording or args.record or str(features.with_name("sample.tks"))
+    if not there and args.engine == "qemu":
+        silent = _emulate(args, command, features)
+    elif not there:
+        usage = _record(args, command, recording)
+    if not features.exists():
+        features_of(recording, features, quiet=args.quiet)
+    return recording, usage, silent
+
+
+def run(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
+    """Sample ``command`` or ``args.pid``, or read ``recording``; predict and print."""
+    from tracekit import TraceFile
+    from tracekit.calibration import add_machines
+    from tracekit.io.output import scratch
+    from tracekit.mixture import load_model
+    from tracekit.prediction import predict_program
+
+    check_recording(args, command, recording)
     refuse(args, ("device",), "for PerfVec's models")
     refuse(args, ("phases",), "for programs and recordings, whose phases are their epochs")
     if args.by not in ("symbol", "function", "line", "file"):
@@ -89,19 +120,10 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
     begin = time.monotonic()
     with contextlib.ExitStack() as cleanup:
         folder = cleanup.enter_context(scratch())
-        usage = None
-        there, emulated = recording is not None, args.engine == "qemu"
-        silent: dict[str, int] = {}
-        if recording is None:
-            recording = args.record or str(folder / "sample.tks")
         features = folder / "sample.zst"
-        if emulated:
-            silent = _emulate(args, command, features)
-        elif not there:
-            usage = _record(args, command, recording)
+        there = recording is not None
+        recording, usage, silent = record_features(args, command, recording, features)
         recorded = time.monotonic()
-        if not features.exists():
-            features_of(recording, features, quiet=args.quiet)
         trace = cleanup.enter_context(TraceFile(features))
         result = predict_program(
             model,

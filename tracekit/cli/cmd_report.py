@@ -1,59 +1,114 @@
-"""``tracekit report FEATS --machines M… -o report.html``: one file that shows where a program's
-time goes on machines, and why.
+"""``tracekit report FEATS -o report.html``: one file that shows where a program's time goes on
+machines, and why.
 
-It needs no network and no other file.  At most 200 functions and 2,000 instructions are in it, the
-costliest ones; it counts the others.
+Of features, of a recording (.tks), or of a program that is started and recorded first, as
+``tracekit predict`` does it (Linux on x86-64; --engine qemu: a whole program of three instruction
+sets).  The file needs no network and no other file.  At most 200 functions and 2,000 instructions
+are in it, the costliest ones; it counts the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from tracekit.cli import cmd_predict_program
 from tracekit.cli.report import add_json, reported
+
+if TYPE_CHECKING:
+    from tracekit import TraceFile
+
+#: Shown unless others are named: those of the NeuroScalar paper.
+MACHINES = ("ns_8w", "ns_6w_ls", "ns_rob", "ns_lsq", "ns_4w_mem")
 
 
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit report``."""
-    p = sub.add_parser("report", help=help_text, description=__doc__)
-    p.add_argument("file", help="a feats.zst")
+    p = sub.add_parser(
+        "report",
+        help=help_text,
+        description=__doc__,
+        usage="%(prog)s [options] FEATS.zst | RECORDING.tks\n"
+        "       %(prog)s [options] -- PROGRAM [ARGUMENTS]\n       %(prog)s [options] --pid PID",
+    )
+    p.add_argument("what", nargs="*", help="a feats.zst, a recording, or after -- a program")
     p.add_argument(
         "--machines",
         nargs="+",
-        required=True,
         metavar="M",
-        help="JSON files, or names; the first one's limits are shown",
+        help=f"JSON files, or names; the first one's limits are shown ({', '.join(MACHINES)})",
     )
     p.add_argument("-o", "--output", required=True, metavar="HTML")
-    p.add_argument("--title", help="instead of the file's name")
+    p.add_argument("--title", help="instead of the file's or the program's name")
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
-    p.add_argument("--force", action="store_true", help="replace an existing file")
+    p.add_argument("--force", action="store_true", help="replace existing files")
     p.add_argument("--threads", type=int)
+    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p, "its numbers as JSON too (docs/json.md)")
-    p.set_defaults(func=run)
+    cmd_predict_program.add_recording(p)
+    p.set_defaults(func=run, parser=p)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit report``; returns the exit code."""
-    import tracekit
-    from tracekit.cli.machine_files import machine_named
-    from tracekit.io.output import check_output, write_bytes
-    from tracekit.report import collect, page
+    from tracekit import TraceFile
+    from tracekit.errors import UsageError
+    from tracekit.io.output import check_output, scratch
+    from tracekit.prediction import is_recording, is_trace_file
 
+    if (args.pid is None) == (not args.what):
+        raise UsageError("give a file, a program after --, or --pid")
     check_output(args.output, args.force)
-    with tracekit.open(args.file) as trace:
-        arch = str(trace.index.get("arch", ""))
-        machines = [machine_named(m, arch) for m in args.machines]
-        data = collect(
-            trace,
-            machines,
-            binary=args.binary,
-            title=args.title,
-            command=shlex.join(["tracekit", *sys.argv[1:]]),
-            threads=args.threads,
+    one = args.what[0] if len(args.what) == 1 else None
+    with contextlib.ExitStack() as cleanup:
+        if one is not None and is_trace_file(one):
+            cmd_predict_program.check_recording(args, [], one)
+            trace = cleanup.enter_context(TraceFile(one))
+            return _write(args, trace, one, [])
+        recording = one if one is not None and is_recording(one) else None
+        command = [] if recording is not None else args.what
+        cmd_predict_program.check_recording(args, command, recording)
+        features = cleanup.enter_context(scratch()) / "features.zst"
+        path, usage, silent = cmd_predict_program.record_features(
+            args, command, recording, features
         )
+        notes = [
+            f"The accesses of {n} x {name} are missing: QEMU does not show them"
+            for name, n in silent.items()
+        ]
+        if usage is not None and not usage.stepped and usage.system_share >= 0.01:
+            notes.append(f"{usage.system_share:.0%} of its processor time was the kernel's")
+        trace = cleanup.enter_context(TraceFile(features))
+        kept = args.record is not None or recording is not None
+        name = path if kept else shlex.join(args.what or [f"process {args.pid}"])
+        return _write(args, trace, name, notes)
+
+
+def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[str]) -> int:
+    from tracekit.cli.machine_files import machine_named
+    from tracekit.io.output import write_bytes
+    from tracekit.report import collect, page
+    from tracekit.sim import machines as known
+
+    arch = str(trace.index.get("arch", ""))
+    if args.machines:
+        machines = [machine_named(m, arch) for m in args.machines]
+    else:
+        machines = [known()[m].to_dict() for m in MACHINES]
+    data = collect(
+        trace,
+        machines,
+        name=name,
+        binary=args.binary,
+        title=args.title or f"{Path(name).name} on {len(machines)} machines",
+        command=shlex.join(["tracekit", *sys.argv[1:]]),
+        threads=args.threads,
+    )
+    data["notes"] += notes
     write_bytes(args.output, page(data).encode(), force=args.force)
     if not reported(args, data):
         print(f"{args.output}: {data['machines'][0]['paragraph']}")

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.causes.why import why
     from tracekit.cli.machine_files import machine_named
     from tracekit.errors import UsageError
-    from tracekit.exporting.causes import check_causes_output, export_causes
+    from tracekit.exporting import check_causes_output, export_causes
     from tracekit.io.output import check_output, write_bytes
 
     if args.top < 0:

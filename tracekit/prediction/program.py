@@ -3,6 +3,7 @@ time goes, and what the model knows nothing about."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from tracekit.record.missing import described
 from tracekit.sim.clock import period
 from tracekit.store.reader import TraceFile
 
-__all__ = ["BY", "is_native", "out_of_distribution", "predict_program"]
+__all__ = ["BY", "is_native", "out_of_distribution", "predict_program", "unlike_training"]
 
 BY = ("symbol", "function", "line", "file", "pc", "phase", "process")
 #: A share of the instructions from which on a note says what may not be concluded.
@@ -222,7 +223,29 @@ def out_of_distribution(
     """Shares of the instructions that the model's training had nothing of, and plain sentences on
     what may not be concluded."""
     ranges = ranges_of(trace)
-    own = measure(trace, ranges, found.weights)
+    out, notes = unlike_training(model, trace, ranges, found.weights)
+    _circumstances(out, notes, trace, usage)
+    _together(notes, threads_of(trace, ranges), usage)
+    chill = float(np.median(found.cold))
+    out["cold_caches_median"] = chill
+    if chill > 0.05:
+        notes.append(
+            "if nothing was cached but what half an epoch had touched before, times rise by "
+            f"{chill:.0%} (median of the machines): its working set is larger than what was "
+            "recorded of it; record longer epochs (--epoch)"
+        )
+    return out, notes
+
+
+def unlike_training(
+    model: Mixture,
+    trace: TraceFile,
+    ranges: Sequence[tuple[int, int]],
+    weights: npt.NDArray[np.float64],
+) -> tuple[dict[str, Any], list[str]]:
+    """The part of `out_of_distribution` that the rows tell: kinds of instructions, distances and
+    sizes that no program of the training had.  ``weights``: of the instructions of each range."""
+    own = measure(trace, ranges, weights)
     seen = of_card(model.training)
     n = max(own.instructions, 1.0)
     wide = {k: v / n for k, v in own.wide.items()}
@@ -239,16 +262,6 @@ def out_of_distribution(
         notes.append(
             f"{share:.1%} of the instructions are {kinds}, which no machine of the training ran: "
             "they count as the same operations on 16 bytes, and say nothing about wider units"
-        )
-    _circumstances(out, notes, trace, usage)
-    _together(notes, threads_of(trace, ranges), usage)
-    chill = float(np.median(found.cold))
-    out["cold_caches_median"] = chill
-    if chill > 0.05:
-        notes.append(
-            "if nothing was cached but what half an epoch had touched before, times rise by "
-            f"{chill:.0%} (median of the machines): its working set is larger than what was "
-            "recorded of it; record longer epochs (--epoch)"
         )
     return out, notes
 

@@ -18,6 +18,8 @@ from tracekit.causes.stacks import period_ps, stacks
 from tracekit.causes.what_if import limits
 from tracekit.causes.why import Why, confirmed, costly
 from tracekit.errors import UsageError
+from tracekit.report.loop import pipeline
+from tracekit.report.notes import intervals, notes
 from tracekit.sim import KeptRows
 from tracekit.store.reader import TraceFile
 
@@ -48,6 +50,7 @@ def collect(
     trace: TraceFile,
     machines: Sequence[Mapping[str, Any]],
     *,
+    name: str | None = None,
     binary: str | None = None,
     title: str | None = None,
     command: str = "",
@@ -55,7 +58,8 @@ def collect(
 ) -> dict[str, Any]:
     """All numbers of a report; docs/json.md describes it.
 
-    ``machines``: the first one's limits are looked for.  ``binary``: the program, of a trace that
+    ``machines``: the first one's limits are looked for.  ``name``: of what was traced; the file's
+    path unless given.  ``binary``: the program, of a trace that
     does not tell it.
     """
     if not 1 <= len(machines) <= MOST_MACHINES:
@@ -67,6 +71,7 @@ def collect(
     best = confirmed(kept, machines[0], tried, threads=threads)
     functions = Places.of(trace, "function", binary)
     count = trace.statics.count
+    half = intervals(trace, kept, machines, threads)
     whole = []
     for k, m in enumerate(machines):
         one = type(found)(
@@ -81,6 +86,7 @@ def collect(
                 "name": str(m.get("name", f"machine {k}")),
                 "cycles": cycles,
                 "seconds": cycles * period_ps(m) * 1e-12,
+                "half_interval": _known(half, k),
                 "causes": found.causes[k].tolist(),
                 "paragraph": words,
             }
@@ -103,9 +109,15 @@ def collect(
             "walked": tried.walked,
             "effects": [{"change": e.change.text, "gain": e.gain} for e in tried.best()],
         },
+        "pipeline": pipeline(trace, machines[0], found.places[:, 0].sum(1), threads),
         "mrc": _miss_ratios(trace, machines),
-        "how": _how(trace, machines, command),
+        "notes": notes(trace),
+        "how": _how(trace, name or trace.path, machines, command),
     }
+
+
+def _known(half: F64 | None, k: int) -> float | None:
+    return None if half is None or not np.isfinite(half[k]) else float(half[k])
 
 
 def _most_but_base(cycles: F64) -> list[list[float]]:
@@ -208,7 +220,9 @@ def _miss_ratios(trace: TraceFile, machines: Sequence[Mapping[str, Any]]) -> dic
     }
 
 
-def _how(trace: TraceFile, machines: Sequence[Mapping[str, Any]], command: str) -> dict[str, str]:
+def _how(
+    trace: TraceFile, name: str, machines: Sequence[Mapping[str, Any]], command: str
+) -> dict[str, str]:
     digest = hashlib.sha256()
     with Path(trace.path).open("rb") as f:
         while block := f.read(1 << 20):
@@ -216,8 +230,8 @@ def _how(trace: TraceFile, machines: Sequence[Mapping[str, Any]], command: str) 
     out = {
         "tracekit": __version__,
         "command": command,
-        "trace": str(trace.path),
-        "SHA-256": digest.hexdigest(),
+        "trace": name,
+        "SHA-256 of its features": digest.hexdigest(),
         "rows": f"{len(trace):,}, {trace.index.get('level', '')}, {trace.index.get('arch', '')}",
         "accounting": "at retirement; simulated cores, from cold caches (docs/causes.md)",
     }

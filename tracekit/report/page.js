@@ -66,42 +66,53 @@
   }
   addEventListener("resize", () => charts.forEach((c) => c()));
 
-  function section(title, note, ...children) {
+  // Only some of the parts, in a notebook.
+  const wanted = (part) => !data.parts || data.parts.includes(part);
+  function section(part, title, note, ...children) {
     const s = el("section", {}, el("h2", {}, title));
     if (note) s.append(el("p", { class: "soft" }, note));
     s.append(...children);
-    main.append(s);
+    if (wanted(part)) main.append(s);
     return s;
   }
 
   // --- the answer
-  main.append(el("h1", {}, data.title));
   const answer = el("p", { class: "answer" });
-  main.append(answer);
+  if (wanted("answer")) main.append(el("h1", {}, data.title), answer);
   const pick = el("select", {
     id: "machine",
     change: () => { state.machine = pick.selectedIndex; update(); },
   }, ...data.machines.map((m) => el("option", {}, m.name)));
-  main.append(el("div", { class: "controls" },
-    el("label", { for: "machine" }, "Machine"), pick));
+  if (["answer", "phases", "functions"].some(wanted))
+    main.append(el("div", { class: "controls" }, el("label", { for: "machine" }, "Machine"), pick));
 
   // --- machines side by side
   const ranked = data.machines.map((_, k) => k)
     .sort((a, b) => data.machines[a].seconds - data.machines[b].seconds);
-  const most = Math.max(...data.machines.map((m) => m.seconds)) || 1;
-  section("Machines, fastest first", "Time by cause; all on one axis.",
+  const most = Math.max(...data.machines.map((m) => m.seconds * (1 + (m.half_interval || 0)))) || 1;
+  section("machines", "Machines, fastest first", data.machines.some((m) => m.half_interval)
+    ? "Time by cause; all on one axis. Brackets: 95 % intervals of what was sampled."
+    : "Time by cause; all on one axis.",
     chart("time of each machine by cause", 40 * ranked.length + 8, (svg, width) => {
       ranked.forEach((k, i) => {
         const m = data.machines[k], y = 40 * i + 16;
         let x = 0;
+        const half = m.half_interval;
+        const wide = half ? ` ± ${percent(half)}` : "";
         svg.append(draw("text", { x: 0, y: y - 3 },
-          `${m.name}: ${time(m.seconds)}, ${(m.cycles / data.rows).toFixed(2)} cycles a row`));
+          `${m.name}: ${time(m.seconds)}${wide}, ${(m.cycles / data.rows).toFixed(2)} cycles a row`));
         for (const c of used) {
           const w = (m.causes[c] / (m.cycles || 1)) * (m.seconds / most) * width;
           if (w > 0.2)
             svg.append(draw("rect", { x, y, width: w, height: 17, fill: color[c] },
               draw("title", {}, `${data.causes[c].title}: ${percent(m.causes[c] / m.cycles)}`)));
           x += w;
+        }
+        if (half) {
+          const low = x * (1 - half), high = Math.min(width - 1, x * (1 + half)), mid = y + 8.5;
+          svg.append(draw("path", { class: "whisker",
+            d: `M${low} ${y + 4}V${y + 13}M${low} ${mid}H${high}M${high} ${y + 4}V${y + 13}` },
+            draw("title", {}, `95 % interval: ± ${percent(half)}`)));
         }
       });
     }), legend());
@@ -163,7 +174,7 @@
   const from = range("from", 0, (v) => select(Math.min(v, state.to - 1), state.to));
   const to = range("to", count, (v) => select(state.from, Math.max(v, state.from + 1)));
   const chosen = el("div");
-  section("Phases", "Cycles a row over the trace. Drag over the picture, or move the two ends, to choose a part of it.",
+  section("phases", "Phases", "Cycles a row over the trace. Drag over the picture, or move the two ends, to choose a part of it.",
     area, el("div", { class: "controls" }, el("label", { for: "from" }, "from"), from,
       el("label", { for: "to" }, "to"), to,
       el("button", { type: "button", click: () => select(0, count) }, "all")), chosen);
@@ -199,7 +210,7 @@
   // --- functions and their code
   const code = el("div");
   const table = el("tbody");
-  section("Hot functions", data.functions_left
+  section("functions", "Hot functions", data.functions_left
     ? `The ${data.functions.length} costliest; ${number(data.functions_left)} more are not shown.`
     : "Choose one to see its code.",
     el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {},
@@ -254,6 +265,45 @@
       el("tbody", {}, ...body))));
   }
 
+  // --- a loop in the pipeline
+  if (data.pipeline) {
+    const pipe = data.pipeline, rows = pipe.rows;
+    const first = Math.min(...rows.map((r) => r.at[0])), last = Math.max(...rows.map((r) => r.at[3]));
+    const shades = ["hsl(38 70% 62%)", "hsl(210 70% 50%)", "hsl(210 12% 66%)"];
+    const picture = chart(`pipeline of a loop: ${rows.length} rows in ${last - first} cycles`,
+      17 * rows.length + 22, (svg, width, height) => {
+        const left = width < 640 ? 0 : Math.min(330, 0.36 * width), w = width - left - 2;
+        const x = (c) => left + (w * (c - first)) / Math.max(1, last - first);
+        rows.forEach((r, i) => {
+          const y = 17 * i + 2;
+          const title = `${r.text}; dispatched ${r.at[0] - first}, issued ${r.at[1] - first}, complete ` +
+            `${r.at[2] - first}, retired ${r.at[3] - first}${r.met.length ? "; " + r.met.join("; ") : ""}`;
+          const most = Math.floor((left || width) / 7.3);
+          const label = (r.met.length ? "● " : "") + r.text;
+          if (i && i % pipe.length === 0)
+            svg.append(draw("line", { class: "axis", x1: 0, x2: width, y1: y - 1.5, y2: y - 1.5 }));
+          for (let k = 0; k < 3; ++k) {
+            const from = x(r.at[k]), to = x(r.at[k + 1]);
+            if (to > from)
+              svg.append(draw("rect", { x: from, y: y + 1, width: Math.max(0.7, to - from), height: 12, fill: shades[k],
+                "fill-opacity": left ? 1 : 0.45 }, draw("title", {}, title)));
+          }
+          svg.append(draw("text", { class: "code", x: 0, y: y + 11 },
+            label.length > most ? label.slice(0, most - 1) + "…" : label, draw("title", {}, title)));
+        });
+        svg.append(draw("text", { class: "soft", x: left, y: height - 5 }, "cycle 0"));
+        svg.append(draw("text", { class: "soft", x: width, y: height - 5, "text-anchor": "end" }, number(last - first)));
+      });
+    section("pipeline", "A loop in the pipeline",
+      `Two iterations, from row ${number(pipe.begin)}, of the costliest loop on ${pipe.machine}: ${pipe.from} to ${pipe.to}, ` +
+        `${pipe.length} rows each. A dot marks rows that met a miss or a misprediction.`,
+      picture, el("ul", { class: "legend" }, ...pipe.stages.map((name, k) => {
+        const swatch = el("span", { class: "swatch" });
+        swatch.style.background = shades[k];
+        return el("li", {}, swatch, name);
+      })));
+  }
+
   // --- what limits it
   const bars = (effects) => {
     const widest = Math.max(...effects.map((e) => Math.abs(e.gain)), 1e-9);
@@ -277,7 +327,7 @@
     const hurt = steps.filter((e) => e.gain < -0.001).slice(-15).reverse();
     const same = steps.filter((e) => Math.abs(e.gain) <= 0.001).map((e) => e.change);
     const part = (title, list) => el("div", {}, el("p", {}, title), list.length ? bars(list) : el("p", { class: "soft" }, "nothing"));
-    section(`What limits it on ${data.machines[0].name}`,
+    section("limits", `What limits it on ${data.machines[0].name}`,
       `Time when one parameter moves by one step, or is perfect; from ${number(data.limits.walked)} rows.`,
       el("div", { class: "columns" }, part("Less time", help), part("More time", hurt)),
       el("p", { class: "soft" }, `${same.length} changes move the time by 0.1 % or less: ${same.join(", ")}`));
@@ -286,7 +336,7 @@
   // --- miss ratios
   if (data.mrc) {
     const kinds = [["data", "hsl(10 72% 52%)"], ["fetch", "hsl(285 42% 55%)"]];
-    section("Miss ratios", "Of a fully associative LRU cache of each size, with the machines' own sizes marked.",
+    section("misses", "Miss ratios", "Of a fully associative LRU cache of each size, with the machines' own sizes marked.",
       chart("miss ratio by cache size", 250, (svg, width, height) => {
         const left = 44, bottom = height - 24, w = width - left - 10;
         const sizes = data.mrc.sizes, low = Math.log2(sizes[0]), high = Math.log2(sizes[sizes.length - 1]);
@@ -316,8 +366,12 @@
       })));
   }
 
+  // --- what bounds it
+  if (data.notes.length)
+    section("notes", "What these figures do not say", "", el("ul", {}, ...data.notes.map((n) => el("li", {}, n))));
+
   // --- how it was made
-  section("How this was made", "", el("dl", {}, ...Object.entries(data.how)
+  section("how", "How this was made", "", el("dl", {}, ...Object.entries(data.how)
     .flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, String(v))])));
 
   function update() {
