@@ -471,7 +471,7 @@ def test_default_from_end_to_end(data, small, capsys):
     alone = found["ab_of_cores"]
     assert set(alone) == set(found["ab"])
     by_scores = sum(
-        e["ab"]["cycles"]["b"] * (1 + e["machines"]["b"]["reference core"]["total"])
+        e["ab"]["cycles"]["b"] * (1 + e["machines"]["b"]["simulated core"]["total"])
         for e in found["programs"].values()
     )
     assert alone["predicted"]["b"] == pytest.approx(by_scores)

@@ -1,4 +1,4 @@
-"""The branch predictors of the reference cores: told outcomes late, as gem5's are."""
+"""The branch predictors of the simulated cores: told outcomes late, as gem5's are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference cores: predictors against oracles, times against what must hold on any machine."""
+"""The simulated cores: predictors against oracles, times against what must hold on any machine."""
 
 from __future__ import annotations
 

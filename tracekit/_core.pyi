@@ -331,7 +331,7 @@ def predict_directions(
 def cache_hits(
     kb: int, ways: int, lines: npt.NDArray[np.uint64], policy: int = 0
 ) -> npt.NDArray[np.bool_]:
-    """Which of the line numbers a cold LRU cache of a reference core finds."""
+    """Which of the line numbers a cold LRU cache of a simulated core finds."""
 
 class SimulatedCores:
     def __init__(

@@ -1,4 +1,4 @@
-// Caches and memory of a reference core, as latencies: tags are exact, time is not simulated but
+// Caches and memory of a simulated core, as latencies: tags are exact, time is not simulated but
 // computed access by access, in trace order.
 #pragma once
 

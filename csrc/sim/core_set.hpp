@@ -1,4 +1,4 @@
-// Many reference cores beside each other over one trace.
+// Many simulated cores beside each other over one trace.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A reference core that issues and retires in order, after gem5's Minor CPU (src/cpu/minor): a
+// A simulated core that issues and retires in order, after gem5's Minor CPU (src/cpu/minor): a
 // short pipeline of fetch, decode and execute, a scoreboard, units that forward early, two accesses
 // on their way, a store buffer of five.  Widths, the branch delay, the predictor, caches and memory
 // are parameters; the units are Minor's.

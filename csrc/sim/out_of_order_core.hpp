@@ -1,4 +1,4 @@
-// A reference core walks a trace in order and says when each row would retire on one abstract
+// A simulated core walks a trace in order and says when each row would retire on one abstract
 // out-of-order machine: front end in fetch blocks, branch and memory-order mispredictions, reorder
 // buffer, queues, physical registers, functional units, caches, prefetchers, memory.  No event
 // queue: each row's cycles follow from the rows before it, so that a row costs tens of nanoseconds.

@@ -1,5 +1,5 @@
 """Which programs to measure a new machine with: those that told most about the known machines, or
-about reference cores that are taken for machines."""
+about simulated cores that are taken for machines."""
 
 from __future__ import annotations
 

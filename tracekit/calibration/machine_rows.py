@@ -1,7 +1,7 @@
 """A machine that the model does not know: its row of the table from one or a few short traces.
 
-The reference cores and every other row stay as they are.  Where the machine's parameters are known,
-one more reference core is walked with them and the row starts there; where they are not, the row is
+The simulated cores and every other row stay as they are.  Where the machine's parameters are known,
+one more simulated core is walked with them and the row starts there; where they are not, the row is
 a mixture of the known machines' cores, of many drawn ones, and of some that a search finds from
 those: cores that explain the traces.
 """

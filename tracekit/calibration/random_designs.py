@@ -1,4 +1,4 @@
-"""Reference cores with parameters at random, where a machine's own are not known."""
+"""Simulated cores with parameters at random, where a machine's own are not known."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def random_designs(
 
 
 def possible(machine: Mapping[str, Any]) -> bool:
-    """Whether there is a reference core with these parameters."""
+    """Whether there is a simulated core with these parameters."""
     try:
         core_row(machine)
     except UsageError:

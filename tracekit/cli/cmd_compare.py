@@ -176,7 +176,7 @@ def _print_truth(result: dict[str, Any]) -> None:
         c = result["ab_of_cores"]
         q = c["pooled"]
         print(
-            f"reference cores alone: match {q['match']:.1%}, strict {q['strict']:.1%}, Kendall "
+            f"simulated cores alone: match {q['match']:.1%}, strict {q['strict']:.1%}, Kendall "
             f"{c['kendall']:.3f}, all pairs right {c['full']:.1%}, best design {c['best']:.1%}; "
             f"designs by total time {c['program_kendall_mean']:.3f}, by gap "
             + ", ".join(

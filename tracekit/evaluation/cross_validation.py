@@ -19,7 +19,7 @@ from tracekit.mixture.fit import Sums, fit_row, fit_table, mixture_row, with_col
 
 __all__ = ["cross_validate", "summarise", "unseen_machines"]
 
-OWN = "reference cores"
+OWN = "simulated cores"
 KNOWN, UNKNOWN = "parameters known", "parameters not known"
 CHOSEN = ", chosen programs"
 #: Of so many groups of machines, each is tuned with programs that were chosen on the others.

@@ -1,4 +1,4 @@
-"""The preset ``default``: reference cores (one for each machine whose parameters are known) and a
+"""The preset ``default``: simulated cores (one for each machine whose parameters are known) and a
 table that is fitted in closed form; one pass over the data, no torch."""
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def evaluate(
     report: Report = lambda _: None,
 ) -> dict[str, Any]:
     """Scores of each model's machines and of the baselines, by program and over all; with more than
-    one machine in all, ``ab`` compares them, ``ab_of_cores`` by their reference cores alone.
+    one machine in all, ``ab`` compares them, ``ab_of_cores`` by their simulated cores alone.
 
     ``sample``: of whole programs only every so manieth block of 5000 rows.
     """
@@ -91,7 +91,7 @@ def evaluate(
             answers = {"model": (case.cycles[:, j], case.mean[:, j])}
             answers |= bases.answers(p, j, case.op, case.inst, seen=not unseen)
             if case.core is not None:
-                answers["reference core"] = (case.core[:, j], case.core[:, j])
+                answers["simulated core"] = (case.core[:, j], case.core[:, j])
             own = {}
             for name, (found, expected) in answers.items():
                 s = score(found, truth, expected)
@@ -218,7 +218,7 @@ def _case(
         cycles.append(np.concatenate([f[CYCLES] for f in found])[kept])
         mean.append(np.concatenate([f[MEAN] for f in found])[kept])
         truth.append(np.asarray(rows.cycles)[use])
-        if rows.keys:  # columns of reference cores
+        if rows.keys:  # columns of simulated cores
             at = [model.card.columns.index(f"{m}.cycles") for m in model.machines]
             cores.append(np.asarray(rows.columns[use])[:, at])
         if identity is None:

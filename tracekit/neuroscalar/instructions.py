@@ -1,4 +1,4 @@
-"""The columns of the preset ``default``, one row an instruction: what reference cores with the
+"""The columns of the preset ``default``, one row an instruction: what simulated cores with the
 machines' parameters do with it, and a few of its own properties.
 
 A feats.zst of either level serves.  Micro-op rows are the better input: a core then knows which

@@ -124,7 +124,7 @@ def default_spec(
     readout: str = "median",
     scale: Sequence[float] | None = None,
 ) -> ModelSpec:
-    """One trunk of causal convolutions over what the machines' reference cores do, and for each
+    """One trunk of causal convolutions over what the machines' simulated cores do, and for each
     machine a distribution over numbers of cycles.  The readout sees the inputs, too: what its core
     says of a machine is where its distribution starts (``start_at_cores``)."""
     inputs = _default_inputs(machines, with_history)

@@ -65,7 +65,7 @@ def read_default(
     report: Report = lambda _: None,
     threads: int | None = None,
 ) -> list[Rows]:
-    """Each program through the machines' reference cores.  ``held``: tenths of the blocks that are
+    """Each program through the machines' simulated cores.  ``held``: tenths of the blocks that are
     in no statistics."""
     names = [str(m["name"]) for m in machines]
     out = []

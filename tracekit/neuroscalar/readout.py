@@ -15,7 +15,7 @@ F64 = npt.NDArray[np.float64]
 #: Knots of the map, at quantiles of the predictions, and how far they are apart at least: what a
 #: number format changes must not matter.
 KNOTS, APART = 24, 0.05
-#: Shares of the reference core in the mean that are tried.  Never the whole: where cores are equal
+#: Shares of the simulated core in the mean that are tried.  Never the whole: where cores are equal
 #: the model tells designs apart.
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)
 
@@ -55,7 +55,7 @@ def apply_mean_map(entry: Any, found: npt.NDArray[Any]) -> F64:
 
 
 def best_share(found: F64, core: F64, truth: F64) -> float:
-    """The share of the reference cores in the mean with which total times err least: all are sums,
+    """The share of the simulated cores in the mean with which total times err least: all are sums,
     [programs, machines]."""
     whole = np.maximum(truth, 1)
     errors = [np.abs(((1 - a) * found + a * core) / whole - 1).mean() for a in SHARES]

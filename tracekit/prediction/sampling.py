@@ -52,7 +52,7 @@ _T = (
 
 @dataclass(frozen=True)
 class Sums:
-    """``rows`` [epochs] instructions, ``warm`` [epochs, cores] cycles of the reference cores in the
+    """``rows`` [epochs] instructions, ``warm`` [epochs, cores] cycles of the simulated cores in the
     second walk, ``unwarmed`` [epochs, cores] how many more there would be if all of an epoch took
     as much longer in the first walk as its second half does, ``parts`` [epochs, labels, cores] the
     ``warm`` ones by label, where asked for."""

@@ -1,4 +1,4 @@
-"""A machine's description (JSON, as gem5 scripts use it) as the parameters of a reference core."""
+"""A machine's description (JSON, as gem5 scripts use it) as the parameters of a simulated core."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _by_arch(machine: Mapping[str, Any], arch: str) -> dict[str, float]:
 
 
 def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float64]:
-    """The parameters of the reference core that is most like ``machine``: float64[len(PARAMETERS)].
+    """The parameters of the simulated core that is most like ``machine``: float64[len(PARAMETERS)].
     ``arch``: "x86" has its vectors in gem5's floating-point registers.
 
     UsageError tells all that is missing, unknown or out of range.

@@ -1,7 +1,7 @@
 """What a machine's JSON may say: every parameter with its type, range, unit, meaning and gem5's
 name, and the check that finds all that is wrong with a machine at once.
 
-Ranges of the numbers that a reference core takes as they are stand in
+Ranges of the numbers that a simulated core takes as they are stand in
 csrc/sim/core_parameters.hpp.
 """
 

@@ -1,4 +1,4 @@
-"""A trace through the reference cores, block by block."""
+"""A trace through the simulated cores, block by block."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The parts that an abstract X86 core works on, from what is known of whole instructions.
 
-A reference core does not see an instruction's text from gem5 or its machine code: it sees loads,
+A simulated core does not see an instruction's text from gem5 or its machine code: it sees loads,
 operations, stores and branches.  What they are follows here from the instruction's name and the
 kinds of its operands, which are the same whether gem5's text gives them (``ADD_R_M``) or a
 recording's machine code (``add rax, qword ptr [rcx]``).  How many there are is that of gem5's

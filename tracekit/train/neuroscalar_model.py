@@ -110,7 +110,7 @@ def save(
 
 
 def _core_share(run: Run, programs: Sequence[Rows], tenth: int | None) -> float:
-    """How much of the reference cores' cycles is best in the mean, by the programs' total times."""
+    """How much of the simulated cores' cycles is best in the mean, by the programs' total times."""
     torch, o = run.torch, run.o
     at = [run.columns.index(f"{m}.{TIMING[0]}") for m in run.machines]
     sums = []

@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple
 
 from tracekit._core import EncodingTable, NativeBatch, QemuCode, QemuStream
@@ -391,12 +390,7 @@ class QemuSession:
     def __enter__(self) -> QemuSession:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
