@@ -18,12 +18,15 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tracekit.calibration.informative_programs import (
+    ProgramInformation,
     core_information,
     machine_information,
     most_informative,
@@ -31,7 +34,7 @@ from tracekit.calibration.informative_programs import (
 from tracekit.calibration.nearby_row import class_times, regularized_row
 from tracekit.calibration.random_designs import random_designs
 from tracekit.calibration.search import similar_cores
-from tracekit.dataset import load_manifest
+from tracekit.dataset import Program, load_manifest
 from tracekit.evaluation.baselines import BASELINES, aggregates, predict_baseline
 from tracekit.mixture.family_folds import folds
 from tracekit.mixture.fit import fit_row, mixture_row, segment_breaks, with_columns
@@ -39,7 +42,8 @@ from tracekit.mixture.program_sums import collect
 from tracekit.sim import totals
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
+    """Of the command line."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("manifest")
     p.add_argument("machines", nargs="+")
@@ -52,7 +56,29 @@ def main() -> int:
     p.add_argument("--random-designs", type=int, default=128)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--threads", type=int)
-    args = p.parse_args()
+    return p.parse_args()
+
+
+def informed(
+    args: argparse.Namespace, programs: Sequence[Program], apart: list[dict[str, Any]]
+) -> list[ProgramInformation]:
+    """What each program tells, where programs are to be chosen by that."""
+    information = []
+    for q in programs if args.suggest or args.choose else ():
+        with q.open() as d:
+            if args.suggest:
+                information.append(
+                    core_information(d.trace, apart, args.random_designs, threads=args.threads)
+                )
+            else:
+                cycles = d.cycles()[:, [d.column_of(m) for m in args.choose]].astype(float)
+                cores = [*apart, *random_designs(apart, args.random_designs)]
+                information.append(machine_information(d.trace, cores, cycles, args.threads))
+    return information
+
+
+def main() -> int:
+    args = arguments()
     if both := sorted({*args.choose} & {*args.machines}):
         sys.exit(f"{', '.join(both)}: chosen on and tested")
     manifest = load_manifest(args.manifest)
@@ -66,24 +92,14 @@ def main() -> int:
         if not place.exists():
             np.save(place, aggregates(q.data, args.threads, None))
         tables[q.name] = np.load(place, allow_pickle=False)
-    information, apart = [], [c for c in known if c["name"] not in args.machines]
-    for q in programs if args.suggest or args.choose else ():
-        with q.open() as d:
-            if args.suggest:
-                information.append(
-                    core_information(d.trace, apart, args.random_designs, threads=args.threads)
-                )
-            else:
-                cycles = d.cycles()[:, [d.column_of(m) for m in args.choose]].astype(float)
-                cores = [*apart, *random_designs(apart, args.random_designs)]
-                information.append(machine_information(d.trace, cores, cycles, args.threads))
+    apart = [c for c in known if c["name"] not in args.machines]
+    information = informed(args, programs, apart)
     parts = folds([q.family for q in programs], 5, args.seed)
     chosen: dict[int, list[int]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
     for m in args.machines:
         j = names.index(m)
-        part = parts[j % 5]
-        rest = [i for i in range(len(programs)) if i not in part]
+        rest = [i for i in range(len(programs)) if i not in parts[j % 5]]
         if information and j % 5 not in chosen:
             own = [[c["name"] for c in apart].index(c) for c in args.choose] or None
             every = range(len(args.choose)) if args.choose else None
@@ -127,7 +143,7 @@ def main() -> int:
             held = errors.setdefault(name, {"seen": [], "unseen": []})
             e = [abs(v / sums[i].y[:, j].sum() - 1) for v, i in zip(values, tested, strict=True)]
             for i, size in zip(tested, e, strict=True):
-                held["unseen" if i in part else "seen"].append(float(size))
+                held["unseen" if i in parts[j % 5] else "seen"].append(float(size))
             line.append(f"{np.mean(e):.1%} {name}")
         programs_named = ", ".join(programs[i].name for i in picked)
         print(

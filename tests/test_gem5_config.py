@@ -120,7 +120,13 @@ def config(m: dict[str, Any]) -> dict[str, dict[str, Any]]:
         cacheStorePorts=m["store_ports"],
         fuPool=f"{cpu}.fuPool",
     )
-    units = [
+    return {**out, **units(m, f"{cpu}.fuPool")}
+
+
+def units(m: dict[str, Any], pool: str) -> dict[str, dict[str, Any]]:
+    """The functional units of an out-of-order core by path."""
+    out: dict[str, dict[str, Any]] = {}
+    lists = [
         (m["int_alu"], {"IntAlu": 1}),
         (m["int_mul"], {"IntMult": m["int_mul_lat"], "IntDiv": m["int_div_lat"]}),
         (
@@ -135,8 +141,8 @@ def config(m: dict[str, Any]) -> dict[str, dict[str, Any]]:
         (m["load_ports"], {"MemRead": m["agu_lat"]}),
         (m["store_ports"], {"MemWrite": m["agu_lat"]}),
     ]
-    for k, (count, ops) in enumerate(units):
-        unit = f"{cpu}.fuPool.FUList{k}"
+    for k, (count, ops) in enumerate(lists):
+        unit = f"{pool}.FUList{k}"
         out[unit] = {"type": "FUDesc", "count": count}
         for j, (op, latency) in enumerate(ops.items()):
             name = f"{unit}.opList{j if len(ops) > 1 else ''}"

@@ -165,6 +165,44 @@ static void attach(std::optional<Attached>& thread, pid_t tid, const Poll& poll)
   }
 }
 
+namespace {
+
+// The stop behind a call of the stub.
+int stop_of_clone(Attached& thread, pid_t tid, const Poll& poll) {
+  std::optional<int> stop = thread.stop(2000 * ms);
+  if (!stop) {
+    // Either a very long clone, whose event still comes first, or one that failed: then the stub
+    // has put everything back and the program runs.
+    interrupt(tid);
+    while (!(stop = thread.stop(1000 * ms))) poll();
+  }
+  return *stop;
+}
+
+// The program, behind the event of its clone, as it was.
+void go_on(Attached& thread, pid_t tid, const Regs& regs, const Poll& poll) {
+  interrupt(tid);  // the next stop is the one from which a system call can be restarted
+  thread.go(PTRACE_CONT);
+  while (!thread.stop(1000 * ms)) poll();
+  set_regs(tid, regs);
+  thread.let_go();
+}
+
+// The copy's first stop; from here it dies with us.
+void settle(Snapshot& out, const Poll& poll) {
+  try {
+    while (!wait_stop(out.copy.pid(), 1000 * ms)) poll();
+    set_options(out.copy.pid(), PTRACE_O_EXITKILL);
+    set_regs(out.copy.pid(), out.regs);
+    out.inner_pid = thread_status(out.copy.pid()).inner_pid;
+  } catch (const Gone& g) {
+    if (g.known) out.copy.has_died();
+    throw;
+  }
+}
+
+}  // namespace
+
 Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const Poll& poll) {
   Snapshot out;
   try {
@@ -197,10 +235,8 @@ Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const P
           }
           begin = now_ns();
           out.regs = get_regs(tid);
-          out.regs.orig_rax = ~0ULL;  // the call is over: nothing to restart
-        } else {
-          out.regs.orig_rax = ~0ULL;
         }
+        out.regs.orig_rax = ~0ULL;  // a call is over: nothing to restart
         // A stub that an exec has replaced, or that a signal handler interrupted: not this time.
         if (at.covers(out.regs.rip) || !stub_place_is_ours(tid, at) || attempt == 8 ||
             !write_stub(tid, at.clone, out.regs, true)) {
@@ -210,20 +246,9 @@ Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const P
         set_options(tid, PTRACE_O_TRACECLONE);
         set_regs(tid, stub_call(out.regs, at.clone, SYS_clone, {flags, 0, 0, 0, 0}));
         thread.go(PTRACE_CONT);
-        std::optional<int> stop = thread.stop(2000 * ms);
-        if (!stop) {
-          // Either a very long clone, whose event still comes first, or one that failed: then the
-          // stub has put everything back and the program runs.
-          interrupt(tid);
-          while (!(stop = thread.stop(1000 * ms))) poll();
-        }
-        if (stop_event(*stop) == PTRACE_EVENT_CLONE) {
+        if (stop_event(stop_of_clone(thread, tid, poll)) == PTRACE_EVENT_CLONE) {
           out.copy = Copy(static_cast<pid_t>(event_message(tid)), ours ? 0 : tid);
-          interrupt(tid);  // the next stop is the one from which a system call can be restarted
-          thread.go(PTRACE_CONT);
-          while (!thread.stop(1000 * ms)) poll();
-          set_regs(tid, out.regs);
-          thread.let_go();
+          go_on(thread, tid, out.regs, poll);
           out.pause_ns = now_ns() - begin;
           break;
         }
@@ -251,16 +276,7 @@ Snapshot Snapshotter::take(pid_t tid, pid_t tgid, std::uint64_t wait_ns, const P
       if (out.copy.pid() == 0) return out;
     }
     out.waited_ns = begin - first;
-    // Now at leisure: the copy's first stop, and from here it dies with us.
-    try {
-      while (!wait_stop(out.copy.pid(), 1000 * ms)) poll();
-      set_options(out.copy.pid(), PTRACE_O_EXITKILL);
-      set_regs(out.copy.pid(), out.regs);
-      out.inner_pid = thread_status(out.copy.pid()).inner_pid;
-    } catch (const Gone& g) {
-      if (g.known) out.copy.has_died();
-      throw;
-    }
+    settle(out, poll);  // now at leisure
     out.outcome = Outcome::taken;
   } catch (const Gone&) {
     out.outcome = Outcome::gone;

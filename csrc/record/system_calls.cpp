@@ -26,6 +26,25 @@ std::uint64_t argument(const Regs& r, unsigned i) {
   }
 }
 
+// Of madvise; not REMOVE, HWPOISON and the like.
+static Rule advice(int advised) {
+  switch (advised) {
+    case MADV_NORMAL:
+    case MADV_RANDOM:
+    case MADV_SEQUENTIAL:
+    case MADV_WILLNEED:
+    case MADV_DONTNEED:
+    case MADV_FREE:
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE:
+    case MADV_DONTDUMP:
+    case MADV_DODUMP:
+      return {Policy::remap, 0};
+    default:
+      return {};
+  }
+}
+
 Rule rule(const Regs& r) {
   switch (r.rax) {
     // Memory of its own.
@@ -40,21 +59,7 @@ Rule rule(const Regs& r) {
                   : Policy::end,
               0};
     case SYS_madvise:
-      switch (static_cast<int>(r.rdx)) {  // not REMOVE, HWPOISON and the like
-        case MADV_NORMAL:
-        case MADV_RANDOM:
-        case MADV_SEQUENTIAL:
-        case MADV_WILLNEED:
-        case MADV_DONTNEED:
-        case MADV_FREE:
-        case MADV_HUGEPAGE:
-        case MADV_NOHUGEPAGE:
-        case MADV_DONTDUMP:
-        case MADV_DODUMP:
-          return {Policy::remap, 0};
-        default:
-          return {};
-      }
+      return advice(static_cast<int>(r.rdx));
     // Clocks and limits.
     case SYS_clock_gettime:
     case SYS_clock_getres:

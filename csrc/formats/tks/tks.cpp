@@ -144,6 +144,90 @@ std::string encode_epoch(const EpochInfo& info, const NativeBatch& batch) {
   return out;
 }
 
+namespace {
+
+// Machine code for the table, behind what is in it.
+void read_code(Reader in, EncodingTable& encodings) {
+  if (in.varint() != encodings.size()) in.fail("machine code is missing before it");
+  const std::uint64_t n =
+      in.at_most(max_encodings - encodings.size(), "its number of instructions");
+  Reader pcs = in.column(), lengths = in.column(), bytes = in.column();
+  in.finish();
+  if (lengths.left() != n) lengths.fail("lengths and instructions differ in number");
+  std::vector<Encoding> fresh;
+  fresh.reserve(static_cast<std::size_t>(n));
+  std::uint64_t pc = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    Encoding e;
+    e.pc = pc += unzigzag(pcs.varint());
+    e.length = static_cast<std::uint8_t>(lengths.take(1)[0]);
+    if (e.length == 0 || e.length > Encoding::max_bytes) lengths.fail("an impossible length");
+    e.known = true;
+    const std::string_view code = bytes.take(e.length);
+    std::memcpy(e.bytes.data(), code.data(), code.size());
+    fresh.push_back(e);
+  }
+  pcs.finish();
+  bytes.finish();
+  for (const Encoding& e : fresh) {
+    const std::size_t before = encodings.size();
+    if (encodings.intern(e) != before) bytes.fail("the same instruction twice");
+  }
+}
+
+// An epoch's rows; its fields go to `info`.
+NativeBatch read_epoch(Reader in, const EncodingTable& encodings, EpochInfo& info) {
+  const std::uint64_t fields = in.at_most(1024, "its number of fields");
+  std::uint64_t seen = 0;
+#define X(name) \
+  if (seen < fields) info.name = in.varint(), ++seen;
+  TRACEKIT_EPOCH_FIELDS(X)
+#undef X
+  for (; seen < fields; ++seen) in.varint();  // a later version's
+  if (info.reason >= end_reason_names.size()) in.fail("an unknown reason of the end");
+  const std::uint64_t n = in.varint(), n_accesses = in.varint();
+  Reader ids = in.column(), bits = in.column(), counts = in.column(), addresses = in.column(),
+         sizes = in.column();
+  in.finish();
+  // Every element takes a byte at least, so these also bound what is allocated.
+  if (bits.left() != n || ids.left() < n || counts.left() < n)
+    bits.fail("columns and instructions differ in number");
+  if (addresses.left() < n_accesses || sizes.left() < n_accesses)
+    addresses.fail("columns and accesses differ in number");
+  NativeBatch batch;
+  batch.encoding.reserve(static_cast<std::size_t>(n));
+  batch.bits.reserve(static_cast<std::size_t>(n));
+  batch.first_access.reserve(static_cast<std::size_t>(n));
+  batch.address.reserve(static_cast<std::size_t>(n_accesses));
+  batch.access_size.reserve(static_cast<std::size_t>(n_accesses));
+  batch.is_store.reserve(static_cast<std::size_t>(n_accesses));
+  AddressModel model(encodings.size());
+  std::uint64_t id = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    id += unzigzag(ids.varint());
+    if (id >= encodings.size()) ids.fail("an instruction without machine code");
+    const auto encoding = static_cast<std::uint32_t>(id);
+    batch.add_instruction(encoding, static_cast<std::uint8_t>(bits.take(1)[0]));
+    const std::uint64_t k = counts.varint();
+    if (k > n_accesses - batch.accesses()) counts.fail("more accesses than it says");
+    for (std::uint64_t a = 0; a < k; ++a) {
+      const std::uint64_t address = model.base(encoding, a == 0) + unzigzag(addresses.varint());
+      model.saw(encoding, a == 0, address);
+      const std::uint64_t size = sizes.at_most(
+          std::uint64_t{std::numeric_limits<std::uint32_t>::max()} << 1 | 1, "a size");
+      batch.add_access(address, static_cast<std::uint32_t>(size >> 1), (size & 1) != 0);
+    }
+  }
+  if (batch.accesses() != n_accesses) counts.fail("fewer accesses than it says");
+  ids.finish();
+  counts.finish();
+  addresses.finish();
+  sizes.finish();
+  return batch;
+}
+
+}  // namespace
+
 BlockKind Decoder::block(std::string_view payload) {
   if (payload.empty()) throw FormatFault("an empty block", 0);
   if (payload.size() > max_block) throw FormatFault("a block of over 1 GiB", 0);
@@ -155,84 +239,13 @@ BlockKind Decoder::block(std::string_view payload) {
     case BlockKind::maps:
       text_ = payload.substr(1);
       return kind;
-    case BlockKind::code: {
-      if (in.varint() != encodings_->size()) in.fail("machine code is missing before it");
-      const std::uint64_t n =
-          in.at_most(max_encodings - encodings_->size(), "its number of instructions");
-      Reader pcs = in.column(), lengths = in.column(), bytes = in.column();
-      in.finish();
-      if (lengths.left() != n) lengths.fail("lengths and instructions differ in number");
-      std::vector<Encoding> fresh;
-      fresh.reserve(static_cast<std::size_t>(n));
-      std::uint64_t pc = 0;
-      for (std::uint64_t i = 0; i < n; ++i) {
-        Encoding e;
-        e.pc = pc += unzigzag(pcs.varint());
-        e.length = static_cast<std::uint8_t>(lengths.take(1)[0]);
-        if (e.length == 0 || e.length > Encoding::max_bytes) lengths.fail("an impossible length");
-        e.known = true;
-        const std::string_view code = bytes.take(e.length);
-        std::memcpy(e.bytes.data(), code.data(), code.size());
-        fresh.push_back(e);
-      }
-      pcs.finish();
-      bytes.finish();
-      for (const Encoding& e : fresh) {
-        const std::size_t before = encodings_->size();
-        if (encodings_->intern(e) != before) bytes.fail("the same instruction twice");
-      }
+    case BlockKind::code:
+      read_code(in, *encodings_);
       return kind;
-    }
     case BlockKind::epoch: {
       EpochInfo info;
-      const std::uint64_t fields = in.at_most(1024, "its number of fields");
-      std::uint64_t seen = 0;
-#define X(name) \
-  if (seen < fields) info.name = in.varint(), ++seen;
-      TRACEKIT_EPOCH_FIELDS(X)
-#undef X
-      for (; seen < fields; ++seen) in.varint();  // a later version's
-      if (info.reason >= end_reason_names.size()) in.fail("an unknown reason of the end");
-      const std::uint64_t n = in.varint(), n_accesses = in.varint();
-      Reader ids = in.column(), bits = in.column(), counts = in.column(), addresses = in.column(),
-             sizes = in.column();
-      in.finish();
-      // Every element takes a byte at least, so these also bound what is allocated.
-      if (bits.left() != n || ids.left() < n || counts.left() < n)
-        bits.fail("columns and instructions differ in number");
-      if (addresses.left() < n_accesses || sizes.left() < n_accesses)
-        addresses.fail("columns and accesses differ in number");
-      NativeBatch batch;
-      batch.encoding.reserve(static_cast<std::size_t>(n));
-      batch.bits.reserve(static_cast<std::size_t>(n));
-      batch.first_access.reserve(static_cast<std::size_t>(n));
-      batch.address.reserve(static_cast<std::size_t>(n_accesses));
-      batch.access_size.reserve(static_cast<std::size_t>(n_accesses));
-      batch.is_store.reserve(static_cast<std::size_t>(n_accesses));
-      AddressModel model(encodings_->size());
-      std::uint64_t id = 0;
-      for (std::uint64_t i = 0; i < n; ++i) {
-        id += unzigzag(ids.varint());
-        if (id >= encodings_->size()) ids.fail("an instruction without machine code");
-        const auto encoding = static_cast<std::uint32_t>(id);
-        batch.add_instruction(encoding, static_cast<std::uint8_t>(bits.take(1)[0]));
-        const std::uint64_t k = counts.varint();
-        if (k > n_accesses - batch.accesses()) counts.fail("more accesses than it says");
-        for (std::uint64_t a = 0; a < k; ++a) {
-          const std::uint64_t address = model.base(encoding, a == 0) + unzigzag(addresses.varint());
-          model.saw(encoding, a == 0, address);
-          const std::uint64_t size = sizes.at_most(
-              std::uint64_t{std::numeric_limits<std::uint32_t>::max()} << 1 | 1, "a size");
-          batch.add_access(address, static_cast<std::uint32_t>(size >> 1), (size & 1) != 0);
-        }
-      }
-      if (batch.accesses() != n_accesses) counts.fail("fewer accesses than it says");
-      ids.finish();
-      counts.finish();
-      addresses.finish();
-      sizes.finish();
+      batch_ = read_epoch(in, *encodings_, info);
       info_ = info;
-      batch_ = std::move(batch);
       return kind;
     }
   }
