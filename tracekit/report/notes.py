@@ -69,9 +69,10 @@ def notes(trace: TraceFile) -> list[str]:
     else:
         out += unlike_training(model, trace, ranges, np.ones(len(ranges)))[1]
     if is_sampled(trace):
+        were = "were" if len(ranges) > 1 else "was"
         out.append(
-            f"{len(ranges)} epochs of the program were recorded, and stand for all of it; caches"
-            " and predictors go from one epoch to the next as it was left"
+            f"{len(ranges)} epoch{'s' * (len(ranges) > 1)} of the program {were} recorded,"
+            " standing for all of it; caches and predictors are left to the next epoch as they are"
         )
     if trace.index.get("source", {}).get("format") == "tks":
         out.append("a recording does not hold system time: what the kernel did is not in it")
