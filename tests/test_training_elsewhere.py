@@ -145,6 +145,27 @@ if __name__ == "__main__":
 """
 
 
+def test_a_worker_s_place_is_kept_and_restored(files):
+    pytest.importorskip("torch", reason="torch is not installed")
+    from tracekit.train.torch_windows import TorchWindows
+
+    data = TorchWindows(files, length=16, shuffle=7)
+    data.set_epoch(2)
+    whole = [x.numpy().tobytes() for x, _ in data]
+    assert data.state_dict() == {"epoch": 2, "taken": len(whole)}
+    some = iter(data)
+    for _ in range(5):
+        next(some)
+    place = data.state_dict()
+    assert [x.numpy().tobytes() for x, _ in data] == whole  # a pass that was left is no place
+    other = TorchWindows(files, length=16, shuffle=7)
+    other.load_state_dict(place)
+    assert [x.numpy().tobytes() for x, _ in other] == whole[5:]
+    assert [x.numpy().tobytes() for x, _ in other] == whole
+    with pytest.raises(UsageError, match="go_on"):
+        data.go_on(0, -1, 4)
+
+
 def test_torch_goes_on_in_the_middle_of_a_pass(feats):
     pytest.importorskip("torch", reason="torch is not installed")
     assert run_code(feats, RESUMED) == "resumed\n"

@@ -46,12 +46,13 @@ class TorchWindows(IterableDataset):  # type: ignore[type-arg,unused-ignore]
         # Shared memory, which the workers that were started already see, too: the epoch, how many
         # batches of it were had, of how many windows each, and the workers that loaded them.
         self._place = torch.zeros(4, dtype=torch.int64).share_memory_()
-        self._taken = 0
+        self._begin = self._taken = 0  # in the next pass, and in the one that goes on
 
     def set_epoch(self, epoch: int) -> None:
         """The order of the epoch that begins next, from its start."""
         self._place[0] = epoch
         self._place[1:] = 0
+        self._begin = 0
 
     def go_on(self, epoch: int, batches: int, batch_size: int, workers: int = 0) -> None:
         """The next pass is the rest of an epoch of which a `DataLoader` with that ``batch_size``
@@ -69,7 +70,7 @@ class TorchWindows(IterableDataset):  # type: ignore[type-arg,unused-ignore]
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         epoch, batches, size, before = self._place.tolist()
         shards = self._ranks * workers
-        skip, self._taken = self._taken, 0
+        skip, self._begin = self._begin, 0
         if batches:
             if workers != before:
                 raise UsageError(f"{before} workers loaded the first part, and {workers} the rest")
@@ -82,7 +83,6 @@ class TorchWindows(IterableDataset):  # type: ignore[type-arg,unused-ignore]
         for x, y in self.windows.shard(epoch, number, shards, skip):
             self._taken += 1
             yield torch.from_numpy(x), torch.from_numpy(y)
-        self._taken = 0
 
     def state_dict(self) -> dict[str, int]:
         """A worker's place in its pass, for ``StatefulDataLoader``."""
@@ -91,4 +91,4 @@ class TorchWindows(IterableDataset):  # type: ignore[type-arg,unused-ignore]
     def load_state_dict(self, state: dict[str, int]) -> None:
         """The pass that begins next goes on at that place."""
         self.set_epoch(int(state["epoch"]))
-        self._taken = int(state["taken"])
+        self._begin = int(state["taken"])
