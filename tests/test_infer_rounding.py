@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import test_infer
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import lstm as oracle
@@ -21,6 +22,8 @@ from tracekit.infer.quantization import (
 from tracekit.model import (
     load_card,
 )
+
+path = test_infer.path  # the fixture
 
 
 def test_weights_keep_their_products_in_int8():
