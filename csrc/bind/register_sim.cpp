@@ -69,7 +69,9 @@ std::vector<CoreParameters> read_cores(const Array<double>& cores) {
                std::to_string(row[k]) + "; from " + std::to_string(range.least) + " to " +
                std::to_string(range.most));
     }
-    std::memcpy(static_cast<void*>(&out[i]), row, sizeof out[i]);
+    CoreParameterRow given;
+    std::memcpy(&given, row, sizeof given);
+    out[i] = CoreParameters(given);
   }
   return out;
 }

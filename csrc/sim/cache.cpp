@@ -12,8 +12,7 @@ Cache::Cache(int kb, int ways, int policy) : ways_(static_cast<std::size_t>(ways
   policy_ = make_replacement(policy, sets_, ways_);
 }
 
-Cache::Way* Cache::find(std::uint64_t line) {
-  Way* s = set(line);
+Cache::Way* Cache::find_in(Way* s, std::uint64_t line) {
   for (std::size_t i = 0; i < ways_; ++i) {
     if (s[i].line != line) continue;
     if (policy_) {

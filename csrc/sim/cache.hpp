@@ -31,13 +31,17 @@ class Cache {
   Cache(int kb, int ways, int policy = replacement::lru);
 
   // The line's way, made the most recent one; null on a miss.
-  Way* find(std::uint64_t line);
+  Way* find(std::uint64_t line) {
+    Way* s = set(line);
+    return !policy_ && s->line == line ? s : find_in(s, line);
+  }
   bool has(std::uint64_t line) const;
   // Puts a line in; the line that had to go where it was dirty, else no_line.
   std::uint64_t put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken = 0,
                     bool prefetched = false, CacheLevel source = {});
 
  private:
+  Way* find_in(Way* s, std::uint64_t line);
   // Of a number of sets that is no power of two (36 MB of 12 ways) the remainder, as hardware that
   // has such caches does in effect; gem5 refuses them.
   std::size_t set_of(std::uint64_t line) const {

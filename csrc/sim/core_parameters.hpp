@@ -61,14 +61,33 @@ namespace tracekit {
   PARAMETER(l3_replacement, 0, 999)
 // clang-format on
 
-struct CoreParameters {
+// A row as Python hands it over.
+struct CoreParameterRow {
 #define PARAMETER(name, least, most) double name##_{};
   TRACEKIT_CORE_PARAMETERS(PARAMETER)
 #undef PARAMETER
+};
+
+// The same with each number's whole part, which cores ask for several times a row: converted once.
+struct CoreParameters : CoreParameterRow {
+  CoreParameters() = default;
+  explicit CoreParameters(const CoreParameterRow& row) : CoreParameterRow(row) {
+#define PARAMETER(name, least, most) whole_.name = static_cast<int>(row.name##_);
+    TRACEKIT_CORE_PARAMETERS(PARAMETER)
+#undef PARAMETER
+  }
 #define PARAMETER(name, least, most) \
-  int name() const { return static_cast<int>(name##_); }
+  int name() const { return whole_.name; }
   TRACEKIT_CORE_PARAMETERS(PARAMETER)
 #undef PARAMETER
+
+ private:
+  struct Whole {
+#define PARAMETER(name, least, most) int name{};
+    TRACEKIT_CORE_PARAMETERS(PARAMETER)
+#undef PARAMETER
+  };
+  Whole whole_;
 };
 
 struct CoreParameterRange {
@@ -82,7 +101,7 @@ inline constexpr auto core_parameter_ranges = std::to_array<CoreParameterRange>(
 #undef PARAMETER
 });
 inline constexpr std::size_t core_parameter_count = core_parameter_ranges.size();
-static_assert(sizeof(CoreParameters) == core_parameter_count * sizeof(double));
+static_assert(sizeof(CoreParameterRow) == core_parameter_count * sizeof(double));
 
 // Direction predictors, gem5's by name (src/cpu/pred), prefetchers, and which line of a set goes:
 // their numbers in a row.
