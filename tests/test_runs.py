@@ -365,6 +365,8 @@ def test_without_dask_it_says_what_to_install(traces, tmp_path, monkeypatch, cap
         "extract - -o x/ --run r",
         "extract T -o x/ --run s3://bucket/run",
         "simulate F -m u007 --run r -o x.npy",
+        "predict --run r -- true",
+        "predict --pid 1 --cluster local",
         "runs r --top -1",
     ],
 )

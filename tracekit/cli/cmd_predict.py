@@ -82,15 +82,20 @@ def run(args: argparse.Namespace) -> int:
     if args.pid is not None:
         if args.what:
             raise UsageError("--pid takes no program and no file")
-        return cmd_predict_program.run(args, [], None)
+        return _program(args, [], None)
     if not args.what:
         raise UsageError("give a file, a program after --, or --pid")
     if len(args.what) == 1 and is_recording(args.what[0]):
-        return cmd_predict_program.run(args, [], args.what[0])
+        return _program(args, [], args.what[0])
     if all(is_trace_file(w) for w in args.what):
         return _features(args)
     _check_program(args.what)
-    return cmd_predict_program.run(args, args.what, None)
+    return _program(args, args.what, None)
+
+
+def _program(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
+    refuse(args, ("cluster", "run"), "of programs and recordings, which are predicted as a whole")
+    return cmd_predict_program.run(args, command, recording)
 
 
 def _check_program(what: list[str]) -> None:
