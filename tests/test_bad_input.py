@@ -489,7 +489,7 @@ def test_interrupted(tmp_path, number):
         "extract", "-", "-o", out, "--chunk-rows", "256", stdin=subprocess.PIPE, preexec_fn=default
     )
     assert p.stdin is not None
-    p.stdin.write(synthetic.text(9, 3000).encode())
+    p.stdin.write(synthetic.text(9, 12000).encode())
     p.stdin.flush()
     deadline = time.monotonic() + 60
     while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
@@ -521,7 +521,7 @@ def test_interrupted_jobs(tmp_path, number):
         "extract", *fifos, "-o", f"{out}/", "--chunk-rows", "256", "--jobs", "2",
         start_new_session=True,
     )  # fmt: skip
-    text = synthetic.text(9, 3000).encode()
+    text = synthetic.text(9, 12000).encode()  # more than is read before rows are written
     with fifos[0].open("wb", 0) as a, fifos[1].open("wb", 0) as b:
         a.write(text)
         b.write(text)

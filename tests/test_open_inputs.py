@@ -9,11 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import synthetic
 from test_sim import MACHINE
 
+import tracekit
 from tracekit.errors import FormatError, TracekitError
 from tracekit.inputs.blocks import Input
 from tracekit.io import files
@@ -134,6 +137,25 @@ def test_a_trace_through_a_pipe_comes_whole(fifo: Path) -> None:
         assert b"".join(bytes(b) for b in blocks) == text
         assert blocks.position == len(text)
     thread.join()
+
+
+def test_a_pipe_is_opened_once(fifo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens it lets its writer go on; what that writes before a second opening is lost."""
+    opened = []
+
+    def counted(path: object, *args: int, **kwargs: int) -> int:
+        opened.append(path)
+        return os_open(path, *args, **kwargs)  # type: ignore[call-overload, no-any-return]
+
+    os_open = os.open
+    text = synthetic.text(3, 300).encode()
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(os, "open", counted)
+        done = pool.submit(tracekit.extract, fifo, tmp_path / "f.zst", quiet=True)
+        with fifo.open("wb", 0) as pipe:
+            pipe.write(text)
+        assert done.result(60).rows == 300
+    assert [str(p) for p in opened if str(p) == str(fifo)] == [str(fifo)]
 
 
 def test_limits_hold_whatever_the_size_is_said_to_be(tmp_path: Path) -> None:

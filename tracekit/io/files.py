@@ -130,11 +130,14 @@ def size_of(path: Name) -> int:
 
 def first_bytes(path: Name, size: int) -> bytes:
     """The first ``size`` bytes of a regular file, for recognising it; b"" of anything else, whose
-    opening tells what is wrong.  A pipe's bytes would be lost."""
+    opening tells what is wrong.  A pipe is not even opened: its writer would take that for its
+    reader, and lose what it writes."""
     try:
+        if remote_url(path) is None and not stat.S_ISREG(Path(path).stat().st_mode):
+            return b""
         with open_file(path) as f:
             return f.read(size)
-    except (TracekitError, OSError):
+    except (TracekitError, OSError, ValueError):  # a name with a null byte
         return b""
 
 
