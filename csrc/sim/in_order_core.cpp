@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/static_inst.hpp"
+#include "sim/op_use.hpp"
 
 namespace tracekit {
 namespace {

@@ -1,72 +1,12 @@
 #include "sim/out_of_order_core.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "core/static_inst.hpp"
+#include "sim/op_use.hpp"
+#include "sim/out_of_order_delays.hpp"
 
 namespace tracekit {
-namespace {
-
-// Rename maps hold this many registers that are never free (architectural ones, with ARM's banked
-// ones).
-constexpr int held_int = 50, held_vec = 48;
-constexpr Cycle squash_blocks = 4;    // until rename hears that dispatch waits for the squash
-constexpr Cycle redirect_delay = 3;   // from a misprediction's execution to the fetch behind it
-constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB does not know
-constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
-constexpr Cycle send_delay = 3;       // of a store to the cache, once it retires (gem5's IEW::tick)
-constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
-constexpr Cycle fetch_window = 512;  // rows, whose fetch tells how fast a wrong path's is
-constexpr Cycle rename_to_iew = 2;
-constexpr Cycle freed_delay = 2;  // until rename knows that an entry is free
-
-constexpr auto op_count = op_class_names.size();
-
-constexpr bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
-
-constexpr OpUse named_use(std::string_view n) {
-  if (n == "IntAlu") return {Unit::int_alu, true};
-  if (n == "IntMult") return {Unit::int_mul, true};
-  if (n == "IntDiv") return {Unit::int_mul, false};
-  if (n.ends_with("MemRead") || (n.starts_with("Simd") && n.ends_with("Load")))
-    return {Unit::load, true};
-  if (n.ends_with("MemWrite") || (n.starts_with("Simd") && n.ends_with("Store")))
-    return {Unit::store, true};
-  if (n.starts_with("Float")) return {Unit::fp, n != "FloatDiv" && n != "FloatSqrt"};
-  if (n == "SimdPredAlu") return {};
-  if (n.starts_with("Simd")) return {Unit::simd, !(n.ends_with("Div") || n.ends_with("Sqrt"))};
-  return {};
-}
-
-constexpr auto uses = [] {
-  std::array<OpUse, op_count> out{};
-  for (std::size_t i = 0; i < op_count; ++i) out[i] = named_use(op_class_names[i]);
-  return out;
-}();
-
-int op_latency(std::string_view n, const CoreParameters& p) {
-  const bool real = has(n, "Float");
-  if (n == "IntMult") return p.int_mul_lat();
-  if (n == "IntDiv" || n == "SimdDiv" || n == "SimdSqrt") return p.int_div_lat();
-  if (n.ends_with("FloatDiv") || n == "SimdFloatSqrt") return p.fp_div_lat();
-  if (n == "FloatSqrt") return 2 * p.fp_div_lat();
-  if (n == "FloatMultAcc") return p.fp_mul_lat() + 1;
-  if (n == "IprAccess" || n == "System") return 3;
-  const OpUse use = named_use(n);
-  if (use.unit == Unit::load || use.unit == Unit::store) return p.agu_lat();
-  if (real && has(n, "Mult")) return p.fp_mul_lat();
-  if (n.starts_with("Float")) return p.fp_add_lat();
-  if (real && (has(n, "Add") || has(n, "Alu") || has(n, "Cmp") || has(n, "Cvt")))
-    return p.fp_add_lat();
-  if (n.starts_with("Simd") && has(n, "Mult")) return p.int_mul_lat();
-  return 1;
-}
-
-}  // namespace
 
 void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin) {
   const Cycle commit_slack = t.done + 1 - t.retired_before;
@@ -76,16 +16,6 @@ void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin)
   out[core_timing::dispatch_gap] = static_cast<float>(t.dispatched - gap_origin);
   out[core_timing::issue_delay] = static_cast<float>(t.issued - t.dispatched);
   out[core_timing::latency] = static_cast<float>(t.done - t.issued);
-}
-
-OpUse op_use(OpClass op) { return uses[static_cast<std::size_t>(op)]; }
-
-Cause op_cause(OpClass op) {
-  const OpUse use = op_use(op);
-  const std::string_view n = op_class_names[static_cast<std::size_t>(op)];
-  if (n.ends_with("Div") || n.ends_with("Sqrt")) return Cause::divide;
-  if (n.starts_with("Float") || has(n, "SimdFloat")) return Cause::floating_point;
-  return use.unit == Unit::int_mul || has(n, "Mult") ? Cause::multiply : Cause::integer;
 }
 
 template <bool Why>

@@ -115,8 +115,7 @@ class Core {
   virtual void run_causes(std::span<const CoreRow> rows, const std::uint32_t* labels, double* out,
                           std::size_t stride) = 0;
   // What each instruction met: its row_event; then `out` moves on by `stride`.  Of such cores, too.
-  virtual void run_events(std::span<const CoreRow> rows, std::uint8_t* out,
-                          std::size_t stride) = 0;
+  virtual void run_events(std::span<const CoreRow> rows, std::uint8_t* out, std::size_t stride) = 0;
 
  protected:
   // Where a row's cycles come from; the next row's gap counts from `next_gap_origin`.
@@ -222,14 +221,6 @@ class CoreOf : public Core {
   Cycle reported_{}, gap_origin_{};
 };
 
-// The unit that an operation class runs on, and whether the unit takes another one next cycle.
-struct OpUse {
-  Unit unit{Unit::any};
-  bool pipelined{true};
-};
-OpUse op_use(OpClass op);
-// What its readers wait for.
-Cause op_cause(OpClass op);
 // What a load, or a fetch, waits for that this level serves.
 Cause load_cause(CacheLevel served);
 Cause fetch_cause(CacheLevel served);

@@ -132,24 +132,26 @@ bool PerfvecText::numbers(std::string_view line, std::vector<std::int64_t>& out)
   }
 }
 
+// Whether the numbers of a record, n of them from b on, are ones that a row can have.
+static bool sane(const std::vector<std::int64_t>& head, const std::int64_t* b, std::size_t n) {
+  if (n < body_size) return false;
+  const std::int64_t src = b[body::n_src], dst = b[body::n_dst];
+  if (src < 0 || dst < 0 || src > 64 || dst > 64) return false;
+  if (n != body_size + 2 * static_cast<std::size_t>(src + dst)) return false;
+  if (b[body::op] < 0 || b[body::op] > last_op || b[body::addr] < 0 || b[body::pc] < 0)
+    return false;
+  for (std::size_t k = body::regs; k < n; k += 2)
+    if (b[k] < 0 || b[k] > 6 || b[k + 1] < 0 || b[k + 1] > 0xffff) return false;
+  return head[2] >= 0 && head[2] >> 61 == 0 &&
+         std::all_of(head.begin() + 3, head.begin() + head_size,
+                     [](std::int64_t d) { return d >= -1 && d >> 61 <= 0; });
+}
+
 void PerfvecText::row(const std::vector<std::int64_t>& head,
                       const std::vector<std::int64_t>& record, std::size_t skip, std::uint64_t at) {
   const std::int64_t* b = record.data() + skip;
   const std::size_t n = record.size() - skip;
-  const auto sane = [&] {
-    if (n < body_size) return false;
-    const std::int64_t src = b[body::n_src], dst = b[body::n_dst];
-    if (src < 0 || dst < 0 || src > 64 || dst > 64) return false;
-    if (n != body_size + 2 * static_cast<std::size_t>(src + dst)) return false;
-    if (b[body::op] < 0 || b[body::op] > last_op || b[body::addr] < 0 || b[body::pc] < 0)
-      return false;
-    for (std::size_t k = body::regs; k < n; k += 2)
-      if (b[k] < 0 || b[k] > 6 || b[k + 1] < 0 || b[k + 1] > 0xffff) return false;
-    return head[2] >= 0 && head[2] >> 61 == 0 &&
-           std::all_of(head.begin() + 3, head.begin() + head_size,
-                       [](std::int64_t d) { return d >= -1 && d >> 61 <= 0; });
-  };
-  if (!sane()) {
+  if (!sane(head, b, n)) {
     counters_.add("malformed_line", at);
     return;
   }

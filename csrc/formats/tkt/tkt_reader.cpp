@@ -407,12 +407,15 @@ std::size_t TktReader::read_rows_of(const char* p, std::size_t n) {
     batch_.resize(i);
   }
   last_ = last;
-  if (damage) {
-    offset_ += at;
-    ++rows_;
-    stop(damage);
-  }
+  if (damage) stop_at(at, damage);
   return at;
+}
+
+// At a damaged row, so many bytes behind the last record's end.
+void TktReader::stop_at(std::size_t bytes, const char* damage) {
+  offset_ += bytes;
+  ++rows_;
+  stop(damage);
 }
 
 // An access of another size than this instruction's last one.

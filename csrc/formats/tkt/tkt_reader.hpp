@@ -51,6 +51,7 @@ class TktReader {
   std::size_t read_rows(const char* p, std::size_t n);
   template <bool all_stages>
   std::size_t read_rows_of(const char* p, std::size_t n);
+  void stop_at(std::size_t bytes, const char* damage);
   void stop(const char* why) {
     counters_.add(why, offset_);
     dead_ = true;

@@ -1,0 +1,22 @@
+// Delays between the stages of gem5's out-of-order core that no parameter sets.
+#pragma once
+#include "sim/cycle.hpp"
+
+namespace tracekit {
+
+// Rename maps hold this many registers that are never free (architectural ones, with ARM's banked
+// ones).
+inline constexpr int held_int = 50, held_vec = 48;
+inline constexpr Cycle squash_blocks = 4;  // until rename hears that dispatch waits for the squash
+inline constexpr Cycle redirect_delay =
+    3;  // from a misprediction's execution to the fetch behind it
+inline constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB does not know
+inline constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
+inline constexpr Cycle send_delay =
+    3;  // of a store to the cache, once it retires (gem5's IEW::tick)
+inline constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
+inline constexpr Cycle fetch_window = 512;  // rows, whose fetch tells how fast a wrong path's is
+inline constexpr Cycle rename_to_iew = 2;
+inline constexpr Cycle freed_delay = 2;  // until rename knows that an entry is free
+
+}  // namespace tracekit
