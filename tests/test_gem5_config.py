@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from test_sim import MACHINE
 
+from tracekit import Machine
+from tracekit.cli.main import main
 from tracekit.errors import FormatError
 from tracekit.sim import gem5_machine, load_machine
 from tracekit.sim.parameters import machine_errors
@@ -239,6 +241,26 @@ def test_every_shared_machine(tmp_path, shared, kind):
         assert notes == (
             ["the units are those of Minor's default pool"] if m.get("cpu") == "minor" else []
         )
+
+
+def test_commands_tell_what_is_not_simulated(tmp_path, capsys):
+    objects = config(MACHINE)
+    objects["system.cpu"].update(trapLatency=5)
+    path = written(tmp_path / "m5out", objects, "ini")
+    notes = []
+    machine = Machine.from_gem5(path, notes=notes)
+    assert machine == Machine.load(path) and machine.rob == MACHINE["rob"]
+    assert main(["machines", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "trapLatency is 5" in err and f"{'rob':<22}{machine.rob}" in out
+    assert len(notes) == 1 and notes[0] in err
+
+
+def test_values_out_of_range_are_all_named(tmp_path):
+    objects = config(MACHINE)
+    objects["system.cpu"].update(numROBEntries=0, LQEntries=0)
+    with pytest.raises(FormatError, match=r"rob.*lq|lq.*rob"):
+        Machine.from_gem5(written(tmp_path / "m5out", objects, "ini"))
 
 
 def test_what_has_no_counterpart_is_named(tmp_path):

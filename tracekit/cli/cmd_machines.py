@@ -27,6 +27,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit machines``; returns the exit code."""
     import tracekit
+    from tracekit.cli.machine_option import named_machine
     from tracekit.errors import UsageError
 
     if args.parameters:
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--parameters is of all machines: name none")
         return _parameters(args)
     if args.name:
-        chosen = [tracekit.Machine.load(n) for n in args.name]
+        chosen = [named_machine(n) for n in args.name]
         described = [m.to_dict() for m in chosen]
         # One alone is what a machine's file holds.
         if reported(args, described[0] if len(chosen) == 1 else [*described]):

@@ -43,6 +43,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit simulate``; returns the exit code."""
     import tracekit
+    from tracekit.cli.machine_option import named_machine
     from tracekit.errors import UsageError
     from tracekit.io.arrays import npy_name
     from tracekit.io.output import check_output
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         check_output(args.output, args.force, args.file[0])
     if wanted(args):
         refuse(args, ("output", "force"), "with --cluster or --run: rows' cycles are not kept")
-    machines = None if args.machine is None else [*map(tracekit.Machine.load, args.machine)]
+    machines = None if args.machine is None else [*map(named_machine, args.machine)]
     if wanted(args):
         return _many(args, machines)
     results = []

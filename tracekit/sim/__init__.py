@@ -5,7 +5,7 @@ from tracekit.sim.cause_walk import CauseSums, cause_walk
 from tracekit.sim.clock import period
 from tracekit.sim.description import Machine, MachineLike, machines, summary_of
 from tracekit.sim.digest import cores_digest
-from tracekit.sim.gem5_config import gem5_machine
+from tracekit.sim.gem5_config import gem5_machine, is_gem5_config
 from tracekit.sim.machine import PARAMETERS, check_machines, core_row, load_machine
 from tracekit.sim.parameters import (
     MACHINE_PARAMETERS,
@@ -39,6 +39,7 @@ __all__ = [
     "cores_digest",
     "event_walk",
     "gem5_machine",
+    "is_gem5_config",
     "joined",
     "load_machine",
     "machine_errors",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import FormatError, UsageError
+from tracekit.sim.gem5_config import gem5_machine
 from tracekit.sim.machine import load_machine
 from tracekit.sim.other_machines import other_machines
 from tracekit.sim.parameters import MACHINE_PARAMETERS, joined, machine_errors, suggestion
@@ -217,6 +218,34 @@ class Machine:
                 hint="; ".join(["tracekit machines lists the names", *map(str, failed)]),
             )
         return cls.from_dict(load_machine(Path(what)))
+
+    @classmethod
+    def from_gem5(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        cpu: str | None = None,
+        notes: list[str] | None = None,
+    ) -> Self:
+        """The machine that a gem5 run simulated.
+
+        Args:
+            path: the run's config.ini or config.json, under any name.
+            cpu: one of several CPUs, by its path in gem5, as ``system.cpu1``; the first unless
+                given.
+            notes: gets a line for each parameter of the run that has no counterpart here, or that
+                is simulated by another value.
+
+        Raises:
+            FormatError: no such file, no O3 or Minor CPU with classic caches, or values out of
+                range, all of them.
+        """
+        parameters, told = gem5_machine(Path(path), cpu)
+        if notes is not None:
+            notes += told
+        if errors := machine_errors(parameters):
+            raise FormatError(joined(errors), path=str(path))
+        return cls.from_dict(parameters)
 
     @classmethod
     def of(cls, trace: TraceFile) -> Self | None:
