@@ -31,6 +31,7 @@ _SHORTEST_PERIOD: Final = 0.05
 _SMOOTHING: Final = 0.3
 """Weight of the newest epoch in the estimate of an epoch's cost."""
 _RETRY: Final = 0.1
+_ENDING: Final = 0.2  # seconds from the moment a process cannot be attached to until it has ended
 _FIRST: Final = 0.05
 """Of a period: when the first epoch of a program that we start is due."""
 
@@ -379,7 +380,9 @@ class Recording:
             self.totals.skipped[result["outcome"]] += 1
             if result["outcome"] == "clone_failed":
                 self._tell(f"no copy could be made: {os.strerror(result['clone_errno'])}")
-            if result["outcome"] == "gone" and pid == self.pid:
+            # Most often it is ending just now, which its pidfd tells in a moment.
+            gone = result["outcome"] == "gone" and pid == self.pid
+            if gone and not self._ended_before(time.monotonic() + _ENDING):
                 check_traceable(pid)
             if result["outcome"] == "lacks_memory":
                 self._not_copied.add(pid)
