@@ -6,6 +6,7 @@ import html.parser
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,8 +109,15 @@ def test_bars_in_notebooks(monkeypatch):
     """tqdm's bar for notebooks, where one runs; no thread of its own is started."""
     pytest.importorskip("tqdm")
     made = []
+    runs = [False]
+    kernel = SimpleNamespace(IPKernelApp=SimpleNamespace(initialized=lambda: runs[0]))
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setitem(sys.modules, "ipykernel.kernelapp", kernel)
     monkeypatch.setattr(progress, "_bar", lambda *a: made.append(a))
+    with progress.Progress("x", 3):  # imported by something else: this process is no kernel
+        pass
+    assert not made
+    runs[0] = True
     with progress.Progress("x", 3):
         pass
     with progress.Progress("x", 3, quiet=True):

@@ -149,7 +149,6 @@ def test_completion_knows_commands_and_options(capsys):
 def test_a_bar_on_a_terminal_only(capsys, monkeypatch):
     from tracekit import progress
 
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)  # a notebook has bars
     moment = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: moment[0])
     with progress.Progress("work", 4_000_000, quiet=False) as p:

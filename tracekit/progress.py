@@ -26,7 +26,7 @@ class Progress:
         self._label, self._total, self._unit, self._quiet = label, total, unit, quiet
         self._start = self._shown = time.monotonic()
         self._bar: Any = None
-        if not quiet and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        if not quiet and (sys.stderr.isatty() or _in_notebook()):
             self._bar = _bar(label, total, unit)
 
     def update(self, done: int, note: str = "") -> None:
@@ -60,6 +60,12 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _in_notebook() -> bool:
+    """Whether this process is a notebook's kernel; ipykernel may be imported without being one."""
+    kernel = sys.modules.get("ipykernel.kernelapp")
+    return kernel is not None and bool(kernel.IPKernelApp.initialized())
 
 
 def _bar(label: str, total: int | None, unit: str) -> Any:
