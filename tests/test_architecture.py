@@ -63,6 +63,7 @@ PYTHON: dict[str, str] = {
     # what a trace shows; the simulator; datasets
     "analysis": "features inputs isa opening store symbols",
     "sim": "isa store",
+    "hardware": "isa sim store",
     "causes": "sim store symbols text",
     "view": "sim store text",
     "simpoint": "extraction inputs opening store",
@@ -97,6 +98,7 @@ CPP: dict[str, str] = {
     "macro": "core features isa",
     "encode": "core features isa",
     "sim": "core",
+    "hardware": "core sim",
     "formats/common": "core",
     "formats/native_rows": "core formats/champsim formats/common",
     "formats/champsim": "core formats/common",

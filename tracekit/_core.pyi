@@ -304,6 +304,9 @@ CORE_PARAMETERS: tuple[tuple[str, float, float], ...]
 CAUSES: tuple[tuple[str, str], ...]
 """(name, group) of each cause of cycles, in the order of the arrays of causes."""
 CORE_INST_BITS: dict[str, int]
+HARDWARE_PARAMETERS: tuple[tuple[str, float, float], ...]
+HARDWARE_OP_BITS: dict[str, int]
+MOST_SCHEDULERS: int
 """What a row of a core is or does, by name: its bit in ``flags``."""
 CORE_INST_SOURCES: int
 CORE_INST_DESTINATIONS: int

@@ -16,6 +16,7 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_chunk(m);
   tracekit::register_sim(m);
   tracekit::register_plugins(m);
+  tracekit::register_hardware(m);
   tracekit::register_perfvec_text(m);
   tracekit::register_stored_rows(m);
 }

@@ -1,0 +1,76 @@
+"""HardwareMachine: the file of a real processor, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from tracekit import _core
+from tracekit.errors import FormatError, UsageError
+from tracekit.hardware import HARDWARE_PARAMETERS, HardwareMachine, hardware_machines
+from tracekit.hardware.machine import is_hardware_file
+
+
+def test_fields_and_the_core_s_numbers_are_the_table_s() -> None:
+    names = {p.name for p in HARDWARE_PARAMETERS}
+    assert names | {"predictor"} == {n for n, _, _ in _core.HARDWARE_PARAMETERS}
+    fields = {f.name: f.default for f in dataclasses.fields(HardwareMachine)}
+    assert names <= set(fields)
+    for p in HARDWARE_PARAMETERS:
+        given = fields[p.name]
+        assert p.default == (None if given is dataclasses.MISSING else given), p.name
+
+
+@pytest.mark.parametrize("name", hardware_machines())
+def test_known_machines_come_back_from_their_files(name: str, tmp_path: Path) -> None:
+    machine = hardware_machines()[name]
+    assert machine.sources and machine.cpu and machine.checked_on_hardware == "never"
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(machine.to_dict()))
+    assert is_hardware_file(path)
+    again = HardwareMachine.load(path)
+    assert again == machine and hash(again) == hash(machine)
+    assert HardwareMachine.load(name) == machine
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    known = HardwareMachine.load("zen5").to_dict()
+    del known["rob"]
+    bad = {
+        **known,
+        "robb": 3,
+        "width": 2.5,
+        "clock_ghz": "fast",
+        "isa": "mips",
+        "schedulers": [{"entries": 0, "ports": "alu"}],
+        "measured": {"add r64, r64": {"latency": -1}},
+        "notes": "none",
+    }
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(bad))
+    with pytest.raises(FormatError) as told:
+        HardwareMachine.load(path)
+    for what in (
+        *("robb is no parameter; did you mean rob?", "missing: rob", "width is 2.5", "clock_ghz"),
+        *("isa is 'mips'; one of x86, arm", "schedulers[0].entries is 0", "schedulers[0].ports"),
+        *("measured['add r64, r64'].latency is -1", "notes: a list of texts"),
+    ):
+        assert what in str(told.value)
+    with pytest.raises(UsageError, match="rob is 4; a whole number from 8 to 4096"):
+        HardwareMachine.load("zen5").replace(rob=4)
+    with pytest.raises(UsageError, match="no real processor has this name"):
+        HardwareMachine.load("zen9")
+    text = tmp_path / "gem5.json"
+    text.write_text("[1]")
+    assert not is_hardware_file(text)
+    with pytest.raises(FormatError, match="a JSON object"):
+        HardwareMachine.load(text)
+
+
+def test_what_was_checked() -> None:
+    machine = HardwareMachine.load("zen5").replace(checked={"mean": 0.12, "median": 0.07})
+    assert machine.checked_on_hardware == "yes, within 12 %"
+    assert HardwareMachine.from_dict(machine.to_dict()) == machine

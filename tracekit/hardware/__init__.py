@@ -1,0 +1,18 @@
+"""Real processors: their instruction tables, machines and simulation (docs/hardware.md)."""
+
+from tracekit.hardware.machine import (
+    HardwareMachine,
+    Scheduler,
+    hardware_machines,
+    is_hardware_file,
+)
+from tracekit.hardware.parameters import HARDWARE_PARAMETERS, HardwareParameter
+
+__all__ = [
+    "HARDWARE_PARAMETERS",
+    "HardwareMachine",
+    "HardwareParameter",
+    "Scheduler",
+    "hardware_machines",
+    "is_hardware_file",
+]
