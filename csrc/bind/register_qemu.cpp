@@ -52,10 +52,13 @@ QemuCode::Describe describer(py::function describe) {
 
 void register_qemu(py::module_& m) {
   py::class_<QemuCode>(m, "QemuCode", "Machine code of all processes under QEMU.")
-      .def(py::init([](EncodingTable& table, py::function describe) {
-             return std::make_unique<QemuCode>(table, describer(std::move(describe)));
+      .def(py::init([](EncodingTable& table, py::function describe, const py::bytes& load,
+                       const py::bytes& store) {
+             return std::make_unique<QemuCode>(table, describer(std::move(describe)),
+                                               std::string(load), std::string(store));
            }),
-           py::arg("table"), py::arg("describe"), py::keep_alive<1, 2>());
+           py::arg("table"), py::arg("describe"), py::arg("load"), py::arg("store"),
+           py::keep_alive<1, 2>());
   py::class_<QemuStream>(m, "QemuStream", "See csrc/record/qemu_stream.hpp.")
       .def(py::init<QemuCode&, std::size_t>(), py::arg("code"), py::arg("piece"),
            py::keep_alive<1, 2>())
@@ -94,6 +97,7 @@ void register_qemu(py::module_& m) {
             return out;
           },
           "(kind, content) of frames that are no events.")
+      .def("executed", &QemuStream::executed)
       .def("silent", [](const QemuStream& s) { return s.silent(); })
       .def_property_readonly("anomalies",
                              [](const QemuStream& s) { return export_counters(s.anomalies()); });

@@ -70,6 +70,10 @@ void QemuStream::frame(std::uint32_t kind, std::uint32_t tid, std::uint32_t sequ
     case TK_EVENTS:
       sent_[tid] = sequence;
       return events(tid, ns, payload);
+    case TK_LINES:
+      return lines(tid, ns, payload);
+    case TK_COUNTS:
+      return count(payload);
     default:
       damaged("a frame of an unknown kind");
   }
@@ -331,9 +335,59 @@ void QemuStream::finish() {
     end_block(t, nullptr);
     if (t.rows.size() == 0) continue;
     if (code_->traits(t.last).ends) t.rows.bits[t.rows.size() - 1] |= native_bit::no_end;
-    pieces_.push_back({tid, t.ns, t.silent, std::move(t.rows)});
-    t = Thread{};
+    hand_out(tid, t);
   }
+}
+
+void QemuStream::hand_out(std::uint64_t tid, Thread& t) {
+  if (t.rows.size() > 0) pieces_.push_back({tid, t.ns, t.silent, std::move(t.rows)});
+  t = Thread{};
+}
+
+// A sample begins: what was touched since the one before, in an order of its own.
+void QemuStream::lines(std::uint64_t tid, std::uint64_t ns, std::string_view words) {
+  if (words.size() % 8 != 0) damaged("lines that are cut short");
+  for (auto& [other, t] : threads_) {
+    end_block(t, nullptr);
+    hand_out(other, t);
+  }
+  const std::uint32_t load = code_->intern(touched_pc, code_->touch(false));
+  const std::uint32_t store = code_->intern(touched_pc + 16, code_->touch(true));
+  code_->describe_new();
+  Thread t;
+  t.ns = ns;
+  for (std::size_t at = 0; at < words.size(); at += 8) {
+    const auto word = number_at<std::uint64_t>(words, at);
+    const bool written = (word & 1) != 0;
+    t.rows.add_instruction(written ? store : load, native_bit::restart);
+    t.rows.add_access(word & ~std::uint64_t{63}, 4, written);
+    if (t.rows.size() == piece_) {
+      hand_out(tid, t);
+      t.ns = ns;
+    }
+  }
+  hand_out(tid, t);
+}
+
+void QemuStream::count(std::string_view words) {
+  if (words.size() % 24 != 0) damaged("counts that are cut short");
+  for (std::size_t at = 0; at < words.size(); at += 24) {
+    const auto id = number_at<std::uint64_t>(words, at);
+    if (id >= blocks_.size()) damaged("counts of a block that it did not describe");
+    auto& [runs, joined] = runs_[id];
+    runs += number_at<std::uint64_t>(words, at + 8);
+    joined += number_at<std::uint64_t>(words, at + 16);
+  }
+}
+
+std::map<std::uint32_t, std::uint64_t> QemuStream::executed() const {
+  std::map<std::uint32_t, std::uint64_t> out;
+  for (const auto& [id, counted] : runs_) {
+    const Block& b = blocks_[id];
+    for (std::uint32_t i = 0; i < b.n; ++i)
+      out[at(b, i)] += counted.first - (i == 0 ? counted.second : 0);
+  }
+  return out;
 }
 
 std::vector<QemuStream::Piece> QemuStream::take() { return std::exchange(pieces_, {}); }

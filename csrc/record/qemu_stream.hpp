@@ -5,6 +5,9 @@
 // block that came to it, and of one that a fault left before, up to the instruction that faulted.
 // Parts of an access are joined to the width that the instruction has, the rounds of a repeated
 // string instruction to one row.
+//
+// Before a sample come the lines that were touched since the one before: they become a stretch of
+// their own, of loads and stores at pcs where no program lies (`touched_pc`).
 #pragma once
 
 #include <cstdint>
@@ -41,8 +44,13 @@ struct QemuTraits {
 class QemuCode {
  public:
   using Describe = std::function<std::vector<QemuTraits>(const std::vector<Encoding>&)>;
-  QemuCode(EncodingTable& table, Describe describe)
-      : table_(&table), describe_(std::move(describe)) {}
+  // `load` and `store`: machine code that stands for a touched line (samples).
+  QemuCode(EncodingTable& table, Describe describe, std::string load, std::string store)
+      : table_(&table),
+        describe_(std::move(describe)),
+        load_(std::move(load)),
+        store_(std::move(store)) {}
+  std::string_view touch(bool store) const { return store ? store_ : load_; }
   std::uint32_t intern(std::uint64_t pc, std::string_view code) { return table_->intern(pc, code); }
   void describe_new();
   const Encoding& encoding(std::uint32_t id) const { return (*table_)[id]; }
@@ -51,6 +59,7 @@ class QemuCode {
  private:
   EncodingTable* table_;
   Describe describe_;
+  std::string load_, store_;
   std::vector<QemuTraits> traits_;
 };
 
@@ -65,6 +74,9 @@ class QemuStream {
     std::uint32_t kind{};
     std::string content;
   };
+
+  // Of the loads; the stores' is 16 higher.  Below what Linux maps for programs.
+  static constexpr std::uint64_t touched_pc = 0x1000;
 
   QemuStream(QemuCode& code, std::size_t piece) : code_(&code), piece_(piece) {}
   // Takes bytes of the connection, cut anywhere.  FormatFault for what no plug-in sends.  After a
@@ -83,6 +95,8 @@ class QemuStream {
   const Counters& anomalies() const { return anomalies_; }
   // Runs of instructions whose accesses are no events, by encoding.
   const std::map<std::uint32_t, std::uint64_t>& silent() const { return silent_; }
+  // How often each encoding ran in the whole run, where the plug-in counted it (samples).
+  std::map<std::uint32_t, std::uint64_t> executed() const;
 
  private:
   struct Block {
@@ -108,6 +122,9 @@ class QemuStream {
              std::string_view payload);
   void define(std::string_view payload);
   void events(std::uint64_t tid, std::uint64_t ns, std::string_view words);
+  void lines(std::uint64_t tid, std::uint64_t ns, std::string_view words);
+  void count(std::string_view words);
+  void hand_out(std::uint64_t tid, Thread& t);
   void event(Thread& t, std::uint64_t word);
   void begin_block(Thread& t, std::uint64_t word);
   void end_block(Thread& t, const Block* following);
@@ -135,6 +152,7 @@ class QemuStream {
   std::vector<Text> texts_;
   Counters anomalies_;
   std::map<std::uint32_t, std::uint64_t> silent_;
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> runs_;  // block -> runs, joined
 };
 
 }  // namespace tracekit::record

@@ -16,7 +16,9 @@ _OF_STEPS = (
     *("pid", "period", "random", "seed", "count", "duration", "threads", "wait", "copy_seconds"),
     *("max_overhead", "follow_forks", "in_place", "no_aslr", "normal_priority"),
 )
-_OPTIONS = ("isa", "qemu", "root", "cpu", "skip", "insts", "start", "stop", "marks")
+_OPTIONS = (
+    *("isa", "qemu", "root", "cpu", "skip", "insts", "start", "stop", "marks", "every", "touched"),
+)
 OF_QEMU = (*_OPTIONS, "no_follow_exec")
 
 
@@ -43,6 +45,17 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     g.add_argument("--stop", metavar="WHERE", help="a pc or a function: record no further")
     g.add_argument(
         "--marks", action="store_true", help="record between the marks in the program's code"
+    )
+    g.add_argument(
+        "--every",
+        type=int,
+        metavar="N",
+        help="samples of --insts instructions, one every N; the whole run is counted",
+    )
+    g.add_argument(
+        "--touched",
+        action="store_true",
+        help="before each sample an epoch of the lines touched since the one before",
     )
     g.add_argument(
         "--no-follow-exec",

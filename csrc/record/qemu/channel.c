@@ -92,6 +92,13 @@ void tk_note(const char* text) {
   tk_unlock();
 }
 
+void tk_send(uint32_t kind, uint64_t tid, const void* data, size_t bytes) {
+  tk_lock();
+  send_frame((struct tk_frame){.kind = kind, .tid = (uint32_t)tid, .ns = now()}, NULL, 0, data,
+             bytes);
+  tk_unlock();
+}
+
 // --- where code lies
 
 // Tells which file the code at `pc`, which lies at `host` in this process, is of.
@@ -186,6 +193,7 @@ void tk_flush_all(void) {
   for (unsigned i = 0; i < TK_MAX_VCPUS; ++i)
     if (tk_vcpus[i] != NULL && tk_vcpus[i]->buffer != NULL && tk_vcpus[i]->buffer->tid == own)
       tk_flush(tk_vcpus[i]);
+  if (tk_settings.every != 0) tk_send_counts();
 }
 
 // --- connections
@@ -217,6 +225,7 @@ static void after_fork(void) { tk_unlock(); }
 static void in_child(void) {
   pthread_mutex_init(&out.lock, NULL);
   const uint64_t parent = out.id;
+  tk_forget_counts();
   for (unsigned i = 0; i < TK_MAX_VCPUS; ++i)
     if (tk_vcpus[i] != NULL && tk_vcpus[i]->buffer != NULL) {  // it is the parent's
       munmap(tk_vcpus[i]->buffer, BUFFER_BYTES);

@@ -96,6 +96,24 @@ static void on_bounded_block(unsigned number, void* data) {
   if (before + n > end) tk_put(v, TK_EVENT(TK_UNTO) | (end - before));
 }
 
+static void on_sampled_block(unsigned number, void* data) {
+  struct tk_counted* c = data;
+  struct tk_vcpu* v = tk_vcpus[number];
+  const bool joined = c->first != 0 && c->first == v->repeated;
+  v->repeated = c->last;
+  ++c->runs;
+  c->joined += joined;
+  uint64_t from, unto;
+  const uint64_t n = ((c->word >> TK_N_SHIFT) & TK_N_MASK);
+  v->started = false;
+  if (__builtin_expect(v->buffer == NULL, 0)) tk_no_buffer(v, number);
+  if (__builtin_expect(!tk_in_sample(v, n - joined, &from, &unto), 1)) return;
+  v = begin(number, c->word);
+  v->started = true;
+  if (from != 0) tk_put(v, TK_EVENT(TK_FROM) | from);
+  if (unto < n - joined) tk_put(v, TK_EVENT(TK_UNTO) | unto);
+}
+
 // The start marker stands at this instruction of the block.
 static void on_start(unsigned number, void* data) {
   struct tk_vcpu* v = tk_vcpus[number];
@@ -133,7 +151,10 @@ static void on_last(unsigned number, void* data) {
 // `data`: the instruction's index where the event has it.
 static void on_access(unsigned number, qemu_plugin_meminfo_t info, uint64_t address, void* data) {
   struct tk_vcpu* v = tk_vcpus[number];
-  if (__builtin_expect(region.bounded && !v->started, 0)) return;
+  if (region.bounded && !v->started) {
+    if (tk_settings.lines) tk_touch(v, address, qemu_plugin_mem_is_store(info));
+    return;
+  }
   if (__builtin_expect(v->buffer == NULL, 0)) tk_no_buffer(v, number);
   if (__builtin_expect(v->buffer->used >= TK_BUFFER_WORDS + TK_BUFFER_SLACK - 2, 0)) tk_flush(v);
   if (__builtin_expect(address >> TK_ADDRESS_BITS != 0, 0))
@@ -209,6 +230,7 @@ static void translated(struct qemu_plugin_tb* tb) {
   size_t n = qemu_plugin_tb_n_insns(tb), bytes = 4;
   if (n == 0) return;
   if (n > TK_INDEX_MASK + 1u) n = TK_INDEX_MASK + 1u;  // QEMU's own limit
+  uint64_t repeats[2] = {0, 0};
   tk_lock();
   const uint32_t count = (uint32_t)n;
   memcpy(definition, &count, 4);
@@ -218,16 +240,24 @@ static void translated(struct qemu_plugin_tb* tb) {
     memcpy(definition + bytes, &pc, 8);
     const size_t length = code_of(insn, definition + bytes + 9, 15);
     definition[bytes + 8] = (uint8_t)length;
+    if (i == 0 && tk_repeats(definition + bytes + 9, length)) repeats[0] = pc;
+    if (i + 1 == n && tk_repeats(definition + bytes + 9, length)) repeats[1] = pc;
     bytes += 9 + length;
     if (i == 0 || i + 1 == n) tk_map_of(pc, (uintptr_t)qemu_plugin_insn_haddr(insn));
   }
   const uint64_t id = tk_blocks_defined();
   tk_define(definition, bytes);
+  struct tk_counted* counted = tk_settings.every != 0 ? tk_counted_block(id) : NULL;
   tk_unlock();
   uint64_t word = TK_EVENT(TK_BLOCK) | (uint64_t)n << TK_N_SHIFT | (id & 0xffffffff);
   if (n == 1 && !region.bounded) word |= TK_REACHED_BIT;
-  qemu_plugin_register_vcpu_tb_exec_cb(tb, region.bounded ? on_bounded_block : on_block,
-                                       QEMU_PLUGIN_CB_NO_REGS, (void*)(uintptr_t)word);
+  if (counted != NULL) {
+    *counted = (struct tk_counted){.word = word, .first = repeats[0], .last = repeats[1]};
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_sampled_block, QEMU_PLUGIN_CB_NO_REGS, counted);
+  } else {
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, region.bounded ? on_bounded_block : on_block,
+                                         QEMU_PLUGIN_CB_NO_REGS, (void*)(uintptr_t)word);
+  }
   markers(tb, n);
   for (size_t i = 0; i < n; ++i) {
     struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(tb, i);
@@ -257,6 +287,8 @@ static void begin_vcpu(unsigned number) {
   }
   if (tk_vcpus[number] == NULL) tk_vcpus[number] = calloc(1, sizeof(struct tk_vcpu));
   if (tk_vcpus[number] == NULL) _exit(70);
+  tk_vcpus[number]->run = 0;
+  tk_vcpus[number]->sample = region.skip;
 }
 static void begin_vcpu_1(qemu_plugin_id_t id, unsigned number) {
   (void)id;
@@ -331,6 +363,10 @@ static bool set(const char* name, const char* value) {
     region.code_in_file = number;
   else if (!strcmp(name, "skip"))
     region.skip = number, region.bounded = true;
+  else if (!strcmp(name, "every"))
+    tk_settings.every = number, region.bounded = true;
+  else if (!strcmp(name, "lines"))
+    tk_settings.lines = number != 0;
   else if (!strcmp(name, "insts"))
     region.limit = number, region.bounded = true;
   else if (!strcmp(name, "start"))
@@ -373,6 +409,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* info, int
                         : !strcmp(info->target_name, "riscv64") ? 243
                                                                 : 0;
   if (!options(argc, argv)) return 1;
+  tk_settings.sample = region.limit;
   if (info->system_emulation || tk_settings.machine == 0) {
     fprintf(stderr, "tracekit: records user-mode x86_64, aarch64 and riscv64, not %s\n",
             info->target_name);

@@ -1,5 +1,5 @@
-// The parts of the plug-in: plugin.c (callbacks), channel.c (the way to tracekit), follow.c
-// (programs that the program executes).
+// The parts of the plug-in: plugin.c (callbacks), sampling.c (samples at even distances), channel.c
+// (the way to tracekit), follow.c (programs that the program executes).
 #pragma once
 
 #include <pthread.h>
@@ -19,6 +19,17 @@ struct tk_vcpu {
   uint64_t sent_block;
   uint64_t block_id;
   bool started;  // the running block was recorded from its start
+  // Of samples (sampling.c): instructions that ran, where the next one begins, whether it has
+  // begun, the repeated string instruction that the last block ended with, lines by their last use.
+  uint64_t run, sample, repeated;
+  bool sampled;
+  struct tk_touched* touched;
+};
+
+// How often a block ran; `first` and `last` are the pcs of repeated string instructions there, or
+// 0.
+struct tk_counted {
+  uint64_t word, runs, joined, first, last;
 };
 
 extern struct tk_vcpu* tk_vcpus[TK_MAX_VCPUS];
@@ -27,7 +38,9 @@ struct tk_settings {
   char folder[512];  // of the session: the socket, the buffers, how QEMU is started
   bool discard;      // make events, and drop them
   bool follow;
-  uint16_t machine;  // of ELF
+  uint64_t every, sample;  // instructions from the start of a sample to the next (0: none), of one
+  bool lines;              // tell which lines were touched between samples
+  uint16_t machine;        // of ELF
   int api;
   char target[32];
 };
@@ -41,6 +54,7 @@ void tk_flush(struct tk_vcpu* v);
 void tk_end_buffer(struct tk_vcpu* v, unsigned number);
 void tk_flush_all(void);
 void tk_note(const char* text);
+void tk_send(uint32_t kind, uint64_t tid, const void* data, size_t bytes);
 // Called with the lock held, by a translation.
 void tk_lock(void);
 void tk_unlock(void);
@@ -55,6 +69,14 @@ static inline void tk_put(struct tk_vcpu* v, uint64_t word) {
   __atomic_signal_fence(__ATOMIC_RELEASE);  // who reads a killed process's buffer finds it whole
   ++b->used;
 }
+
+// --- sampling.c
+struct tk_counted* tk_counted_block(uint64_t id);  // NULL: no room
+void tk_forget_counts(void);
+void tk_send_counts(void);
+bool tk_repeats(const uint8_t* code, size_t length);
+void tk_touch(struct tk_vcpu* v, uint64_t address, bool store);
+bool tk_in_sample(struct tk_vcpu* v, uint64_t n, uint64_t* from, uint64_t* unto);
 
 // --- follow.c
 // A system call that executes a program is about to be made: does it in its place, under QEMU.

@@ -11,6 +11,9 @@ from tracekit.errors import UsageError
 ISAS: Final = ("auto", "x86", "arm", "riscv")
 
 
+_APART: Final = 1024  # more than a block of QEMU's
+
+
 @dataclass(frozen=True, kw_only=True)
 class QemuOptions:
     """``isa``: what the program must be for, or "auto".  ``qemu``: the emulator's file, found by
@@ -24,6 +27,10 @@ class QemuOptions:
     threads of each process.  Afterwards the program runs on unrecorded.
 
     ``marks``: the region begins and ends where instructions of the program say so (docs/qemu.md).
+
+    ``every``: samples of ``insts`` instructions each, one starting that many instructions after the
+    start of the one before, in each thread; all instructions of the run are counted. ``touched``: a
+    sample begins with an epoch of the lines that were touched since the one before.
 
     ``discard`` makes the events and drops them, for measurements.  ``output_to_error``: the
     program's standard output is our standard error.  ``env``: the program's whole environment;
@@ -41,6 +48,8 @@ class QemuOptions:
     start: str | None = None
     stop: str | None = None
     marks: bool = False
+    every: int | None = None
+    touched: bool = False
     discard: bool = False
     output_to_error: bool = False
     env: Mapping[str, str] | None = field(default=None, repr=False)
@@ -48,7 +57,7 @@ class QemuOptions:
     @property
     def whole(self) -> bool:
         """Whether every instruction is recorded."""
-        bounds = (self.insts, self.start, self.stop)
+        bounds = (self.insts, self.start, self.stop, self.every)
         return not self.skip and not self.marks and all(b is None for b in bounds)
 
     def check(self) -> None:
@@ -59,5 +68,16 @@ class QemuOptions:
             raise UsageError("an epoch under QEMU has 1 to 2^24 instructions")
         if self.marks and (self.start is not None or self.stop is not None):
             raise UsageError("--marks, or --start and --stop, say where the region is")
+        if self.every is not None:
+            if self.insts is None or self.every < self.insts + _APART:
+                raise UsageError(
+                    f"--every is at least {_APART} more than --insts, a sample's length"
+                )
+            if self.marks or self.start is not None or self.stop is not None:
+                raise UsageError(
+                    "--every takes samples of the whole run: no --marks, --start, --stop"
+                )
+        elif self.touched:
+            raise UsageError("--touched belongs to samples (--every)")
         if self.skip < 0 or (self.insts is not None and self.insts < 1):
             raise UsageError("--skip: at least 0; --insts: at least 1")

@@ -20,7 +20,8 @@ _LENGTH = END_REASONS.index("length")
 @dataclass
 class QemuTotals:
     """What was done: the end block of the file.  ``silent``: runs of instructions whose accesses
-    QEMU does not show, by mnemonic."""
+    QEMU does not show, by mnemonic.  ``executed``: instructions of the whole run, recorded or not,
+    where they were counted (samples)."""
 
     epochs: int = 0
     instructions: int = 0
@@ -32,6 +33,7 @@ class QemuTotals:
     anomalies: dict[str, int] = field(default_factory=dict)
     end: str = "program_ended"
     exit_status: int | None = None
+    executed: int | None = None
     explanation: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -47,11 +49,13 @@ def record_qemu(
     *,
     force: bool = False,
     progress: Callable[[str], None] = lambda message: None,
+    done: Callable[[QemuSession], None] = lambda session: None,
 ) -> QemuTotals:
     """Runs a program under QEMU to its end and records it to ``output`` (.tks).
 
-    ``force`` replaces a file.  Ctrl-C ends the recording and the program.  Raises `TracekitError`
-    where it cannot run there, and where the file cannot be written: the epochs until then stay.
+    ``force`` replaces a file.  ``done`` is called with the session when the run is over.  Ctrl-C
+    ends the recording and the program.  Raises `TracekitError` where it cannot run there, and where
+    the file cannot be written: the epochs until then stay.
     """
     options = options or QemuOptions()
     totals = QemuTotals()
@@ -76,8 +80,11 @@ def record_qemu(
             totals.seconds = time.monotonic() - begin
             totals.processes = session.processes
             totals.silent, totals.anomalies = session.silent(), session.anomalies()
+            if options.every is not None:
+                totals.executed = sum(session.executed().values())
             totals.exit_status, totals.explanation = session.status, session.explain()
             writer.close(totals.as_dict())
+            done(session)
     return totals
 
 

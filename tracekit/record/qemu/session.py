@@ -21,7 +21,7 @@ from tracekit.errors import FormatError, RecordError, TracekitError, UsageError
 from tracekit.io.output import scratch, write_bytes
 from tracekit.record.qemu.launch import PLUGIN, QemuProgram, code_of, find_program
 from tracekit.record.qemu.options import QemuOptions
-from tracekit.record.qemu.traits import describer
+from tracekit.record.qemu.traits import TOUCHES, describer
 from tracekit.symbols import Mapped, build_id
 
 _FRAME: Final = struct.Struct("<IIIIQQ")  # csrc/record/qemu/wire.h
@@ -83,9 +83,11 @@ class QemuSession:
         self.status: int | None = None
         self.processes = 0
         self._tell = tell
-        self._code = QemuCode(self.table, describer(self.program.arch))
+        arch = self.program.arch
+        self._code = QemuCode(self.table, describer(arch), *TOUCHES[arch])
         self._silent: dict[int, int] = {}
         self._anomalies: dict[str, int] = {}
+        self._executed: dict[int, int] = {}
         self._known: OrderedDict[int, _Process] = OrderedDict()
         self._connections: list[_Connection] = []
         self._build_ids: dict[str, str | None] = {}
@@ -127,6 +129,10 @@ class QemuSession:
             out.append(f"skip={o.skip}")
         if o.insts is not None:
             out.append(f"insts={o.insts}")
+        if o.every is not None:
+            out.append(f"every={o.every}")
+            if o.touched:
+                out.append("lines=1")
         if first and (o.start is not None or o.stop is not None):
             found = {k: self._address(v) for k, v in (("start", o.start), ("stop", o.stop)) if v}
             pcs = {name: pc for name, (pc, _) in found.items()}
@@ -338,6 +344,8 @@ class QemuSession:
             file.unlink(missing_ok=True)
         process.stream.finish()
         yield from self._taken(process)
+        for encoding, n in process.stream.executed().items():
+            self._executed[encoding] = self._executed.get(encoding, 0) + n
         for encoding, n in process.stream.silent().items():
             self._silent[encoding] = self._silent.get(encoding, 0) + n
         for kind, a in process.stream.anomalies.items():
@@ -354,6 +362,13 @@ class QemuSession:
             name = text.partition(",")[0]
             out[name] = out.get(name, 0) + n
         return out
+
+    def executed(self) -> dict[int, int]:
+        """How often each entry of ``table`` ran in the whole run, with ``every``; else empty.
+
+        A process that was killed, or left at its region's end, is not in it.
+        """
+        return dict(self._executed)
 
     def anomalies(self) -> dict[str, int]:
         """Kind of anomaly -> how often it occurred."""

@@ -13,6 +13,16 @@ Traits = tuple[int, bool, bool, bool, bool, bool, bool, int, int, "int | None", 
 """(branch, loads, stores, may fault, rep, silent, area, load size, store size, target, call)."""
 _NO_LOADS: Final = (1 << 32) - 1
 
+#: Machine code that stands for a line of memory that was read, or written, between samples:
+#: `mov eax, [rip]` and `mov dword [rip], 0`, `ldr w0, .` and `str wzr, [x0]`, `lw` and `sw`.
+TOUCHES: Final = {
+    "x86": (bytes.fromhex("8b0500000000"), bytes.fromhex("c7050000000000000000")),
+    "arm": (bytes.fromhex("00000018"), bytes.fromhex("1f0000b9")),
+    "riscv": (bytes.fromhex("03250000"), bytes.fromhex("23200000")),
+}
+#: Their pcs, where Linux maps no program (csrc/record/qemu_stream.hpp).
+TOUCHED_PCS: Final = (0x1000, 0x1010)
+
 _SILENT_ARM: Final = re.compile(r"dc\s+g?zva\b|dc\s+gva\b|dc\s+zgva\b")
 _NO_ACCESS_ARM: Final = re.compile(r"prf\w*\b|dc\s|ic\s|at\s")
 _CONDITIONAL_ACCESS: Final = re.compile(r"st[l]?x|cas|sc\.|rep|v?maskmov|vpmaskmov|ld1|st1")

@@ -1,0 +1,188 @@
+// Samples of a run at even distances (--every).  In between, each block's executions are counted,
+// and for each line of memory when it was last touched: a sample begins with the lines that were
+// touched since the one before, the latest last, so that whoever walks it can fill its caches with
+// them. Counts tell how many instructions the whole run had, and at which pcs.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin.h"
+
+#define PAGE_LINES 64u      // lines of 64 bytes
+#define MOST_LINES 524288u  // told before a sample: 32 MiB
+#define CACHED_PAGES 1024u
+#define CHUNK 4096u
+#define CHUNKS 65536u
+
+struct page {
+  uint64_t number, written;  // a bit a line
+  uint64_t gap;              // the stamps are of this one
+  uint64_t stamp[PAGE_LINES];
+};
+
+struct tk_touched {
+  struct page** slots;  // open addressing
+  size_t room, n;
+  struct page* cached[CACHED_PAGES];
+  uint64_t gap, clock;
+};
+
+// --- counts
+
+static struct tk_counted* chunks[CHUNKS];
+
+// Of block `id`; with the lock held.
+struct tk_counted* tk_counted_block(uint64_t id) {
+  if (id / CHUNK >= CHUNKS) return NULL;
+  struct tk_counted** chunk = &chunks[id / CHUNK];
+  if (*chunk == NULL) *chunk = calloc(CHUNK, sizeof **chunk);
+  return *chunk == NULL ? NULL : *chunk + id % CHUNK;
+}
+
+void tk_forget_counts(void) {
+  for (size_t c = 0; c < CHUNKS && chunks[c] != NULL; ++c)
+    for (size_t i = 0; i < CHUNK; ++i) chunks[c][i].runs = chunks[c][i].joined = 0;
+}
+
+// Sends what was counted since the last time.
+void tk_send_counts(void) {
+  uint64_t words[3 * 1024];
+  size_t n = 0;
+  const uint64_t blocks = tk_blocks_defined();
+  for (uint64_t id = 0; id < blocks; ++id) {
+    struct tk_counted* c = chunks[id / CHUNK] ? chunks[id / CHUNK] + id % CHUNK : NULL;
+    if (c == NULL || c->runs == 0) continue;
+    words[n++] = id, words[n++] = c->runs, words[n++] = c->joined;
+    c->runs = c->joined = 0;
+    if (n == sizeof words / sizeof *words) tk_send(TK_COUNTS, 0, words, 8 * n), n = 0;
+  }
+  if (n > 0) tk_send(TK_COUNTS, 0, words, 8 * n);
+}
+
+// x86's repeated string instructions: each round is a block of QEMU's.
+bool tk_repeats(const uint8_t* code, size_t length) {
+  bool repeated = false;
+  size_t i = 0;
+  for (; i < length; ++i) {
+    if (code[i] == 0xf2 || code[i] == 0xf3)
+      repeated = true;
+    else if (code[i] != 0x66 && code[i] != 0x67 && (code[i] & 0xf0) != 0x40)
+      break;
+  }
+  return repeated && i < length &&
+         ((code[i] >= 0xa4 && code[i] <= 0xa7) || (code[i] >= 0xaa && code[i] <= 0xaf));
+}
+
+// --- lines
+
+static size_t slot_of(const struct tk_touched* t, uint64_t number) {
+  size_t at = (size_t)(number * 0x9e3779b97f4a7c15ull >> 20) & (t->room - 1);
+  while (t->slots[at] != NULL && t->slots[at]->number != number) at = (at + 1) & (t->room - 1);
+  return at;
+}
+
+static bool grow(struct tk_touched* t) {
+  struct page** old = t->slots;
+  const size_t before = t->room;
+  t->room = before ? 2 * before : 4096;
+  t->slots = calloc(t->room, sizeof *t->slots);
+  if (t->slots == NULL) return false;
+  for (size_t i = 0; i < before; ++i)
+    if (old[i] != NULL) t->slots[slot_of(t, old[i]->number)] = old[i];
+  free(old);
+  return true;
+}
+
+static struct page* page_of(struct tk_touched* t, uint64_t number) {
+  if (2 * (t->n + 1) > t->room && !grow(t)) return NULL;
+  const size_t at = slot_of(t, number);
+  if (t->slots[at] == NULL) {
+    t->slots[at] = calloc(1, sizeof(struct page));
+    if (t->slots[at] == NULL) return NULL;
+    t->slots[at]->number = number;
+    ++t->n;
+  }
+  return t->cached[number % CACHED_PAGES] = t->slots[at];
+}
+
+void tk_touch(struct tk_vcpu* v, uint64_t address, bool store) {
+  struct tk_touched* t = v->touched;
+  if (__builtin_expect(t == NULL, 0)) {
+    t = v->touched = calloc(1, sizeof *t);
+    if (t == NULL) return;
+    t->gap = 1;
+  }
+  const uint64_t number = address >> 12;
+  struct page* p = t->cached[number % CACHED_PAGES];
+  if (__builtin_expect(p == NULL || p->number != number, 0)) {
+    p = page_of(t, number);
+    if (p == NULL) return;
+  }
+  if (__builtin_expect(p->gap != t->gap, 0)) {
+    memset(p->stamp, 0, sizeof p->stamp);
+    p->written = 0;
+    p->gap = t->gap;
+  }
+  const unsigned line = address >> 6 & (PAGE_LINES - 1);
+  p->stamp[line] = ++t->clock;
+  p->written |= (uint64_t)store << line;
+}
+
+struct touched_line {
+  uint64_t stamp, word;
+};
+
+static int by_stamp(const void* a, const void* b) {
+  const uint64_t x = ((const struct touched_line*)a)->stamp;
+  const uint64_t y = ((const struct touched_line*)b)->stamp;
+  return x < y ? -1 : x > y;
+}
+
+static void send_lines(struct tk_vcpu* v) {
+  struct tk_touched* t = v->touched;
+  size_t n = 0, room = 0;
+  struct touched_line* lines = NULL;
+  for (size_t i = 0; t != NULL && i < t->room; ++i) {
+    const struct page* p = t->slots[i];
+    if (p == NULL || p->gap != t->gap) continue;
+    if (n + PAGE_LINES > room) {
+      struct touched_line* more = realloc(lines, (room = 2 * room + 4096) * sizeof *lines);
+      if (more == NULL) break;
+      lines = more;
+    }
+    for (unsigned k = 0; k < PAGE_LINES; ++k)
+      if (p->stamp[k] != 0)
+        lines[n++] = (struct touched_line){
+            p->stamp[k], p->number << 12 | (uint64_t)k << 6 | (p->written >> k & 1)};
+  }
+  if (n > 1) qsort(lines, n, sizeof *lines, by_stamp);
+  const size_t first = n > MOST_LINES ? n - MOST_LINES : 0;
+  uint64_t* words = (uint64_t*)lines;  // packed in place: word i lies at or before line i
+  for (size_t i = first; i < n; ++i) words[i - first] = lines[i].word;
+  tk_send(TK_LINES, v->buffer->tid, words, 8 * (n - first));
+  free(lines);
+  if (t != NULL) ++t->gap;
+}
+
+// --- samples
+
+// `v` runs a block of `n` instructions from now on.  Returns whether it is in a sample, and of
+// which of its instructions on, and up to which one.
+bool tk_in_sample(struct tk_vcpu* v, uint64_t n, uint64_t* from, uint64_t* unto) {
+  const uint64_t before = v->run, begin = v->sample, end = begin + tk_settings.sample;
+  v->run = before + n;
+  if (v->run <= begin) return false;
+  const bool in = before < end;
+  if (in && !v->sampled) {
+    tk_flush(v);
+    send_lines(v);
+    v->sampled = true;
+  }
+  *from = before < begin ? begin - before : 0;
+  *unto = end - before < n ? end - before : n;
+  if (v->run >= end) {
+    v->sampled = false;
+    while (v->sample + tk_settings.sample <= v->run) v->sample += tk_settings.every;
+  }
+  return in;
+}

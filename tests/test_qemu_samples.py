@@ -1,0 +1,147 @@
+"""Samples of a run under QEMU, its counts and the lines between them, against all of its rows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from test_qemu import Row, build, pytestmark, rows_of
+
+from tracekit.errors import UsageError
+from tracekit.record.qemu import QemuOptions, QemuSession, QemuTotals, record_qemu
+from tracekit.record.qemu.traits import TOUCHED_PCS
+
+__all__ = ["pytestmark"]
+
+SOURCES = {
+    "x86": """
+        .globl _start
+        .bss
+        .balign 4096
+buf:    .skip 65536
+        .text
+_start: mov $3000, %r8d
+        lea buf(%rip), %rbx
+1:      imul $2654435, %r8d, %eax
+        and $0xffc0, %eax
+        test $1, %al
+        jnz 2f
+        mov (%rbx,%rax), %edx
+        test $64, %eax
+        jz 2f
+        add %edx, 8(%rbx,%rax)
+2:      test $127, %r8d
+        jnz 3f
+        lea (%rbx,%rax), %rdi
+        mov $300, %ecx
+        rep stosb
+3:      dec %r8d
+        jnz 1b
+        xor %edi, %edi
+        mov $60, %eax
+        syscall
+""",
+    "arm": """
+        .globl _start
+        .bss
+        .balign 4096
+buf:    .skip 65536
+        .text
+_start: mov w8, #3000
+        adrp x1, buf
+        mov w9, #40503
+1:      mul w2, w8, w9
+        and w2, w2, #0xffc0
+        ldr w3, [x1, x2]
+        tbz w2, #6, 2f
+        str w3, [x1, x2]
+2:      subs w8, w8, #1
+        b.ne 1b
+        mov w0, #0
+        mov w8, #93
+        svc #0
+""",
+}
+LENGTH, EVERY, SKIP = 700, 4096, 100
+
+
+def record(
+    program: Path, out: Path, **options: object
+) -> tuple[list[Row], QemuTotals, Counter[int]]:
+    counts: Counter[int] = Counter()
+
+    def done(session: QemuSession) -> None:
+        for encoding, n in session.executed().items():
+            counts[session.table[encoding][0]] += n
+
+    totals = record_qemu([str(program)], out, QemuOptions(**options), done=done)  # type: ignore[arg-type]
+    return rows_of(out), totals, counts
+
+
+def lines_between(whole: list[Row], begin: int, end: int) -> list[tuple[int, bool]]:
+    """Lines by their last use in these rows, and whether they were written there."""
+    last: dict[int, int] = {}
+    written: set[int] = set()
+    for at, (address, _, store) in enumerate(a for r in whole[begin:end] for a in r.accesses):
+        last[address & ~63] = at
+        if store:
+            written.add(address & ~63)
+    return [(line, line in written) for line in sorted(last, key=last.__getitem__)]
+
+
+@pytest.mark.parametrize("isa", SOURCES)
+def test_samples_are_parts_of_the_whole_run(tmp_path: Path, isa: str) -> None:
+    program = build(isa, SOURCES[isa], tmp_path / "p")
+    whole, _, _ = record(program, tmp_path / "whole.tks")
+    rows, totals, counts = record(
+        program, tmp_path / "s.tks", every=EVERY, insts=LENGTH, skip=SKIP, touched=True
+    )
+    assert totals.executed == len(whole)
+    assert counts == Counter(r.pc for r in whole)
+    at = 0
+    begins = range(SKIP, len(whole), EVERY)
+    for number, begin in enumerate(begins):
+        lines = []
+        while rows[at].pc in TOUCHED_PCS:
+            ((address, _, store),) = rows[at].accesses
+            assert store == TOUCHED_PCS.index(rows[at].pc)
+            lines.append((address, bool(store)))
+            at += 1
+        # What the blocks did in which a sample begins and ends, before and behind it, is left out.
+        before = begins[number - 1] + LENGTH if number else 0
+        spans = itertools.product(
+            range(before, before + 12), range(begin, max(before, begin - 12), -1)
+        )
+        assert any(lines == lines_between(whole, a, b) for a, b in spans), number
+        sample = whole[begin : begin + LENGTH]
+        got = rows[at : at + len(sample)]
+        assert [r.pc for r in got] == [r.pc for r in sample], number
+        assert [r.accesses for r in got[1:-1]] == [r.accesses for r in sample[1:-1]], number
+        assert got[0].bits & 4
+        at += len(sample)
+    assert at == len(rows)
+
+
+def test_counts_without_lines(tmp_path: Path) -> None:
+    program = build("x86", SOURCES["x86"], tmp_path / "p")
+    rows, totals, _ = record(program, tmp_path / "s.tks", every=EVERY, insts=LENGTH)
+    assert not {r.pc for r in rows} & set(TOUCHED_PCS)
+    assert totals.executed is not None
+    assert json.loads(json.dumps(totals.as_dict()))["executed"] == totals.executed
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"every": 1000}, "--every is at least"),
+        ({"every": 1000, "insts": 900}, "--every is at least"),
+        ({"every": 10000, "insts": 900, "marks": True}, "no --marks"),
+        ({"touched": True}, "--touched belongs to samples"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        QemuOptions(**options).check()  # type: ignore[arg-type]
