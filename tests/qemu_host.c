@@ -4,7 +4,9 @@
  *
  *   qemu_host VERSION PLUGIN NAME=VALUE...
  *
- * Compiled with -DVERSION=n it exports what that version of the interface exports. */
+ * Compiled with -DVERSION=n it exports what that version of the interface exports.  With -DARM its
+ * block is of AArch64: what `dc zva` clears is asked for and then cleared, by a register that the
+ * interface tells from version 2 on. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,16 +28,25 @@
 struct insn {
   uint64_t pc;
   uint8_t code[4];
-  void (*exec)(unsigned, void*);
-  void* exec_data;
+  void (*exec[4])(unsigned, void*);
+  void* exec_data[4];
+  int exec_flags[4], n_exec;
   void (*load)(unsigned, uint32_t, uint64_t, void*);
   void (*store)(unsigned, uint32_t, uint64_t, void*);
   void* mem_data;
 };
-static struct insn block[3] = {{0x1000, {0x48, 0x8b, 0x07}, 0, 0, 0, 0, 0},
-                               {0x1003, {0x0f, 0x11, 0x06}, 0, 0, 0, 0, 0},
-                               {0x1006, {0xeb, 0xf8}, 0, 0, 0, 0, 0}};
+#ifdef ARM
+#define TARGET "aarch64"
+static struct insn block[3] = {{0x1000, {0xe3, 0x00, 0x3b, 0xd5}},  /* mrs x3 */
+                               {0x1004, {0x24, 0x74, 0x0b, 0xd5}},  /* dc zva, x4 */
+                               {0x1008, {0xfe, 0xff, 0xff, 0x17}}}; /* b 0x1000 */
+static const size_t sizes[3] = {4, 4, 4};
+#else
+#define TARGET "x86_64"
+static struct insn block[3] = {
+    {0x1000, {0x48, 0x8b, 0x07}}, {0x1003, {0x0f, 0x11, 0x06}}, {0x1006, {0xeb, 0xf8}}};
 static const size_t sizes[3] = {3, 3, 2};
+#endif
 static void (*tb_exec)(unsigned, void*);
 static void* tb_data;
 static void *trans, *init, *syscalls, *at_exit;
@@ -50,7 +61,7 @@ void qemu_plugin_register_vcpu_tb_exec_cb(void* tb, void* cb, int flags, void* d
   tb_exec = cb, tb_data = data;
 }
 void qemu_plugin_register_vcpu_insn_exec_cb(struct insn* i, void* cb, int flags, void* data) {
-  i->exec = cb, i->exec_data = data;
+  i->exec[i->n_exec] = cb, i->exec_data[i->n_exec] = data, i->exec_flags[i->n_exec++] = flags;
 }
 void qemu_plugin_register_vcpu_mem_cb(struct insn* i, void* cb, int flags, int rw, void* data) {
   i->load = i->store = cb;
@@ -75,6 +86,37 @@ void qemu_plugin_register_vcpu_tb_exec_inline(void) {}
 #endif
 #if VERSION >= 2
 void* qemu_plugin_scoreboard_new(size_t n) { return NULL; }
+/* As glib has them. */
+struct array {
+  char* data;
+  unsigned len;
+};
+struct array* g_byte_array_new(void) { return calloc(1, sizeof(struct array)); }
+struct array* g_byte_array_set_size(struct array* a, unsigned n) {
+  a->data = realloc(a->data, (a->len = n) + 1);
+  return a;
+}
+void* g_byte_array_free(struct array* a, int all) { return free(a->data), free(a), NULL; }
+void* g_array_free(struct array* a, int all) { return free(a->data), free(a), NULL; }
+static uint64_t registers[] = {0, 0, 0, 5 /* 128 bytes */, 0x5010};
+static bool may_read;
+struct array* qemu_plugin_get_registers(void) {
+  static const char* names[] = {"x0", "x1", "x2", "x3", "x4", "xpsr", "sp", "pc"};
+  struct descriptor {
+    void* handle;
+    const char *name, *feature;
+  }* all = calloc(8, sizeof *all);
+  for (int i = 0; i < 8; ++i) all[i] = (struct descriptor){(void*)(uintptr_t)(i + 1), names[i]};
+  struct array* a = calloc(1, sizeof *a);
+  return *a = (struct array){(char*)all, 8}, a;
+}
+int qemu_plugin_read_register(void* handle, struct array* to) {
+  const uintptr_t i = (uintptr_t)handle - 1;
+  if (!may_read || i > 4) return -1;
+  g_byte_array_set_size(to, 8);
+  memcpy(to->data, &registers[i], 8);
+  return 8;
+}
 #endif
 #if VERSION >= 4
 void qemu_plugin_read_memory_vaddr(void) {}
@@ -94,6 +136,15 @@ struct info {
   bool system_emulation;
 };
 
+static void runs(struct insn* i) {
+  for (int k = 0; k < i->n_exec; ++k) {
+#if VERSION >= 2
+    may_read = i->exec_flags[k] > 0;
+#endif
+    i->exec[k](0, i->exec_data[k]);
+  }
+}
+
 int main(int argc, char** argv) {
   void* plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (plugin == NULL) return fprintf(stderr, "%s\n", dlerror()), 1;
@@ -105,7 +156,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   int (*install)(uint64_t, const struct info*, int, char**) = dlsym(plugin, "qemu_plugin_install");
-  const struct info info = {"x86_64", {MIN, VERSION}, false};
+  const struct info info = {TARGET, {MIN, VERSION}, false};
   if (install(7, &info, argc - 2, argv + 2) != 0) return 1;
 #if VERSION >= 7
   ((void (*)(unsigned, void*))init)(0, NULL);
@@ -116,10 +167,18 @@ int main(int argc, char** argv) {
 #endif
   for (int run = 0; run < 1000; ++run) {
     tb_exec(0, tb_data);
+    runs(&block[0]);
+#ifndef ARM
     block[0].load(0, 3, 0x5000 + 8 * (uint64_t)run, block[0].mem_data);
+#endif
+    runs(&block[1]);
+#ifndef ARM
     block[1].store(0, 11, 0x9000, block[1].mem_data);
     block[1].store(0, 11, 0x9008, block[1].mem_data);
-    if (block[2].exec) block[2].exec(0, block[2].exec_data);
+#elif VERSION >= 2
+    registers[4] += 128;
+#endif
+    runs(&block[2]);
   }
 #if VERSION >= 7
   ((void (*)(unsigned, int64_t, uint64_t, uint64_t))syscalls)(0, 231, 0, 0);

@@ -6,9 +6,11 @@ import itertools
 import json
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ from tracekit.errors import RecordError, TracekitError, UsageError
 from tracekit.inputs.tks import TksReader
 from tracekit.isa import decode_many
 from tracekit.record import RecordOptions, available, record_command
-from tracekit.record.qemu import QemuOptions, extract_qemu, find_program, record_qemu
+from tracekit.record.qemu import QemuOptions, QemuTotals, extract_qemu, find_program, record_qemu
 from tracekit.record.qemu.launch import PLUGIN
 
 HERE = Path(__file__).parent
@@ -244,6 +246,15 @@ f:      ret
 }
 
 
+def shown_by(totals: QemuTotals, got: list[Any], expected: list[Any]) -> list[Any]:
+    """What is expected, less the accesses of x87's ten bytes that newer QEMU does not show: they must
+    be counted."""
+    missing = [k for k, (g, e) in enumerate(zip(got, expected, strict=True)) if e[1] and not g[1]]
+    assert Counter(got[k][0] for k in missing) == Counter(totals.silent)
+    assert {got[k][0] for k in missing} <= {"fld", "fstp"}
+    return [(e[0], (), e[2]) if k in missing else e for k, e in enumerate(expected)]
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_each_instruction_as_counted_by_hand(tmp_path: Path, isa: str) -> None:
     source, expected = COUNTED[isa]
@@ -254,6 +265,7 @@ def test_each_instruction_as_counted_by_hand(tmp_path: Path, isa: str) -> None:
     got = kinds(rows_of(tmp_path / "o.tks"))
     # capstone writes compressed instructions as "c.sd" and the like.
     got = [(name.removeprefix("c."), a, t) for name, a, t in got]
+    expected = shown_by(totals, got, expected)
     assert [g[1:] for g in got] == [e[1:] for e in expected], got
     if isa != "riscv":
         assert [g[0] for g in got] == [e[0] for e in expected]
@@ -299,16 +311,17 @@ FREESTANDING = (
 def test_rows_are_those_of_single_steps(tmp_path: Path) -> None:
     """The same rows, accesses and outcomes; the stack lies elsewhere in QEMU."""
     program = build("x86", BY_STEPS, tmp_path / "p", *FREESTANDING)
-    record_qemu([str(program)], tmp_path / "q.tks")
+    totals = record_qemu([str(program)], tmp_path / "q.tks")
     full = RecordOptions(full=True, aslr=False)
     record_command([str(program)], tmp_path / "s.tks", full)
     ours, theirs = rows_of(tmp_path / "q.tks"), rows_of(tmp_path / "s.tks")
     assert len(ours) > 3000
     assert [r.pc for r in ours] == [r.pc for r in theirs]
-    for a, b in zip(ours[1:], theirs[1:], strict=True):
+    told = shown_by(totals, kinds(ours[1:]), kinds(theirs[1:]))
+    for a, b, (_, sizes, _) in zip(ours[1:], theirs[1:], told, strict=True):
         assert a.bits & 3 == b.bits & 3, (a, b)
-        assert [x[1:] for x in a.accesses] == [x[1:] for x in b.accesses], (a, b)
-        for (x, *_), (y, *_) in zip(a.accesses, b.accesses, strict=True):
+        assert tuple(x[1:] for x in a.accesses) == sizes, (a, b)
+        for (x, *_), (y, *_) in zip(a.accesses, b.accesses, strict=bool(sizes)):
             assert x == y or x > 1 << 36, (a, b)  # data, or the stack
 
 
@@ -536,9 +549,10 @@ def test_features_straight_from_the_program(tmp_path: Path) -> None:
     from tracekit.store.reader import TraceFile
 
     program = build("x86", BY_STEPS, tmp_path / "p", *FREESTANDING)
-    result, session = extract_qemu([str(program)], tmp_path / "f.zst")
+    same = QemuOptions(aslr=False)
+    result, session = extract_qemu([str(program)], tmp_path / "f.zst", same)
     assert session.status == 0
-    record_qemu([str(program)], tmp_path / "o.tks")
+    record_qemu([str(program)], tmp_path / "o.tks", same)
     extract(tmp_path / "o.tks", tmp_path / "g.zst", level="macro", threads="interleaved")
     with TraceFile(tmp_path / "f.zst") as f, TraceFile(tmp_path / "g.zst") as g:
         assert len(f) == len(g) == result.rows > 3000
@@ -649,24 +663,57 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert len(lines) == 1 and "Traceback" not in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("version", range(1, 8))
-def test_every_version_of_the_interface(tmp_path: Path, version: int) -> None:
-    """A stand-in for QEMU with one version of its interface (tests/qemu_host.c)."""
+def stand_in(tmp_path: Path, version: int, *flags: str) -> Path:
+    """Stands for QEMU with one version of its interface (tests/qemu_host.c)."""
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc")
-    host = tmp_path / "host"
+    host, qemu = tmp_path / "host", tmp_path / "qemu"
     subprocess.run(
-        ["gcc", "-w", f"-DVERSION={version}", "-rdynamic", "-o", str(host),
+        ["gcc", "-w", f"-DVERSION={version}", *flags, "-rdynamic", "-o", str(host),
          str(HERE / "qemu_host.c"), "-ldl"],
         check=True, timeout=TIMEOUT,
     )  # fmt: skip
-    wrapper = tmp_path / "qemu"
-    wrapper.write_text(
-        f'#!/bin/sh\nshift\nfile="${{1%%,*}}"\nrest="${{1#*,}}"\nIFS=,\nexec {host} "$file" $rest\n'
+    qemu.write_text(
+        "#!/bin/sh\n"
+        'while [ $# -gt 0 ] && [ "$1" != -plugin ]; do shift; done\n'
+        f'file="${{2%%,*}}"\nrest="${{2#*,}}"\nIFS=,\nexec {host} "$file" $rest\n'
     )
-    wrapper.chmod(0o755)
-    # It takes no -U and -0, and runs its own block whatever the program: only the answer counts.
+    qemu.chmod(0o755)
+    return qemu
+
+
+def recorded_there(tmp_path: Path, qemu: Path, machine: int) -> tuple[dict[str, Any], list[Row]]:
+    """The stand-in runs a block of its own, whatever the program."""
+    program = tmp_path / "program"
+    head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HH", 2, machine)
+    program.write_bytes(head + bytes(80))
+    program.chmod(0o755)
+    out = tmp_path / "o.tks"
+    totals = record_qemu([str(program)], out, QemuOptions(qemu=str(qemu)))
+    return totals.as_dict(), rows_of(out)
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_every_version_of_the_interface(tmp_path: Path, version: int) -> None:
     from tracekit.record.qemu.launch import _ISAS, _probe
 
-    _, told = _probe(str(wrapper), _ISAS[0])
+    qemu = stand_in(tmp_path, version)
+    _, told = _probe(str(qemu), _ISAS[0])
     assert told == (7 if version == 7 else None)
+    totals, rows = recorded_there(tmp_path, qemu, 62)
+    assert totals["instructions"] == len(rows) == 3000 and not totals["silent"]
+    assert [r.accesses for r in rows[:3]] == [((0x5000, 8, 0),), ((0x9000, 16, 1),), ()]
+    assert [r.accesses for r in rows[-3:]] == [((0x6F38, 8, 0),), ((0x9000, 16, 1),), ()]
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_what_dc_zva_clears_is_known_where_registers_are(tmp_path: Path, version: int) -> None:
+    """From version 2 on; before, its runs are counted."""
+    totals, rows = recorded_there(tmp_path, stand_in(tmp_path, version, "-DARM"), 183)
+    assert [r.text.split()[0] for r in rows[:3]] == ["mrs", "dc", "b"]
+    cleared = [r.accesses for r in rows[1::3]]
+    if version == 1:
+        assert totals["silent"] == {"dc zva": 1000} and not any(cleared)
+        return
+    assert totals["silent"] == {}
+    assert cleared == [((0x5000 + 128 * k, 128, 1),) for k in range(1000)]

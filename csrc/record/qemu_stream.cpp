@@ -257,16 +257,26 @@ void QemuStream::row(Thread& t, std::uint32_t index) {
     t.joins = false;
     return;
   }
+  settle(t);
   const std::uint8_t bits = decide(t, code_->encoding(id).pc);
   t.rows.add_instruction(id, bits);
   t.last = id;
   t.continues = true;
   t.kept_from = t.rows.accesses();
   t.loaded = t.stored = false;
-  if (code_->traits(id).silent) {
-    ++t.silent;
-    ++silent_[id];
-  }
+  if (code_->traits(id).silent) count_silent(t);
+}
+
+// The last row ran to its end.  Helpers of newer QEMU access memory without telling: x87's ten bytes,
+// fxsave and the like.
+void QemuStream::settle(Thread& t) {
+  if (!t.continues || t.dropped || code_->traits(t.last).rep) return;
+  if (incomplete(t, code_->traits(t.last))) count_silent(t);
+}
+
+void QemuStream::count_silent(Thread& t) {
+  ++t.silent;
+  ++silent_[t.last];
 }
 
 void QemuStream::access(Thread& t, std::uint64_t word, bool store) {
@@ -289,6 +299,10 @@ void QemuStream::access(Thread& t, std::uint64_t word, bool store) {
   const std::uint32_t size = 1U << (word >> TK_SIZE_SHIFT & TK_SIZE_MASK);
   NativeBatch& rows = t.rows;
   const bool again = std::exchange(store ? t.stored : t.loaded, true);
+  if (traits.silent && !again) {  // this QEMU tells its registers
+    --t.silent;
+    --silent_[t.last];
+  }
   if (traits.area) {
     if (again) return;
     rows.add_access(address, whole, store);
@@ -334,6 +348,7 @@ void QemuStream::finish() {
   for (auto& [tid, t] : threads_) {
     end_block(t, nullptr);
     if (t.rows.size() == 0) continue;
+    settle(t);
     if (code_->traits(t.last).ends) t.rows.bits[t.rows.size() - 1] |= native_bit::no_end;
     hand_out(tid, t);
   }

@@ -31,7 +31,7 @@ struct QemuTraits {
   bool loads{}, stores{};  // in every run that is completed
   bool may_fault{};
   bool rep{};
-  bool silent{};  // its accesses are no events in QEMU
+  bool silent{};  // its accesses are no events in QEMU before registers could be read (9.0)
   bool area{};    // one access, of `load_size` or `store_size` bytes (0 = unknown)
   bool ends{};    // a system call: the last one of a thread does not return
   static constexpr std::uint32_t no_loads = ~std::uint32_t{0};  // what QEMU loads is its own affair
@@ -134,6 +134,8 @@ class QemuStream {
   void drop_last(Thread& t);
   std::uint8_t decide(Thread& t, std::uint64_t next_pc);
   void cut(std::uint64_t tid, Thread& t);
+  void settle(Thread& t);
+  void count_silent(Thread& t);
   static bool incomplete(const Thread& t, const QemuTraits& traits) {
     return (traits.loads && !t.loaded) || (traits.stores && !t.stored);
   }

@@ -14,7 +14,7 @@ from tracekit.cli.unused import refuse
 #: Options that only stepping has, and those that only QEMU has.
 _OF_STEPS = (
     *("pid", "period", "random", "seed", "count", "duration", "threads", "wait", "copy_seconds"),
-    *("max_overhead", "follow_forks", "in_place", "no_aslr", "normal_priority"),
+    *("max_overhead", "follow_forks", "in_place", "normal_priority"),
 )
 _OPTIONS = (
     *("isa", "qemu", "root", "cpu", "skip", "insts", "start", "stop", "marks", "every", "touched"),
@@ -80,6 +80,7 @@ def options_of(args: argparse.Namespace, *, to_error: bool = False) -> Any:
         **{k: getattr(args, k) for k in _OPTIONS},
         epoch=args.epoch,
         follow_exec=not args.no_follow_exec,
+        aslr=not getattr(args, "no_aslr", False),  # predict has no such option
         output_to_error=to_error,
     )
 

@@ -27,7 +27,7 @@ typedef struct {
   bool system_emulation;
 } qemu_info_t;
 
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS };
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_RW = 3 };
 
 typedef uint32_t qemu_plugin_meminfo_t;
@@ -70,5 +70,24 @@ void qemu_plugin_register_vcpu_tb_exec_inline(void) __attribute__((weak));
 struct qemu_plugin_scoreboard* qemu_plugin_scoreboard_new(size_t) __attribute__((weak));
 void qemu_plugin_read_memory_vaddr(void) __attribute__((weak));
 void qemu_plugin_write_memory_vaddr(void) __attribute__((weak));
+// From version 2 on: registers, by handles.  Arrays are glib's, which QEMU brings along.
+struct tk_array {
+  char* data;
+  unsigned len;
+};
+struct tk_bytes {
+  uint8_t* data;
+  unsigned len;
+};
+typedef struct {
+  void* handle;
+  const char *name, *feature;
+} qemu_plugin_reg_descriptor;
+struct tk_array* qemu_plugin_get_registers(void) __attribute__((weak));
+int qemu_plugin_read_register(void* handle, struct tk_bytes*) __attribute__((weak));
+struct tk_bytes* g_byte_array_new(void) __attribute__((weak));
+struct tk_bytes* g_byte_array_set_size(struct tk_bytes*, unsigned) __attribute__((weak));
+uint8_t* g_byte_array_free(struct tk_bytes*, int) __attribute__((weak));
+char* g_array_free(struct tk_array*, int) __attribute__((weak));
 // From version 6 on.
 void qemu_plugin_register_vcpu_syscall_filter_cb(void) __attribute__((weak));

@@ -148,26 +148,29 @@ static void on_last(unsigned number, void* data) {
     *v->block |= TK_REACHED_BIT;
 }
 
-// `data`: the instruction's index where the event has it.
-static void on_access(unsigned number, qemu_plugin_meminfo_t info, uint64_t address, void* data) {
+void tk_access(unsigned number, uint64_t address, uint64_t index, uint64_t shift, bool store) {
   struct tk_vcpu* v = tk_vcpus[number];
   if (region.bounded && !v->started) {
-    if (tk_settings.lines) tk_touch(v, address, qemu_plugin_mem_is_store(info));
+    if (tk_settings.lines) tk_touch(v, address, store);
     return;
   }
   if (__builtin_expect(v->buffer == NULL, 0)) tk_no_buffer(v, number);
   if (__builtin_expect(v->buffer->used >= TK_BUFFER_WORDS + TK_BUFFER_SLACK - 2, 0)) tk_flush(v);
   if (__builtin_expect(address >> TK_ADDRESS_BITS != 0, 0))
     tk_put(v, TK_EVENT(TK_WIDE) | address >> TK_ADDRESS_BITS);
-  const uint64_t kind = qemu_plugin_mem_is_store(info) ? TK_EVENT(TK_STORE) : TK_EVENT(TK_LOAD);
-  const uint64_t size = qemu_plugin_mem_size_shift(info) & TK_SIZE_MASK;
-  tk_put(v, kind | (uintptr_t)data | size << TK_SIZE_SHIFT |
-                (address & ((1ull << TK_ADDRESS_BITS) - 1)));
+  const uint64_t kind = store ? TK_EVENT(TK_STORE) : TK_EVENT(TK_LOAD);
+  tk_put(v, kind | index | shift << TK_SIZE_SHIFT | (address & ((1ull << TK_ADDRESS_BITS) - 1)));
+}
+
+// `data`: the instruction's index where the event has it.
+static void on_access(unsigned number, qemu_plugin_meminfo_t info, uint64_t address, void* data) {
+  tk_access(number, address, (uintptr_t)data, qemu_plugin_mem_size_shift(info) & TK_SIZE_MASK,
+            qemu_plugin_mem_is_store(info));
 }
 
 // --- what runs with the translator
 
-static size_t code_of(const struct qemu_plugin_insn* insn, uint8_t* to, size_t room) {
+size_t tk_code_of(const struct qemu_plugin_insn* insn, void* to, size_t room) {
   size_t n = qemu_plugin_insn_size(insn);
   if (n > room) n = room;
   if (tk_settings.api >= 3) return qemu_plugin_insn_data(insn, to, n);
@@ -198,7 +201,7 @@ static void marks(struct qemu_plugin_tb* tb, size_t n) {
   uint8_t code[16] = {0}, before[16] = {0};
   for (size_t i = 0; i < n; ++i) {
     struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(tb, i);
-    const size_t length = code_of(insn, code, 15);
+    const size_t length = tk_code_of(insn, code, 15);
     const unsigned mark = mark_of(code, length, before);
     if (mark == 0x111 || mark == 0x222)
       qemu_plugin_register_vcpu_insn_exec_cb(insn, mark == 0x111 ? on_start : on_stop,
@@ -238,7 +241,7 @@ static void translated(struct qemu_plugin_tb* tb) {
     const struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(tb, i);
     const uint64_t pc = qemu_plugin_insn_vaddr(insn);
     memcpy(definition + bytes, &pc, 8);
-    const size_t length = code_of(insn, definition + bytes + 9, 15);
+    const size_t length = tk_code_of(insn, definition + bytes + 9, 15);
     definition[bytes + 8] = (uint8_t)length;
     if (i == 0 && tk_repeats(definition + bytes + 9, length)) repeats[0] = pc;
     if (i + 1 == n && tk_repeats(definition + bytes + 9, length)) repeats[1] = pc;
@@ -259,6 +262,7 @@ static void translated(struct qemu_plugin_tb* tb) {
                                          QEMU_PLUGIN_CB_NO_REGS, (void*)(uintptr_t)word);
   }
   markers(tb, n);
+  tk_watch_zeroing(tb, n);
   for (size_t i = 0; i < n; ++i) {
     struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(tb, i);
     // Reads and writes together: QEMU before 8 takes reads for writes where it is asked for one.
@@ -289,6 +293,7 @@ static void begin_vcpu(unsigned number) {
   if (tk_vcpus[number] == NULL) _exit(70);
   tk_vcpus[number]->run = 0;
   tk_vcpus[number]->sample = region.skip;
+  tk_find_registers();
 }
 static void begin_vcpu_1(qemu_plugin_id_t id, unsigned number) {
   (void)id;

@@ -1,5 +1,6 @@
-// The parts of the plug-in: plugin.c (callbacks), sampling.c (samples at even distances), channel.c
-// (the way to tracekit), follow.c (programs that the program executes).
+// The parts of the plug-in: plugin.c (callbacks), registers.c (accesses that are known from
+// registers alone), sampling.c (samples at even distances), channel.c (the way to tracekit),
+// follow.c (programs that the program executes).
 #pragma once
 
 #include <pthread.h>
@@ -45,6 +46,18 @@ struct tk_settings {
   char target[32];
 };
 extern struct tk_settings tk_settings;
+
+struct qemu_plugin_insn;
+struct qemu_plugin_tb;
+
+// --- plugin.c
+// An event; `index`: the instruction's, where an event has it.
+void tk_access(unsigned number, uint64_t address, uint64_t index, uint64_t shift, bool store);
+size_t tk_code_of(const struct qemu_plugin_insn* insn, void* to, size_t room);
+
+// --- registers.c
+void tk_find_registers(void);                                // for the vCPU that begins
+void tk_watch_zeroing(struct qemu_plugin_tb* tb, size_t n);  // `dc zva` among these instructions
 
 // --- channel.c
 // `parent`: the number of the process whose blocks this one inherits (its own: it was cut off); 0.

@@ -19,7 +19,7 @@ class QemuOptions:
     """``isa``: what the program must be for, or "auto".  ``qemu``: the emulator's file, found by
     name unless given.  ``root``: where the program's libraries lie (QEMU's -L).  ``cpu``: QEMU's
     -cpu.  ``epoch``: most instructions of one epoch.  ``follow_exec``: programs that the program
-    executes run under QEMU too.
+    executes run under QEMU too.  ``aslr``: False for the same addresses in each run.
 
     The region: ``start`` and ``stop`` are pcs or functions of the program; recording begins before
     the first instruction at ``start`` (or with the program), leaves out ``skip`` instructions, and
@@ -43,6 +43,7 @@ class QemuOptions:
     cpu: str | None = None
     epoch: int = 1 << 18
     follow_exec: bool = True
+    aslr: bool = True
     skip: int = 0
     insts: int | None = None
     start: str | None = None

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from tracekit._core import EncodingTable, NativeBatch, QemuCode, QemuStream
 from tracekit.errors import FormatError, RecordError, TracekitError, UsageError
 from tracekit.io.output import scratch, write_bytes
+from tracekit.record.procfs import without_aslr
 from tracekit.record.qemu.launch import PLUGIN, QemuProgram, code_of, find_program
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.traits import TOUCHES, describer
@@ -162,11 +163,12 @@ class QemuSession:
         command = self.program.command(self._plugin_options(first=True))
         name = self.program.argv[0]
         try:
-            self._child = subprocess.Popen(
-                [*command, "-0", name, self.program.program, *self.program.argv[1:]],
-                env=self.program.environment,
-                stdout=2 if self.options.output_to_error else None,
-            )
+            with contextlib.nullcontext() if self.options.aslr else without_aslr():
+                self._child = subprocess.Popen(
+                    [*command, "-0", name, self.program.program, *self.program.argv[1:]],
+                    env=self.program.environment,
+                    stdout=2 if self.options.output_to_error else None,
+                )
         except OSError as e:
             raise RecordError(f"QEMU cannot be started: {e.strerror}") from None
         self._began = time.monotonic_ns()
@@ -347,6 +349,8 @@ class QemuSession:
         for encoding, n in process.stream.executed().items():
             self._executed[encoding] = self._executed.get(encoding, 0) + n
         for encoding, n in process.stream.silent().items():
+            if n == 0:
+                continue
             self._silent[encoding] = self._silent.get(encoding, 0) + n
         for kind, a in process.stream.anomalies.items():
             self._anomalies[kind] = self._anomalies.get(kind, 0) + a["count"]
@@ -359,7 +363,7 @@ class QemuSession:
         for encoding, n in self._silent.items():
             _, length, _, raw = self.table[encoding]
             text = decode_many(self.program.arch, [raw[:length]])[0].text  # type: ignore[arg-type]
-            name = text.partition(",")[0]
+            name = text.partition(",")[0] if text.startswith("dc ") else text.split()[0]
             out[name] = out.get(name, 0) + n
         return out
 

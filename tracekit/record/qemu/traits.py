@@ -12,6 +12,7 @@ from tracekit.isa.types import BRANCH_KINDS, Arch
 Traits = tuple[int, bool, bool, bool, bool, bool, bool, int, int, "int | None", bool]
 """(branch, loads, stores, may fault, rep, silent, area, load size, store size, target, call)."""
 _NO_LOADS: Final = (1 << 32) - 1
+_MOST_ZEROED: Final = 4 << 15  # bytes: what DCZID_EL0's four bits can say
 
 #: Machine code that stands for a line of memory that was read, or written, between samples:
 #: `mov eax, [rip]` and `mov dword [rip], 0`, `ldr w0, .` and `str wzr, [x0]`, `lw` and `sw`.
@@ -98,6 +99,8 @@ def _by_isa(arch: Arch, code: bytes) -> tuple[int, bool, bool, bool, bool, int, 
     if _EXCLUSIVE_STORE.match(d.text):  # QEMU compares and exchanges
         load = _NO_LOADS
     store = max((m.size for m in d.memory if m.kind == "store"), default=0)
+    if silent:  # the program's processor says how much
+        store = _MOST_ZEROED
     sure = bool(d.memory) and not nothing and not _CONDITIONAL_ACCESS.match(d.text)
     return (
         BRANCH_KINDS.index(d.branch),
