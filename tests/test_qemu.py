@@ -247,8 +247,8 @@ f:      ret
 
 
 def shown_by(totals: QemuTotals, got: list[Any], expected: list[Any]) -> list[Any]:
-    """What is expected, less the accesses of x87's ten bytes that newer QEMU does not show: they must
-    be counted."""
+    """What is expected, less the accesses of x87's ten bytes that newer QEMU does not show, which
+    must be counted."""
     missing = [k for k, (g, e) in enumerate(zip(got, expected, strict=True)) if e[1] and not g[1]]
     assert Counter(got[k][0] for k in missing) == Counter(totals.silent)
     assert {got[k][0] for k in missing} <= {"fld", "fstp"}
