@@ -192,8 +192,8 @@ def _probe(qemu: str, isa: _Isa) -> tuple[str, int | None]:
         raise RecordError(f"{qemu} does not take the plug-in: {why[-1]}")
     raise RecordError(
         f"{qemu} has no plug-ins",
-        hint="static builds (qemu-user-static; qemu-user from Debian 13 on) load none: docs/qemu.md, "
-        "or --qemu FILE",
+        hint="static builds (qemu-user-static; qemu-user from Debian 13 on) load none: "
+        "docs/qemu.md has how to make one for --qemu FILE",
     )
 
 
