@@ -80,8 +80,8 @@ PYTHON: dict[str, str] = {
     "evaluation": "calibration dataset infer mixture model sim store",
     "exploration": "mixture plotting sim store",
     # many traces
-    "cluster": "calibration dataset evaluation extraction extraction_types mixture opening "
-    "prediction sim store",
+    "cluster": "calibration dataset evaluation extraction extraction_types hardware mixture "
+    "opening prediction sim store",
     # papers' own networks
     "perfvec": "features model",
     "neuroscalar": "dataset evaluation features infer infer_torch mixture model plotting sim store",

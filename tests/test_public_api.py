@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import tracekit
+from tracekit.hardware import HARDWARE_PARAMETERS
 from tracekit.sim.description import Changes
 from tracekit.sim.parameters import MACHINE_PARAMETERS
 
@@ -323,6 +324,13 @@ def test_machines_command(tmp_path):
     code, text, _ = tracekit_says("machines", "u007", "io_1w", "--json")
     assert [m["cpu"] for m in json.loads(text)] == ["o3", "minor"]
     code, text, _ = tracekit_says("machines", "--parameters", "--json")
-    assert {p["name"] for p in json.loads(text)} | {"name"} == {p.name for p in MACHINE_PARAMETERS}
+    told = json.loads(text)
+    gem5 = {p["name"] for p in told if "kind" not in p}
+    assert gem5 | {"name"} == {p.name for p in MACHINE_PARAMETERS}
+    real = {p["name"] for p in told if p.get("kind") == "hardware"}
+    assert real == {p.name for p in HARDWARE_PARAMETERS}
+    code, text, _ = tracekit_says("machines", "zen5", "--json")
+    (tmp_path / "zen5.json").write_text(text)
+    assert tracekit.HardwareMachine.load(tmp_path / "zen5.json").name == "zen5"
     code, text, _ = tracekit_says("machines", "--parameters")
     assert "rob: reorder buffer" in text and "gem5: numROBEntries" in text

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from tracekit.extraction_types import ExtractedFile, ExtractionResult
     from tracekit.features import Feature, FeatureSet
     from tracekit.features import register as register_feature_set
+    from tracekit.hardware.machine import HardwareMachine
+    from tracekit.hardware.simulation import simulate
     from tracekit.mixture.model import Mixture, load_model
     from tracekit.opening import open_trace as open
     from tracekit.prediction.trace_times import PredictedPart, PredictionResult, predict
     from tracekit.schema import NEVER
     from tracekit.sim.description import Machine, machines
-    from tracekit.sim.simulation import SimulationResult, simulate
+    from tracekit.sim.simulation import SimulationResult
     from tracekit.store.reader import TraceFile
 
 #: Public name -> its module, and its name there where it has another one.
@@ -45,6 +47,7 @@ _LAZY = {
     "Feature": ("tracekit.features", ""),
     "FeatureSet": ("tracekit.features", ""),
     "FormatError": ("tracekit.errors", ""),
+    "HardwareMachine": ("tracekit.hardware.machine", ""),
     "Machine": ("tracekit.sim.description", ""),
     "MissRatioCurve": ("tracekit.analysis.mrc", ""),
     "Mixture": ("tracekit.mixture.model", ""),
@@ -63,7 +66,7 @@ _LAZY = {
     "open": ("tracekit.opening", "open_trace"),
     "predict": ("tracekit.prediction.trace_times", ""),
     "register_feature_set": ("tracekit.features", "register"),
-    "simulate": ("tracekit.sim.simulation", ""),
+    "simulate": ("tracekit.hardware.simulation", ""),
     "stack_distance": ("tracekit.analysis.lru", ""),
 }
 
@@ -75,6 +78,7 @@ __all__ = [
     "Feature",
     "FeatureSet",
     "FormatError",
+    "HardwareMachine",
     "Machine",
     "MissRatioCurve",
     "Mixture",

@@ -307,9 +307,6 @@ CORE_PARAMETERS: tuple[tuple[str, float, float], ...]
 CAUSES: tuple[tuple[str, str], ...]
 """(name, group) of each cause of cycles, in the order of the arrays of causes."""
 CORE_INST_BITS: dict[str, int]
-HARDWARE_PARAMETERS: tuple[tuple[str, float, float], ...]
-HARDWARE_OP_BITS: dict[str, int]
-MOST_SCHEDULERS: int
 """What a row of a core is or does, by name: its bit in ``flags``."""
 CORE_INST_SOURCES: int
 CORE_INST_DESTINATIONS: int
@@ -579,3 +576,37 @@ def add_predictor(name: str, state_bytes: int, predict: int, resolve: int, updat
 def add_prefetcher(name: str, state_bytes: int, access: int) -> int: ...
 def add_replacement(name: str, set_bytes: int, touch: int, victim: int) -> int: ...
 def plugin_complaint() -> str: ...
+
+# --- register_hardware.cpp, register_hardware_parts.cpp
+HARDWARE_PARAMETERS: tuple[tuple[str, float, float], ...]
+"""(name, least, most) of each number of a real processor."""
+HARDWARE_OP_BITS: dict[str, int]
+MOST_SCHEDULERS: int
+MOST_HARDWARE_REGISTERS: int
+
+class HardwareCore:
+    """A real processor's core (csrc/hardware/core.hpp), block by block."""
+
+    def __init__(
+        self,
+        ops: dict[str, npt.NDArray[Any]],
+        parameters: npt.NDArray[np.float64],
+        schedulers: list[tuple[int, int]],
+    ) -> None: ...
+    def run(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+    ) -> npt.NDArray[np.float32]: ...
+    def counts(self) -> dict[str, int]: ...
+
+def hardware_lines(entries: int, ways: int, operations: list[tuple[int, int]]) -> list[int]: ...
+def hardware_ports(wanted: list[tuple[int, int, int, int]]) -> list[int]: ...
+def hardware_scheduler(entries: int, given: list[tuple[int, int]]) -> list[int]: ...
+def hardware_forwards(
+    stores: list[tuple[int, int, int]], loads: list[tuple[int, int, int, int]]
+) -> list[tuple[int, int]]: ...
+def hardware_indirect(entries: int, branches: list[tuple[int, int]]) -> list[bool]: ...
+def hardware_strides(accesses: list[tuple[int, int]]) -> list[int]: ...

@@ -17,6 +17,7 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_sim(m);
   tracekit::register_plugins(m);
   tracekit::register_hardware(m);
+  tracekit::register_hardware_parts(m);
   tracekit::register_perfvec_text(m);
   tracekit::register_stored_rows(m);
 }

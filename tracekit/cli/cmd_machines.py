@@ -27,15 +27,16 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit machines``; returns the exit code."""
     import tracekit
-    from tracekit.cli.machine_option import named_machine
+    from tracekit.cli.machine_option import any_named_machine
     from tracekit.errors import UsageError
+    from tracekit.hardware import hardware_machines
 
     if args.parameters:
         if args.name:
             raise UsageError("--parameters is of all machines: name none")
         return _parameters(args)
     if args.name:
-        chosen = [named_machine(n) for n in args.name]
+        chosen = [any_named_machine(n) for n in args.name]
         described = [m.to_dict() for m in chosen]
         # One alone is what a machine's file holds.
         if reported(args, described[0] if len(chosen) == 1 else [*described]):
@@ -46,9 +47,15 @@ def run(args: argparse.Namespace) -> int:
                 if key != "name":
                     print(f"  {key:<22}{value}")
         return 0
+    real = hardware_machines()
     known = tracekit.machines()
-    if reported(args, [m.to_dict() for m in known.values()]):
+    described = [m.to_dict() for m in real.values()] + [m.to_dict() for m in known.values()]
+    if reported(args, described):
         return 0
+    print("real processors (docs/hardware.md):")
+    for name, machine in real.items():
+        print(f"{name:<16}{machine.summary}; checked on hardware: {machine.checked_on_hardware}")
+    print("machines of gem5 (docs/machine-parameters.md):")
     width = max(12, *(len(name) + 1 for name in known))
     for name, m in known.items():
         print(f"{name:<{width}}{m.summary}")
@@ -56,10 +63,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parameters(args: argparse.Namespace) -> int:
+    from tracekit.hardware import HARDWARE_PARAMETERS
     from tracekit.sim import MACHINE_PARAMETERS
 
     def result() -> list[dict[str, Any]]:
-        return [
+        real = [
+            {
+                "name": p.name,
+                "kind": "hardware",
+                "type": p.type.__name__,
+                "unit": p.unit,
+                "range": [p.least, p.most],
+                "default": p.default,
+                "required": p.default is None,
+                "meaning": p.meaning,
+            }
+            for p in HARDWARE_PARAMETERS
+        ]
+        gem5: list[dict[str, Any]] = [
             {
                 "name": p.name,
                 "type": p.type.__name__,
@@ -74,9 +95,11 @@ def _parameters(args: argparse.Namespace) -> int:
             for p in MACHINE_PARAMETERS
             if p.name != "name"
         ]
+        return gem5 + real
 
     if reported(args, result):
         return 0
+    print("machines of gem5:")
     for p in MACHINE_PARAMETERS:
         if p.name != "name":
             known = p.follows or p.default
@@ -85,4 +108,8 @@ def _parameters(args: argparse.Namespace) -> int:
             print(f"{p.name}: {p.meaning}\n    {p.range}{unit}{default}")
             if p.gem5:
                 print(f"    gem5: {p.gem5}")
+    print("real processors:")
+    for q in HARDWARE_PARAMETERS:
+        default = "" if q.default is None else f"; {q.default} unless given"
+        print(f"{q.name}: {q.meaning}\n    from {q.least:g} to {q.most:g} {q.unit}{default}")
     return 0

@@ -12,7 +12,8 @@ from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
-    from tracekit import Machine, SimulationResult
+    from tracekit import SimulationResult
+    from tracekit.sim import SimulatedMachine
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -24,8 +25,9 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--machine",
         nargs="+",
         metavar="NAME|FILE",
-        help="machines: names that `tracekit machines` lists, or JSON files of parameters; unless "
-        "given the one that the trace was made on, which traces of the gem5 plug-in tell",
+        help="machines: names that `tracekit machines` lists, or JSON files (gem5's parameters, or "
+        "a real processor's); unless given the one that the trace was made on, which traces of the "
+        "gem5 plug-in tell",
     )
     p.add_argument("--by-range", type=int, metavar="N", help="times of N equal ranges of rows, too")
     p.add_argument("--causes", action="store_true", help="what the cycles were spent on")
@@ -43,7 +45,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit simulate``; returns the exit code."""
     import tracekit
-    from tracekit.cli.machine_option import named_machine
+    from tracekit.cli.machine_option import any_named_machine
     from tracekit.errors import UsageError
     from tracekit.io.arrays import npy_name
     from tracekit.io.output import check_output
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         check_output(args.output, args.force, args.file[0])
     if wanted(args):
         refuse(args, ("output", "force"), "with --cluster or --run: rows' cycles are not kept")
-    machines = None if args.machine is None else [*map(named_machine, args.machine)]
+    machines = None if args.machine is None else [*map(any_named_machine, args.machine)]
     if wanted(args):
         return _many(args, machines)
     results = []
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _many(args: argparse.Namespace, machines: list[Machine] | None) -> int:
+def _many(args: argparse.Namespace, machines: Sequence[SimulatedMachine] | None) -> int:
     from tracekit.cluster import simulate_many
     from tracekit.errors import TracekitError
     from tracekit.text import note
@@ -108,7 +110,7 @@ def _print(args: argparse.Namespace, results: list[SimulationResult]) -> None:
 
 
 def _table(
-    title: str, machines: Sequence[Machine], names: list[str], cycles: list[list[float]]
+    title: str, machines: Sequence[SimulatedMachine], names: list[str], cycles: list[list[float]]
 ) -> None:
     """A line for each name, a column for each machine."""
     print(f"{title:<28}" + "".join(f"{m.name:>14}" for m in machines))

@@ -54,10 +54,11 @@ def extract_trace(task: Task, options: Options, threads: int | None) -> Value:
 
 def simulate_trace(task: Task, options: Options, threads: int | None) -> Value:
     """A trace on machines, or on some of them."""
-    from tracekit.sim import Machine, simulate
+    from tracekit.hardware.machine import machine_of_dict
+    from tracekit.hardware.simulation import simulate
 
     given = options["machines"]
-    machines = None if given is None else [Machine.from_dict(m) for m in given]
+    machines = None if given is None else [machine_of_dict(m) for m in given]
     with open_trace(task.inputs[0]) as trace:
         r = simulate(
             trace,

@@ -14,6 +14,7 @@ from tracekit.cluster.run import Run, values
 from tracekit.cluster.task import Outcome, Task
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extraction_types import ExtractedFile, ExtractionResult
+from tracekit.hardware.machine import machine_of_dict
 from tracekit.io.remote import public_name
 from tracekit.mixture.model import Mixture
 from tracekit.opening import open_trace
@@ -23,7 +24,7 @@ from tracekit.prediction.trace_times import (
     model_for,
     predict_from,
 )
-from tracekit.sim import Machine, SimulationResult
+from tracekit.sim import SimulatedMachine, SimulationResult
 from tracekit.sim.digest import cores_digest
 from tracekit.sim.spread import pieces
 
@@ -67,7 +68,7 @@ def _rows(path: str) -> int:
 def simulate_many(
     run: Run,
     paths: Sequence[str],
-    machines: Sequence[Machine] | None,
+    machines: Sequence[SimulatedMachine] | None,
     *,
     ranges: int | None = None,
     causes: bool = False,
@@ -108,7 +109,7 @@ def _simulated(own: Sequence[Mapping[str, Any]]) -> SimulationResult:
         first["path"],
         first["rows"],
         first["instructions"],
-        tuple(Machine.from_dict(m) for v in own for m in v["machines"]),
+        tuple(machine_of_dict(m) for v in own for m in v["machines"]),
         np.concatenate([v["cycles"] for v in own]),
         first["breaks"],
         np.hstack([v["cycles_by_range"] for v in own]),

@@ -7,6 +7,7 @@ from tracekit.hardware.machine import (
     Scheduler,
     hardware_machines,
     is_hardware_file,
+    is_hardware_name,
 )
 from tracekit.hardware.parameters import HARDWARE_PARAMETERS, HardwareParameter
 
@@ -20,4 +21,5 @@ __all__ = [
     "form",
     "hardware_machines",
     "is_hardware_file",
+    "is_hardware_name",
 ]

@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Any
 from tracekit.errors import FormatError, UsageError
 from tracekit.hardware.parameters import HARDWARE_PARAMETERS, hardware_errors
 from tracekit.io.files import read_json
+from tracekit.sim import Machine
 from tracekit.text import html_table
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["HardwareMachine", "Scheduler", "hardware_machines", "is_hardware_file"]
+__all__ = [
+    "HardwareMachine",
+    "Scheduler",
+    "hardware_machines",
+    "is_hardware_file",
+    "is_hardware_name",
+    "machine_of_dict",
+]
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ class HardwareMachine:
     l2_stream: int = 0
     prefetch_page_cross: int = 0
     measured: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    checked: Mapping[str, Any] | None = None
+    checked: Mapping[str, object] | None = None
     sources: str = ""
     notes: tuple[str, ...] = ()
 
@@ -135,7 +143,7 @@ class HardwareMachine:
         if errors := hardware_errors(given):
             raise UsageError(f"{self.name}: {_joined(errors)}")
         for p in HARDWARE_PARAMETERS:
-            object.__setattr__(self, p.name, p.type(given[p.name]))
+            object.__setattr__(self, p.name, p.type(getattr(self, p.name)))
         object.__setattr__(self, "measured", MappingProxyType(dict(self.measured)))
         object.__setattr__(self, "notes", tuple(self.notes))
 
@@ -166,28 +174,28 @@ class HardwareMachine:
         return cls.from_dict(data)
 
     @classmethod
-    def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
+    def from_dict(cls, parameters: Mapping[str, object]) -> Self:
         """The machine that `to_dict` gave.  Raises `UsageError` that names all that is wrong."""
         if errors := hardware_errors(parameters):
             raise UsageError(f"{parameters.get('name', 'machine')}: {_joined(errors)}")
-        given = {k: v for k, v in parameters.items() if k != "kind"}
+        given: dict[str, Any] = {k: v for k, v in parameters.items() if k != "kind"}
         given["schedulers"] = tuple(
             Scheduler(s["entries"], tuple(s["ports"])) for s in given["schedulers"]
         )
         return cls(**given)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: object) -> Self:
         """The same machine with other values of some parameters.
 
         Raises `UsageError` for a parameter that there is not, or a value out of range.
         """
         return self.from_dict({**self.to_dict(), **changes})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Everything, as a machine's JSON file holds it."""
-        out: dict[str, Any] = {"kind": "hardware"}
+        out: dict[str, object] = {"kind": "hardware"}
         for f in fields(self):
-            value = getattr(self, f.name)
+            value: Any = getattr(self, f.name)
             if f.name == "schedulers":
                 value = [{"entries": s.entries, "ports": list(s.ports)} for s in value]
             elif f.name in ("measured", "checked") and value is not None:
@@ -215,7 +223,7 @@ class HardwareMachine:
     def checked_on_hardware(self) -> str:
         """``yes, within 12 %`` (the mean error that ``tracekit validate`` found), or ``never``."""
         error = None if self.checked is None else self.checked.get("mean")
-        return "never" if error is None else f"yes, within {100 * float(error):.0f} %"
+        return "never" if error is None else f"yes, within {100 * float(str(error)):.0f} %"
 
     def __repr__(self) -> str:
         name = self.name if self.name.isprintable() else ascii(self.name)[1:-1]
@@ -243,6 +251,18 @@ def hardware_machines() -> dict[str, HardwareMachine]:
     """The real processors that are known by name, in the order of their names: published
     parameters, with their sources."""
     return {name: HardwareMachine.from_dict(m) for name, m in sorted(_table().items())}
+
+
+def machine_of_dict(parameters: Mapping[str, object]) -> Machine | HardwareMachine:
+    """The machine of either kind that ``to_dict`` gave."""
+    if parameters.get("kind") == "hardware":
+        return HardwareMachine.from_dict(parameters)
+    return Machine.from_dict(parameters)
+
+
+def is_hardware_name(what: object) -> bool:
+    """Whether it is the name of one of `hardware_machines`."""
+    return isinstance(what, str) and what in _table()
 
 
 def is_hardware_file(path: str | os.PathLike[str]) -> bool:

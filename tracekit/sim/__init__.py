@@ -17,7 +17,7 @@ from tracekit.sim.parameters import (
     suggestion,
 )
 from tracekit.sim.row_events import event_walk
-from tracekit.sim.simulation import SimulationResult, simulate
+from tracekit.sim.simulation import SimulatedMachine, SimulationResult, range_breaks, simulate
 from tracekit.sim.trace_walk import TIMING, ClassedRows, KeptRows, Walk, totals, walk
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Machine",
     "MachineLike",
     "Parameter",
+    "SimulatedMachine",
     "SimulationResult",
     "Walk",
     "cause_walk",
@@ -46,6 +47,7 @@ __all__ = [
     "machine_notes",
     "machines",
     "period",
+    "range_breaks",
     "simulate",
     "suggestion",
     "summary_of",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,29 @@ from tracekit.sim.trace_walk import walk
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table
 
-__all__ = ["SimulationResult", "simulate"]
+__all__ = ["SimulatedMachine", "SimulationResult", "range_breaks", "simulate"]
 
 F64 = npt.NDArray[np.float64]
 CAUSES = tuple(name for name, _ in _core.CAUSES)
+
+
+class SimulatedMachine(Protocol):
+    """What a result tells of a machine: a `Machine`, or a real processor (tracekit.hardware)."""
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+
+    @property
+    def summary(self) -> str:
+        """What a core is known by."""
+
+    @property
+    def period_ps(self) -> float:
+        """The clock's period in picoseconds."""
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Every parameter by its name."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -45,7 +65,7 @@ class SimulationResult:
     path: str
     rows: int
     instructions: int
-    machines: tuple[Machine, ...]
+    machines: tuple[SimulatedMachine, ...]
     cycles: F64
     breaks: npt.NDArray[np.int64]
     cycles_by_range: F64
@@ -219,7 +239,7 @@ def _simulate(
     quiet: bool,
 ) -> SimulationResult:
     n = len(trace)
-    breaks = _breaks(ranges, n)
+    breaks = range_breaks(ranges, n)
     sums = np.zeros((len(breaks) - 1, len(machines)))
     kept = np.empty((n, len(machines)), np.float32) if rows else None
 
@@ -276,8 +296,8 @@ def _add(
         sums[k] += cycles[a - begin : b - begin].sum(axis=0, dtype=np.float64)
 
 
-def _breaks(ranges: int | Sequence[int] | None, rows: int) -> npt.NDArray[np.int64]:
-    """The first row of each range, and ``rows``."""
+def range_breaks(ranges: int | Sequence[int] | None, rows: int) -> npt.NDArray[np.int64]:
+    """The first row of each range, and ``rows``; `UsageError` for ranges that are none."""
     if ranges is None:
         return np.array([0, rows], np.int64)
     if isinstance(ranges, int):
