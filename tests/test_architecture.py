@@ -55,7 +55,7 @@ PYTHON: dict[str, str] = {
     "store": "extras features",
     "symbols": "isa store",
     "inputs": "isa sim store symbols",
-    "exporting": "causes features inputs opening sim store",
+    "exporting": "causes features inputs isa opening sim store",
     "extraction": "extraction_types inputs isa store",
     "extraction_types": "store",
     "opening": "extraction inputs store",

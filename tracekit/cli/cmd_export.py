@@ -1,5 +1,5 @@
-"""``tracekit export``: a file to Parquet, Arrow IPC or NumPy files; ChampSim's format where it
-fits."""
+"""``tracekit export``: a file to Parquet, Arrow IPC or NumPy files, to ChampSim's format where it
+fits, or a recording to DynamoRIO's (drmemtrace)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit export``."""
     p = sub.add_parser("export", help=help_text, description=__doc__)
     p.add_argument("file")
-    p.add_argument("-o", "--output", required=True, help="file; of npy, a folder")
+    p.add_argument("-o", "--output", required=True, help="file; of npy and drmemtrace, a folder")
     p.add_argument("--to", choices=sorted(FORMATS), help="default: as the output's name ends")
     p.add_argument("--features", metavar="SET", help="a feature set instead of the columns")
     p.add_argument("--disassembly", action="store_true", help="a column with each row's text")

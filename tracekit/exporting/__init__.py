@@ -1,5 +1,5 @@
-"""Features and traces in other people's formats (Parquet, Arrow, NumPy, ChampSim), and stacks of
-causes by row."""
+"""Features and traces in other people's formats (Parquet, Arrow, NumPy, ChampSim, drmemtrace), and
+stacks of causes by row."""
 
 from tracekit.exporting.causes import check_causes_output, export_causes
 from tracekit.exporting.columns import FORMATS, export

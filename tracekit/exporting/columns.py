@@ -99,15 +99,17 @@ def _first(f: TraceFile, features: str) -> tuple[str, ...]:
     return sets.get(features).columns
 
 
-def _to_champsim(
-    path: str | os.PathLike[str], features: str | None, out: Path, force: bool, disassembly: bool
-) -> None:
+def _to_champsim(path: str | os.PathLike[str], out: Path, force: bool) -> None:
     """``path`` may be a native stream, which keeps accesses that a macro row has no place for."""
     from tracekit.exporting.champsim import write_champsim
 
-    if features is not None or disassembly:
-        raise UsageError("ChampSim's format has no place for features or disassembly")
     write_champsim(path, out, force=force)
+
+
+def _to_drmemtrace(path: str | os.PathLike[str], out: Path, force: bool) -> None:
+    from tracekit.exporting.drmemtrace import write_drmemtrace
+
+    write_drmemtrace(path, out, force=force)
 
 
 _WRITERS: dict[str, Callable[[TraceFile, str | None, Path, bool, bool], None]] = {
@@ -115,7 +117,7 @@ _WRITERS: dict[str, Callable[[TraceFile, str | None, Path, bool, bool], None]] =
     "arrow": _arrow,
     "npy": _npy,
 }
-FORMATS = (*_WRITERS, "champsim")
+FORMATS = (*_WRITERS, "champsim", "drmemtrace")
 #: How a name ends -> its format; compression of ChampSim's traces stands behind it.
 _ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".champsim": "champsim"}
 
@@ -156,8 +158,10 @@ def export(
     if features is not None and disassembly:
         raise UsageError("disassembly is a column; a feature set has none")
     out = Path(output)
-    if to == "champsim":
-        _to_champsim(path, features, out, force, disassembly)
+    if to in ("champsim", "drmemtrace"):
+        if features is not None or disassembly:
+            raise UsageError(f"{to} has no place for features or disassembly")
+        (_to_champsim if to == "champsim" else _to_drmemtrace)(path, out, force)
         return
     if to == "npy":
         check_folder(out, force, ".npy")
