@@ -3,8 +3,6 @@ machine's numbers."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tracekit.hardware import InstructionTable, hardware_machines

@@ -41,7 +41,8 @@ Core::Core(const MachineParameters& p, OpTable table, std::span<const SchedulerS
       vector_forward_latency_(rounded(p.vector_forward_latency)),
       forward_fail_(rounded(p.forward_fail)),
       mispredict_(rounded(p.mispredict_penalty)),
-      order_clear_(rounded(p.order_clear)) {
+      order_clear_(rounded(p.order_clear)),
+      alias_(rounded(p.alias_penalty)) {
   for (std::size_t k = 0; k < schedulers.size(); ++k) {
     scheduler_.emplace_back(schedulers[k].entries);
     for (std::uint32_t left = schedulers[k].ports; left; left &= left - 1)
@@ -178,8 +179,11 @@ Cycle Core::loaded(const Row& row, Cycle at) {
                         (op.is(op_bit::indexed) ? indexed_latency_ : 0);
   ++counts_.loads;
   const StoreBuffer::Found found = stores_.find(row.address, op.size, at);
-  if (found.match == StoreBuffer::Match::none)
+  if (found.match == StoreBuffer::Match::none) {
+    const StoreBuffer::Store* alias = alias_ != 0 ? stores_.aliased(row.address, at) : nullptr;
+    if (alias) at = std::max(at, alias->data) + alias_;
     return memory_.load({row.address, op.size, op.pc, at}, latency);
+  }
   const StoreBuffer::Store& s = *found.store;
   if (s.known > at) {
     if (!waits_[row.sid] && s.known > at + 1) {  // it ran too early, and all behind it runs again
@@ -268,13 +272,15 @@ void Core::drain(const Row& row, const Times& t) {
   Cycle at = std::max({retire_ + 1, store_barrier_});
   if (at > drained_) {
     drained_now_ = 0;
-  } else if (drained_now_ >= static_cast<int>(p_.store_commits)) {
+  } else if (drained_now_ >= static_cast<int>(p_.store_commits) ||
+             row.address >> line_bits != drained_line_) {  // several a cycle go to one line
     at = drained_ + 1;
     drained_now_ = 0;
   } else {
     at = drained_;
   }
   ++drained_now_;
+  drained_line_ = row.address >> line_bits;
   // Lines are asked for when the address is known; they are written in order.
   const Cycle asked = std::max(t.store_known, retire_);
   const bool nontemporal = op.is(op_bit::nontemporal);
@@ -343,7 +349,9 @@ void Core::step(const Row& row) {
     // call [m] and push [m] load what they store or jump to; the trace has the load's address.
     if (loads) t.data = std::max(t.data, load(row, t));
     t.done = execute(op, t.data, t.dispatched, !row.fused_first);
-    if (op.is(op_bit::locked)) t.done = std::max(t.done, t.data + rounded(p_.locked_latency));
+    // Its store is written before the next one's load: retirement's cycles are part of it.
+    if (op.is(op_bit::locked))
+      t.done = std::max(t.done, t.data + rounded(p_.locked_latency) - load_latency_ - 2);
     if (op.is(op_bit::store)) store(row, t);
   }
   write_results(row, t);

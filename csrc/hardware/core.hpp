@@ -109,12 +109,12 @@ class Core {
   std::array<std::uint32_t, most_registers> version_{};
   const int width_, retire_width_;
   const Cycle load_latency_, vector_load_latency_, indexed_latency_, forward_latency_,
-      vector_forward_latency_, forward_fail_, mispredict_, order_clear_;
+      vector_forward_latency_, forward_fail_, mispredict_, order_clear_, alias_;
   Cycle dispatch_{}, retire_{}, drained_{}, serial_{}, load_barrier_{}, store_barrier_{};
   int dispatched_now_{}, retired_now_{}, drained_now_{};
   std::uint32_t wanted_{};  // schedulers that the row waits in, a bit each
   const Op* repeated_{};
-  std::uint64_t repeat_line_{no_line};
+  std::uint64_t repeat_line_{no_line}, drained_line_{no_line};
   double repeat_bytes_{};
   Cycle repeat_start_{};
   Counts counts_;

@@ -33,7 +33,19 @@ class StoreBuffer {
     const std::uint64_t number = ++count_;
     store_[number & (kept - 1)] = s;
     const std::uint64_t last = (s.address + std::max(1U, s.size) - 1) / grain;
-    for (std::uint64_t g = s.address / grain; g <= last; ++g) grain_[g & (grains - 1)] = {g, number};
+    for (std::uint64_t g = s.address / grain; g <= last; ++g) {
+      grain_[g & (grains - 1)] = {g, number};
+      alias_[g & (aliases - 1)] = {g, number};
+    }
+  }
+  // The youngest store with these low 12 bits of a load's address where it is to another one, and
+  // not written at `at`; else null.
+  const Store* aliased(std::uint64_t address, Cycle at) const {
+    const std::uint64_t g = address / grain;
+    const Grain& known = alias_[g & (aliases - 1)];
+    if (known.number == 0 || known.grain == g || count_ - known.number >= kept) return nullptr;
+    const Store& s = store_[known.number & (kept - 1)];
+    return s.written > at ? &s : nullptr;
   }
   // Of a load at `at`: stores that were written before are none of them.
   Found find(std::uint64_t address, unsigned size, Cycle at) const {
@@ -62,13 +74,14 @@ class StoreBuffer {
   }
 
  private:
-  static constexpr std::size_t kept = 1024, grains = 8192;
+  static constexpr std::size_t kept = 1024, grains = 8192, aliases = 1024;
   static constexpr std::uint64_t grain = 4;  // bytes: one store is known of each
   struct Grain {
     std::uint64_t grain{}, number{};
   };
   std::vector<Store> store_ = std::vector<Store>(kept);
   std::vector<Grain> grain_ = std::vector<Grain>(grains);
+  std::vector<Grain> alias_ = std::vector<Grain>(aliases);
   std::uint64_t count_{};
 };
 

@@ -92,7 +92,7 @@ HARDWARE_PARAMETERS: tuple[HardwareParameter, ...] = (
     _number("store_queue", int, "stores", "from allocation until they are written"),
     _number("int_registers", int, "results", "of general registers in flight"),
     _number("vector_registers", int, "results", "of vector registers in flight"),
-    _number("store_commits", int, "stores/cycle", "written to the data cache", 1),
+    _number("store_commits", int, "stores/cycle", "written to one line of the data cache", 1),
     _number(
         "load_latency", float, "cycles", "from a general register's address to the loaded value"
     ),
