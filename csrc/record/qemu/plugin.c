@@ -75,7 +75,10 @@ static void on_block(unsigned number, void* data) { begin(number, (uintptr_t)dat
 static void end_region(void) {
   if (__atomic_exchange_n(&region.over, true, __ATOMIC_RELAXED)) return;
   region.on = false;
-  qemu_plugin_reset(plugin_id, NULL, NULL);  // the rest of the program runs as fast as it can
+  // The rest of the program runs as fast as it can.  Older QEMU may look at callbacks that a reset
+  // has freed (plugins/core.c of 7.2: a helper's access after a block that an exception left), so
+  // ours stay there, and return at once.
+  if (tk_settings.api > 1) qemu_plugin_reset(plugin_id, NULL, NULL);
 }
 
 static void on_bounded_block(unsigned number, void* data) {
@@ -231,7 +234,7 @@ static void markers(struct qemu_plugin_tb* tb, size_t n) {
 static void translated(struct qemu_plugin_tb* tb) {
   static uint8_t definition[4 + 1024 * 24];  // under the lock
   size_t n = qemu_plugin_tb_n_insns(tb), bytes = 4;
-  if (n == 0) return;
+  if (n == 0 || region.over) return;
   if (n > TK_INDEX_MASK + 1u) n = TK_INDEX_MASK + 1u;  // QEMU's own limit
   uint64_t repeats[2] = {0, 0};
   tk_lock();
