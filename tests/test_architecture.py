@@ -79,6 +79,8 @@ PYTHON: dict[str, str] = {
     "calibration": "inputs mixture prediction record sim store",
     "evaluation": "calibration dataset infer mixture model sim store",
     "exploration": "mixture plotting sim store",
+    "validation": "analysis evaluation extraction extraction_types hardware inputs mixture "
+    "plotting record store",
     # many traces
     "cluster": "calibration dataset evaluation extraction extraction_types hardware mixture "
     "opening prediction sim store",

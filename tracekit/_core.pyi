@@ -17,6 +17,7 @@ FLAGS: tuple[str, ...]
 """gem5's flags of a static instruction; the bit is the place in this tuple."""
 
 def active_isa() -> str: ...
+def add_chain_seconds(rounds: int) -> float: ...
 
 # --- register_isa.cpp
 class DecodedText(TypedDict):

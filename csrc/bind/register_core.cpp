@@ -1,4 +1,5 @@
 #include "bind/register.hpp"
+#include "core/add_chain.hpp"
 #include "core/cpu.hpp"
 #include "core/no_such_isa.hpp"
 #include "core/op_class.hpp"
@@ -20,6 +21,14 @@ void register_core(py::module_& m) {
   m.def(
       "active_isa", [] { return std::string(isa_name(active_isa())); },
       "The instruction set that the kernels use (TRACEKIT_ISA forces one).");
+  m.def(
+      "add_chain_seconds",
+      [](std::uint64_t rounds) {
+        const py::gil_scoped_release unlocked;
+        return add_chain_seconds(rounds);
+      },
+      py::arg("rounds"),
+      "Processor seconds of 64 * rounds dependent additions; -1 where there is no chain.");
   py::list ops, refs, flags, kinds;
   for (auto n : op_class_names) ops.append(py::str(n.data(), n.size()));
   for (auto r : op_class_ref) refs.append(py::int_(r));

@@ -55,6 +55,7 @@ COMMANDS = {
     "suggest": "which programs to run on a new machine",
     "tune": "a new machine's row from short traces",
     "measure": "this computer's row from the times of programs",
+    "validate": "predicted times of programs against those of this computer",
     "dse": "rank a grid of designs by an objective",
     "join": "targets on many machines beside one copy of the features",
     "completion": "a shell's completion of commands and options, on standard output",

@@ -33,7 +33,8 @@ class QemuOptions:
     sample begins with an epoch of the lines that were touched since the one before.
 
     ``discard`` makes the events and drops them, for measurements.  ``output_to_error``: the
-    program's standard output is our standard error.  ``env``: the program's whole environment;
+    program's standard output is our standard error; ``drop_output``: it is thrown away.  ``input``:
+    a file that is its standard input; ours unless given.  ``env``: the program's whole environment;
     ours unless given.
     """
 
@@ -53,6 +54,8 @@ class QemuOptions:
     touched: bool = False
     discard: bool = False
     output_to_error: bool = False
+    drop_output: bool = False
+    input: str | None = None
     env: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from tracekit._core import EncodingTable, NativeBatch, QemuCode, QemuStream
 from tracekit.errors import FormatError, RecordError, TracekitError, UsageError
+from tracekit.io.files import open_file
 from tracekit.io.output import scratch, write_bytes
 from tracekit.record.procfs import without_aslr
 from tracekit.record.qemu.launch import PLUGIN, QemuProgram, code_of, find_program
@@ -159,15 +160,21 @@ class QemuSession:
         raise TracekitError(f"no function {where!r}", path=self.program.program)
 
     def start(self) -> None:
-        """Starts the program, with our standard streams."""
+        """Starts the program, with our standard streams unless the options have others."""
         command = self.program.command(self._plugin_options(first=True))
         name = self.program.argv[0]
+        o = self.options
+        sink = 2 if o.output_to_error else subprocess.DEVNULL if o.drop_output else None
         try:
-            with contextlib.nullcontext() if self.options.aslr else without_aslr():
+            with contextlib.ExitStack() as ends:
+                source = ends.enter_context(open_file(o.input)) if o.input is not None else None
+                if not o.aslr:
+                    ends.enter_context(without_aslr())
                 self._child = subprocess.Popen(
                     [*command, "-0", name, self.program.program, *self.program.argv[1:]],
                     env=self.program.environment,
-                    stdout=2 if self.options.output_to_error else None,
+                    stdin=source,
+                    stdout=sink,
                 )
         except OSError as e:
             raise RecordError(f"QEMU cannot be started: {e.strerror}") from None

@@ -1,0 +1,313 @@
+"""The steps of a validation, each of which keeps what it did in a folder: build, time, record,
+predict."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import tracekit.hardware
+from tracekit import _core
+from tracekit.errors import TracekitError, UsageError
+from tracekit.hardware import HardwareMachine
+from tracekit.io.files import read_json
+from tracekit.io.output import replacing, write_json
+from tracekit.schema import OP_CLASSES
+from tracekit.store.reader import TraceFile
+from tracekit.validation.judging import Judged, Judgement, judge
+from tracekit.validation.program_list import ListedProgram, ProgramList
+from tracekit.validation.sampling import Counts, read_counts, sample, sampled_rows
+from tracekit.validation.timing import SPREAD, add_time, medians, read_times, time_once
+
+__all__ = ["STEPS", "Validation"]
+
+STEPS: Final = ("build", "time", "record", "predict")
+#: Histograms of pcs of samples and run that differ by more say that the samples are of other code.
+DISTANCE: Final = 0.25
+#: The share of native pcs that QEMU's run never executed, from which on a program ran other code.
+FOREIGN: Final = 0.03
+#: A run this short is mostly its start.
+SHORTEST: Final = 0.25
+
+
+class Validation:
+    """A list of programs and the folder in which the steps keep what they did.
+
+    ``half``: "development", "test" or None for both; ``only``: names of programs.  ``report``
+    takes events with ``done``, ``of`` and ``name``.
+    """
+
+    def __init__(
+        self,
+        programs: ProgramList,
+        folder: Path,
+        *,
+        half: str | None = None,
+        only: Sequence[str] = (),
+        report: Callable[[Mapping[str, Any]], None] = lambda event: None,
+        tell: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        if unknown := set(only) - {p.name for p in programs.programs}:
+            raise UsageError(f"{programs.path} has no program {sorted(unknown)[0]!r}")
+        self.list = programs
+        self.folder = folder
+        self.programs = [
+            p for p in programs.programs if half in (None, p.half) and (not only or p.name in only)
+        ]
+        self.report, self._tell = report, tell
+        self._missing: dict[str, str] = {}
+        self._environment = dict(programs.environment)
+
+    # --- build
+
+    def build(self) -> None:
+        """Makes what is missing of the builds and inputs that the chosen programs need."""
+        words = [w for p in self.programs for w in p.command]
+        words += [f"{{input:{p.input}}}" for p in self.programs if p.input]
+        made = [("input", n, c) for n, c in self.list.inputs.items()]
+        made += [("build", n, c) for n, c in self.list.builds.items()]
+        needed = [m for m in made if any(f"{{{m[0]}:{m[1]}}}" in w for w in words)]
+        for done, (kind, name, command) in enumerate(needed):
+            out = self.folder / f"{kind}-{name}"
+            self.report({"done": done, "of": len(needed), "name": name})
+            if out.exists():
+                continue
+            with replacing(out) as file:
+                partial = out.with_name(f".{out.name}.made")
+                try:
+                    done_ = subprocess.run(
+                        self.list.filled(command, self.folder, partial),
+                        capture_output=True, text=True, errors="replace",
+                    )  # fmt: skip
+                    if done_.returncode != 0:
+                        last = (done_.stderr.strip().splitlines() or ["no message"])[-1]
+                        raise TracekitError(f"{kind} {name} failed: {last}", path=self.list.path)
+                    file.write(partial.read_bytes())
+                except OSError as e:
+                    raise TracekitError(f"{kind} {name}: {e.strerror}", path=command[0]) from None
+                finally:
+                    partial.unlink(missing_ok=True)
+            if kind == "build":
+                out.chmod(0o755)
+
+    def _command(self, p: ListedProgram) -> tuple[list[str], Path | None]:
+        source = self.folder / f"input-{p.input}" if p.input else None
+        return self.list.filled(p.command, self.folder), source
+
+    def there(self, p: ListedProgram) -> bool:
+        """Whether it is installed; else why it is left out is kept."""
+        import shutil
+
+        first = self._command(p)[0][0]
+        if shutil.which(first) is None:
+            self._missing[p.name] = f"{first} is not installed"
+            return False
+        return True
+
+    # --- time
+
+    @property
+    def _times(self) -> Path:
+        return self.folder / "times.jsonl"
+
+    def time(self, rounds: int, cpu: int | None = None) -> None:
+        """Times each program once a round, until each has ``rounds``; those that spread by more
+        than 5 % get as many again, once."""
+        affinity = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {cpu if cpu is not None else max(affinity)})
+        try:
+            self._rounds([p for p in self.programs if self.there(p)], rounds)
+            found = medians(read_times(self._times))
+            again = [
+                p
+                for p in self.programs
+                if p.name in found
+                and found[p.name].spread > SPREAD
+                and found[p.name].rounds < 2 * rounds
+            ]
+            if again:
+                self._tell(f"once more, for their spread: {', '.join(p.name for p in again)}")
+                self._rounds(again, 2 * rounds)
+        finally:
+            os.sched_setaffinity(0, affinity)
+
+    def _rounds(self, programs: Sequence[ListedProgram], rounds: int) -> None:
+        counts = {p.name: 0 for p in programs}
+        for t in read_times(self._times):
+            if t["program"] in counts:
+                counts[t["program"]] += 1
+        of = sum(max(0, rounds - n) for n in counts.values())
+        done = 0
+        for number in range(rounds):
+            for p in programs:
+                if counts[p.name] > number:
+                    continue
+                command, source = self._command(p)
+                add_time(self._times, time_once(p.name, command, source, self._environment))
+                done += 1
+                self.report({"done": done, "of": of, "name": p.name})
+
+    # --- record
+
+    def record(self) -> None:
+        """Samples and counts of those programs that have none yet."""
+        todo = [
+            p
+            for p in self.programs
+            if self.there(p) and not (self.folder / f"{p.name}.counts.json").exists()
+        ]
+        for done, p in enumerate(todo):
+            self.report({"done": done, "of": len(todo), "name": p.name})
+            command, source = self._command(p)
+            try:
+                sample(
+                    command, source, self._environment, self.list.cpu, self.folder, p.name,
+                    self._tell,
+                )  # fmt: skip
+            except TracekitError as e:
+                self._tell(f"{p.name}: {e}")
+
+    # --- predict
+
+    def predict(
+        self, machine: HardwareMachine, others: Sequence[HardwareMachine] = (), threads: int = 1
+    ) -> Judgement:
+        """Simulates the samples of every program that was timed and recorded, and judges.
+
+        Raises `TracekitError` where no program was.
+        """
+        times = read_times(self._times)
+        timed = medians(times)
+        machines = [machine, *others]
+        ready = [
+            p
+            for p in self.programs
+            if p.name in timed and (self.folder / f"{p.name}.counts.json").exists()
+        ]
+        if not ready:
+            raise TracekitError("no program was timed and recorded yet", path=str(self.folder))
+        clock = statistics.median(t["clock"] for t in times) * 1e9
+        judged = []
+        for done, p in enumerate(ready):
+            self.report({"done": done, "of": len(ready), "name": p.name})
+            counts = read_counts(self.folder / f"{p.name}.counts.json")
+            cycles, mix = self._simulated(p, machines, counts, threads)
+            seconds = {m.name: cycles[k] / (m.clock_ghz * 1e9) for k, m in enumerate(machines)}
+            judged.append(
+                Judged(
+                    p,
+                    timed[p.name],
+                    counts.instructions,
+                    timed[p.name].cycles / clock,
+                    seconds.pop(machine.name),
+                    mix,
+                    seconds,
+                )
+            )
+        kept = [j for j in judged if self.why_left_out(j) is None]
+        if not kept:
+            why = self.why_left_out(judged[0])
+            raise TracekitError(
+                f"every program is left out; {judged[0].program.name}: {why}", path=str(self.folder)
+            )
+        return judge(kept, self.list.groups)
+
+    def _simulated(
+        self,
+        p: ListedProgram,
+        machines: Sequence[HardwareMachine],
+        counts: Counts,
+        threads: int,
+    ) -> tuple[list[float], dict[str, float]]:
+        """Cycles of the whole run on each machine, and the samples' mix; kept by machine."""
+        from tracekit.hardware.simulation import simulate_hardware
+
+        path = self.folder / f"{p.name}.simulated.json"
+        kept = read_json(path) if path.exists() else {}
+        keys = [_key(m) for m in machines]
+        new = [(k, m) for k, m in zip(keys, machines, strict=True) if k not in kept]
+        if new or "mix" not in kept:
+            with TraceFile(self.folder / f"{p.name}.feats.zst") as trace:
+                rows = sampled_rows(trace)
+                if not rows.measured.any():
+                    raise TracekitError("no sample is in it", path=trace.path)
+                kept["mix"] = _mix(trace, rows.begins, rows.measured)
+                if new:
+                    result = simulate_hardware(
+                        trace, [m for _, m in new], ranges=rows.begins, threads=threads
+                    )
+                    ends = np.diff([*rows.begins, len(trace)])
+                    measured = float(ends[rows.measured].sum())
+                    per_row = result.cycles_by_range[rows.measured].sum(axis=0) / measured
+                    for (key, _), value in zip(new, per_row.tolist(), strict=True):
+                        kept[key] = value
+            write_json(path, kept, force=True)
+        return [kept[k] * counts.instructions for k in keys], kept["mix"]
+
+    # --- what is left out
+
+    def why_left_out(self, j: Judged) -> str | None:
+        """Why a program does not count, or None."""
+        counts = read_counts(self.folder / f"{j.program.name}.counts.json")
+        if j.timed.spread > SPREAD:
+            return f"rounds spread by {j.timed.spread:.1%}"
+        if counts.distance > DISTANCE:
+            return f"samples are of other code than the run: {counts.distance:.0%} apart"
+        if counts.foreign is not None and counts.foreign > FOREIGN:
+            return f"{counts.foreign:.0%} of the native run is code that QEMU's did not execute"
+        return None
+
+    def left_out(self) -> dict[str, str]:
+        """Program → why it does not count: not installed, not timed or recorded, unsteady, or
+        other code natively than under QEMU."""
+        timed = medians(read_times(self._times))
+        out = {}
+        for p in self.programs:
+            counts = self.folder / f"{p.name}.counts.json"
+            if not self.there(p):
+                out[p.name] = self._missing[p.name]
+            elif p.name not in timed:
+                out[p.name] = "not timed"
+            elif not counts.exists():
+                out[p.name] = "not recorded"
+            else:
+                j = Judged(p, timed[p.name], 0, 1.0, 1.0)
+                if (why := self.why_left_out(j)) is not None:
+                    out[p.name] = why
+        return out
+
+
+@functools.cache
+def _simulator() -> bytes:
+    """What the simulator consists of: its predictions are kept as long as it is the same."""
+    digest = hashlib.sha256(Path(_core.__file__).read_bytes())
+    for path in sorted(Path(tracekit.hardware.__file__).parent.rglob("*.*")):
+        if path.suffix in (".py", ".json", ".zst"):
+            digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def _key(machine: HardwareMachine) -> str:
+    text = json.dumps(machine.to_dict(), sort_keys=True).encode()
+    return hashlib.sha256(_simulator() + text).hexdigest()[:16]
+
+
+def _mix(trace: TraceFile, begins: Sequence[int], measured: Any) -> dict[str, float]:
+    """Shares of the measured rows by operation class."""
+    op = np.asarray(trace.statics.op)
+    counts = np.zeros(len(op))
+    for begin, end, counted in zip(begins, [*begins[1:], len(trace)], measured, strict=True):
+        if counted:
+            ids = np.asarray(trace.column("static_id", (begin, end)), np.int64)
+            counts += np.bincount(ids, minlength=len(op))
+    shares = np.bincount(op, weights=counts) / counts.sum()
+    return {OP_CLASSES[k]: float(s) for k, s in enumerate(shares) if s > 0}

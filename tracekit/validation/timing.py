@@ -1,0 +1,133 @@
+"""User time in rounds, each beside the clock that an add chain shows at that moment.
+
+A processor's clock moves by a tenth within minutes, and so do times; cycles (time x the clock of
+the moment) move less.  So each program is timed once a round, between two chains.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tracekit import _core
+from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.io.output import append_line
+
+__all__ = ["SPREAD", "Timed", "clock_ghz", "medians", "read_times", "time_once"]
+
+#: Interquartile range over the median, above which a program is measured again.
+SPREAD: Final = 0.05
+_ROUNDS: Final = 100_000  # of 64 additions: some 1.6 ms
+_ENOUGH: Final = 10
+
+
+@dataclass(frozen=True)
+class Timed:
+    """``cycles``: median over the rounds of user time x clock; ``spread``: their interquartile
+    range over it; ``seconds``: median user time; ``system``: the system's share of all time."""
+
+    cycles: float
+    spread: float
+    seconds: float
+    system: float
+    rounds: int
+
+
+def clock_ghz() -> float:
+    """The clock now: the quickest of a few dependent add chains.
+
+    Raises `UsageError` on processors that no chain is written for.
+    """
+    best = min(_core.add_chain_seconds(_ROUNDS) for _ in range(5))
+    if best <= 0:
+        raise UsageError("no add chain for this processor: x86-64 and AArch64 have one")
+    return 64e-9 * _ROUNDS / best
+
+
+def time_once(
+    name: str, command: Sequence[str], standard_input: Path | None, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Runs it once between two chains; its output is dropped.  Children that it waits for count.
+
+    Raises `TracekitError` where it cannot be started, or fails.
+    """
+    before = clock_ghz()
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, str(standard_input or os.devnull), os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+    ]
+    begin = time.monotonic()
+    try:
+        pid = os.posix_spawnp(
+            command[0], list(command), {**os.environ, **environment}, file_actions=actions
+        )
+    except OSError as e:
+        raise TracekitError(f"{name}: {e.strerror}", path=command[0]) from None
+    _, status, usage = os.wait4(pid, 0)
+    wall = time.monotonic() - begin
+    if status != 0:
+        raise TracekitError(f"{name}: ended with status {os.waitstatus_to_exitcode(status)}")
+    return {
+        "program": name,
+        "user": usage.ru_utime,
+        "system": usage.ru_stime,
+        "wall": wall,
+        "clock": (before + clock_ghz()) / 2,
+        "time": time.time(),
+    }
+
+
+def add_time(path: Path, timed: Mapping[str, Any]) -> None:
+    """One line more of a file of times."""
+    append_line(path, json.dumps(timed))
+
+
+def read_times(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of times.  Raises `FormatError` for a damaged one."""
+    if not path.exists():
+        return []
+    out = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        try:
+            entry = json.loads(line)
+            float(entry["user"]), float(entry["clock"]), str(entry["program"])
+        except (ValueError, KeyError, TypeError):
+            raise FormatError(f"line {number} is no time of a program", path=str(path)) from None
+        out.append(entry)
+    return out
+
+
+def medians(times: Iterable[Mapping[str, Any]]) -> dict[str, Timed]:
+    """Program → its times put together.  Where ten rounds or more spread by over `SPREAD`, the
+    later half of them counts: it was measured again."""
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for t in times:
+        by_name.setdefault(str(t["program"]), []).append(t)
+    out = {}
+    for name, all_of_it in by_name.items():
+        out[name] = _together(all_of_it)
+        if out[name].spread > SPREAD and len(all_of_it) >= _ENOUGH:
+            out[name] = _together(all_of_it[len(all_of_it) // 2 :])
+    return out
+
+
+def _together(times: Sequence[Mapping[str, Any]]) -> Timed:
+    cycles = [t["user"] * t["clock"] * 1e9 for t in times]
+    middle = statistics.median(cycles)
+    low, high = (cycles[0], cycles[0])
+    if len(cycles) > 1:
+        low, _, high = statistics.quantiles(cycles, n=4)
+    everything = sum(t["user"] + t["system"] for t in times)
+    return Timed(
+        middle,
+        (high - low) / middle if middle > 0 else float("inf"),
+        statistics.median(t["user"] for t in times),
+        sum(t["system"] for t in times) / everything if everything > 0 else 0.0,
+        len(times),
+    )
