@@ -31,7 +31,7 @@ ENOUGH, FIRST_DISTANCE, NEAREST = 30, 64_000_000, 2 * LENGTH
 #: Code of so many bytes is one bar of the histogram of pcs.
 _BAR_BITS: Final = 8
 #: What tells that a native run executes what QEMU's does not: its own kernel's pages apart.
-_NATIVE_EPOCH, _NATIVE_PERIOD = 24, 0.004
+_NATIVE_EPOCH, _NATIVE_PERIOD, _FEW = 24, 0.004, 20
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def native_share(
     executed: Mapping[int, int],
 ) -> float | None:
     """The share of pcs of a native run, taken evenly in time, that lie in a file's code that the
-    run under QEMU never executed.  None where the kernel lets nobody step a program."""
+    run under QEMU never executed.  None where there are few, or nobody may step a program."""
     import os
 
     from tracekit.inputs.tks import TksReader
@@ -237,7 +237,7 @@ def native_share(
                         seen += 1
                         strange += known is None or pc - m.begin + m.offset not in known
                         break
-    return strange / seen if seen else None
+    return strange / seen if seen >= _FEW else None
 
 
 def _redirected(command: Sequence[str], standard_input: Path | None) -> list[str]:
