@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shutil
@@ -719,6 +720,24 @@ def test_what_dc_zva_clears_is_known_where_registers_are(tmp_path: Path, version
     assert cleared == [((0x5000 + 128 * k, 128, 1),) for k in range(1000)]
 
 
+def test_a_program_that_needs_avx512_is_not_started(tmp_path: Path) -> None:
+    """The linker writes down what it was told: -z x86-64-v4."""
+    source = "int main(void) { return 0; }"
+    level = build("x86", source, tmp_path / "p", "-static", "-Wl,-z,x86-64-v3")
+    find_program([str(level)], QemuOptions())
+    needs = build("x86", source, tmp_path / "q", "-static", "-Wl,-z,x86-64-v4")
+    with pytest.raises(RecordError, match="x86-64-v4") as e:
+        find_program([str(needs)], QemuOptions())
+    assert e.value.hint is not None and "-march=x86-64-v3" in e.value.hint
+    for n in (0, 40, 70, 200):  # whatever is damaged
+        data = bytearray(needs.read_bytes())
+        data[n : n + 24] = b"\xff" * 24
+        (tmp_path / "d").write_bytes(data)
+        (tmp_path / "d").chmod(0o755)
+        with contextlib.suppress(TracekitError):
+            find_program([str(tmp_path / "d")], QemuOptions())
+
+
 @pytest.mark.slow
 def test_a_region_that_ends_does_not_end_the_program(tmp_path: Path) -> None:
     """QEMU 7.2 aborted in one of ten runs where the plug-in took its callbacks away."""
@@ -726,9 +745,10 @@ def test_a_region_that_ends_does_not_end_the_program(tmp_path: Path) -> None:
         pytest.skip("needs gzip")
     command = ["gzip", "-kc", sys.executable]
     plain = subprocess.run(command, capture_output=True, timeout=TIMEOUT)
+    region = ["--force", "--insts", "600000", "-o", str(tmp_path / "x.tks")]
     for _ in range(20):
         done = subprocess.run(
-            [*RECORD, "-q", "--force", "--insts", "600000", "-o", tmp_path / "x.tks", "--", *command],
+            [*RECORD, "-q", *region, "--", *command],
             capture_output=True, timeout=TIMEOUT,
         )  # fmt: skip
         assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr

@@ -58,6 +58,11 @@ class QemuProgram:
         return [*self.prefix, "-plugin", f"{plugin}{options and ','}{options}"]
 
 
+_PROPERTY: Final = 0x6474E553  # PT_GNU_PROPERTY
+_ISA_NEEDED: Final = 0xC0008002  # GNU_PROPERTY_X86_ISA_1_NEEDED
+_V4: Final = 8
+
+
 def find_program(argv: list[str], options: QemuOptions) -> QemuProgram:
     """Raises `TracekitError` where the program cannot run under a QEMU that takes the plug-in."""
     options.check()
@@ -78,6 +83,11 @@ def find_program(argv: list[str], options: QemuOptions) -> QemuProgram:
     isa, interpreter, _ = _elf(path)
     if options.isa not in ("auto", isa.arch):
         raise UsageError(f"{path} is for {isa.arch}, not for {options.isa} (--isa)")
+    if isa.arch == "x86" and options.cpu is None and _needs_avx512(path):
+        raise RecordError(
+            f"{path} needs x86-64-v4 (AVX-512), which QEMU's processors do not have",
+            hint="compile with -march=x86-64-v3",
+        )
     qemu = _qemu(isa, options.qemu)
     version, told = _probe(qemu, isa)
     prefix = [qemu]
@@ -134,6 +144,33 @@ def _elf(path: str) -> tuple[_Isa, str | None, int]:
                 f.seek(offset)
                 interpreter = f.read(length).rstrip(b"\0").decode(errors="surrogateescape")
     return isa, interpreter, code
+
+
+def _needs_avx512(path: str) -> bool:
+    """Whether the ELF file says that it needs x86-64-v4 (GNU_PROPERTY_X86_ISA_1_NEEDED)."""
+    with contextlib.suppress(OSError, ValueError, struct.error), Path(path).open("rb") as f:
+        head = f.read(64)
+        at = struct.unpack_from("<Q", head, 32)[0]
+        size, n = struct.unpack_from("<HH", head, 54)
+        f.seek(at)
+        table = f.read(size * n)
+        for i in range(n):
+            kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", table, i * size)
+            if kind == _PROPERTY and length < 4096:
+                f.seek(offset)
+                return _property(f.read(length)) & _V4 != 0
+    return False
+
+
+def _property(note: bytes) -> int:
+    """Bits of the levels that a property note says are needed."""
+    at = 16  # behind the sizes, the type and "GNU"
+    while at + 8 <= len(note):
+        kind, size = struct.unpack_from("<II", note, at)
+        if kind == _ISA_NEEDED and size == 4:
+            return int(struct.unpack_from("<I", note, at + 8)[0])
+        at += 8 + (size + 7) // 8 * 8
+    return 0
 
 
 def code_of(path: str) -> int:
