@@ -8,6 +8,7 @@ time (csrc/core/cpu.hpp), so what is built never depends on the machine that bui
 
 import os
 import platform
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -73,10 +74,27 @@ def check_compiler(command: list[str]) -> None:
         raise SystemExit(NO_COMPILER.format(f"{command[0]}: {errors[0].strip()}"))
 
 
-QEMU_FLAGS = [
+C_FLAGS = [
     *("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
-    *("-shared", "-pthread", "-Wl,-soname,libtracekit_qemu.so"),
+    *("-shared", "-pthread"),
 ]
+#: Plain shared libraries of C, each beside the Python that loads it: sources, library, what is
+#: missing without it.
+LIBRARIES = (
+    ("csrc/record/qemu", "record/qemu/libtracekit_qemu.so", "record --engine qemu"),
+    ("csrc/hardware/measure", "hardware/measure/libtracekit_measure.so", "calibrate"),
+)
+#: The kernels of calibrate's instruction forms: what makes an include of a list of forms.
+FORM_KERNELS = "tracekit/hardware/measure/form_kernels.py"
+FORMS = f"tracekit/hardware/measure/forms_{'x86' if X86 else 'arm'}.txt"
+INCLUDE = Path("build/measure/forms.inc")
+
+
+def write_form_kernels() -> None:
+    """csrc/hardware/measure/forms.c includes it."""
+    make = runpy.run_path(FORM_KERNELS)["include_text"]
+    INCLUDE.parent.mkdir(parents=True, exist_ok=True)
+    INCLUDE.write_text(make(Path(FORMS).read_text("utf-8").splitlines(), "x86" if X86 else "arm"))
 
 
 class BuildExt(build_ext):
@@ -101,27 +119,36 @@ class BuildExt(build_ext):
 
         compiler._compile = _compile
         super().build_extensions()
-        self.build_qemu_plugin()
+        self.build_libraries()
 
     def copy_extensions_to_source(self) -> None:
         super().copy_extensions_to_source()
-        self.build_qemu_plugin()  # in place
+        self.build_libraries()  # in place
 
-    def build_qemu_plugin(self) -> None:
-        """The plug-in for QEMU: C, a plain shared library beside what starts QEMU.  Without it
-        that engine alone is missing, so a failure is told and not raised."""
-        folder = Path(self.get_ext_fullpath("tracekit._core")).parent / "record" / "qemu"
-        out = folder / "libtracekit_qemu.so"
-        sources = sorted(str(p) for p in Path("csrc/record/qemu").glob("*.c"))
-        depends = [*sources, *map(str, Path("csrc/record/qemu").glob("*.h"))]
-        if not sys.platform.startswith("linux") or not newer_group(depends, str(out)):
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        compiler = shlex.split(os.environ.get("CC", "cc"))
-        try:
-            subprocess.run([*compiler, *QEMU_FLAGS, "-o", str(out), *sources], check=True)
-        except (OSError, subprocess.CalledProcessError) as e:
-            print(f"warning: no plug-in for QEMU ({e}): record --engine qemu will not work")
+    def build_libraries(self) -> None:
+        """Libraries that are no extensions of Python.  Without one its command alone is missing,
+        so a failure is told and not raised."""
+        package = Path(self.get_ext_fullpath("tracekit._core")).parent
+        for source, name, command in LIBRARIES:
+            out = package / name
+            sources = sorted(str(p) for p in Path(source).glob("*.c"))
+            depends = [
+                *sources,
+                *(str(p) for s in ("h", "inc") for p in Path(source).glob(f"*.{s}")),
+            ]
+            depends += [FORM_KERNELS, FORMS] if "measure" in source else []
+            if not sys.platform.startswith("linux") or not newer_group(depends, str(out)):
+                continue
+            out.parent.mkdir(parents=True, exist_ok=True)
+            compiler = shlex.split(os.environ.get("CC", "cc"))
+            call = [*compiler, *C_FLAGS, f"-Wl,-soname,{out.name}", "-o", str(out), *sources]
+            call += ["-s", f"-I{INCLUDE.parent}"]
+            try:
+                if "measure" in source:
+                    write_form_kernels()
+                subprocess.run(call, check=True)
+            except (OSError, subprocess.CalledProcessError) as e:
+                print(f"warning: no {out.name} ({e}): {command} will not work")
 
 
 class BuildPy(build_py):

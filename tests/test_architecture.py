@@ -63,7 +63,7 @@ PYTHON: dict[str, str] = {
     # what a trace shows; the simulator; datasets
     "analysis": "features inputs isa opening store symbols",
     "sim": "isa store",
-    "hardware": "isa sim store",
+    "hardware": "isa plotting sim store",
     "causes": "sim store symbols text",
     "view": "sim store text",
     "simpoint": "extraction inputs opening store",

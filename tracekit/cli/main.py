@@ -54,6 +54,7 @@ COMMANDS = {
     "compare": "designs against one another, instruction by instruction",
     "suggest": "which programs to run on a new machine",
     "tune": "a new machine's row from short traces",
+    "calibrate": "this computer as a machine: its caches, queues and instructions, measured",
     "measure": "this computer's row from the times of programs",
     "validate": "predicted times of programs against those of this computer",
     "dse": "rank a grid of designs by an objective",

@@ -9,15 +9,18 @@ from tracekit.hardware.machine import (
     is_hardware_file,
     is_hardware_name,
 )
+from tracekit.hardware.measure import Calibration, calibrate
 from tracekit.hardware.parameters import HARDWARE_PARAMETERS, HardwareParameter
 
 __all__ = [
     "HARDWARE_PARAMETERS",
+    "Calibration",
     "HardwareMachine",
     "HardwareParameter",
     "InstructionTable",
     "Measured",
     "Scheduler",
+    "calibrate",
     "form",
     "hardware_machines",
     "is_hardware_file",

@@ -46,8 +46,9 @@ class HardwareMachine:
     Each number is a parameter of `HARDWARE_PARAMETERS`, which has its unit, range and meaning
     (``tracekit machines --parameters``).  ``table`` names the instruction table; ``measured`` has
     forms whose latency and reciprocal throughput (cycles) were measured on this computer, and
-    replace the table's.  ``checked``: what ``tracekit validate`` found on the processor itself, or
-    None.  ``sources``: where the numbers are from.
+    replace the table's.  ``calibration``: every value that ``tracekit calibrate`` measured, those
+    that are no parameters, too, or None.  ``checked``: what ``tracekit validate`` found on the
+    processor itself, or None.  ``sources``: where the numbers are from.
 
     Raises `UsageError`, which names everything that is wrong.
 
@@ -134,6 +135,7 @@ class HardwareMachine:
     l2_stream: int = 0
     prefetch_page_cross: int = 0
     measured: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    calibration: Mapping[str, float] | None = None
     checked: Mapping[str, object] | None = None
     sources: str = ""
     notes: tuple[str, ...] = ()
@@ -198,7 +200,7 @@ class HardwareMachine:
             value: Any = getattr(self, f.name)
             if f.name == "schedulers":
                 value = [{"entries": s.entries, "ports": list(s.ports)} for s in value]
-            elif f.name in ("measured", "checked") and value is not None:
+            elif f.name in ("measured", "calibration", "checked") and value is not None:
                 value = dict(value)
             elif f.name == "notes":
                 value = list(value)

@@ -192,7 +192,7 @@ _BY_NAME = {p.name: p for p in HARDWARE_PARAMETERS}
 #: What a file has beside the numbers.
 _OTHERS = (
     *("kind", "name", "cpu", "isa", "table", "predictor", "schedulers", "measured"),
-    *("checked", "sources", "notes"),
+    *("calibration", "checked", "sources", "notes"),
 )
 _REQUIRED = ("name", "isa", "table", "predictor", "schedulers")
 
@@ -245,9 +245,9 @@ def _text_errors(machine: Mapping[str, Any]) -> list[str]:
         errors.append("measured: an object of forms")
     else:
         errors += [e for form, m in measured.items() if (e := _measured_error(str(form), m))]
-    checked = machine.get("checked")
-    if checked is not None and not isinstance(checked, Mapping):
-        errors.append("checked: an object, or null")
+    for key in ("calibration", "checked"):
+        if machine.get(key) is not None and not isinstance(machine[key], Mapping):
+            errors.append(f"{key}: an object, or null")
     return errors
 
 

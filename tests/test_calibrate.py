@@ -1,0 +1,231 @@
+"""Measuring this computer: what finds sizes, what settles, the kernels, the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.cli.main import main
+from tracekit.errors import TracekitError, UsageError
+from tracekit.hardware import HardwareMachine
+from tracekit.hardware.measure import calibrate, computer
+from tracekit.hardware.measure import library as library_module
+from tracekit.hardware.measure.bench import PAGE, Bench, Experiment, family, first_above
+from tracekit.hardware.measure.kernels import kernel
+from tracekit.hardware.measure.library import Call, snippets, time_calls
+from tracekit.hardware.measure.machine_file import parameters_of, schedulers_of
+from tracekit.hardware.measure.processor import nearest_machine
+from tracekit.hardware.measure.settling import Settling
+from tracekit.hardware.measure.timing import Run
+from tracekit.hardware.measure.windows import window
+
+LIBRARY = Path(library_module.__file__).with_name(library_module.NAME)
+pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="the library was not built")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    return Bench(16)
+
+
+# ---- what finds a size
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(3, 1020), st.floats(1.6, 3.0), st.integers(0, 2**31))
+def test_a_window_is_where_two_misses_begin_to_follow_one_another(
+    size: int, slower: float, seed: int
+) -> None:
+    noise = np.random.default_rng(seed)
+
+    def time_of(n: int) -> float:
+        return (500 if n <= size else 500 * slower) * (1 + 0.03 * noise.random())
+
+    if size >= 24:  # the first three sizes are what one miss takes
+        assert window(time_of) == size
+    assert window(lambda n: 500.0) is None
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(1, 3000), st.integers(1, 40))
+def test_a_threshold_is_found_to_the_step(size: int, step: int) -> None:
+    found = first_above(lambda n: float(n > size), [2**k for k in range(13)], 0.5, step)
+    assert found is not None and size < found <= size + max(step, 1)
+    assert first_above(lambda n: 0.0, [1, 2, 4], 0.5) is None
+
+
+def test_a_spike_is_no_threshold() -> None:
+    spikes = iter([0.0, 9.0] + [0.0] * 50)
+    assert first_above(lambda n: next(spikes), [2**k for k in range(6)], 0.5) is None
+
+
+# ---- what settles
+
+
+def _settled(bench: Bench, rounds: list[dict[str, float]], seconds: float = 60.0) -> Settling:
+    values = iter(rounds)
+    e = Experiment("e", "an experiment", lambda b: next(values), 0.05, 0.1)
+    settling = Settling(bench, time.monotonic() + seconds, lambda *a: None)
+    settling.run([e])
+    return settling
+
+
+def test_two_rounds_that_agree_settle(bench: Bench) -> None:
+    found = _settled(bench, [{"a": 10.0, "b": 3.0}, {"a": 10.2, "b": 3.0}]).outcomes
+    assert found["a"].settled and found["a"].value == pytest.approx(10.1)
+    assert found["b"].rounds == [3.0, 3.0]
+
+
+def test_rounds_that_disagree_are_repeated(bench: Bench) -> None:
+    found = _settled(bench, [{"a": v} for v in (10.0, 20.0, 40.0, 19.9)]).outcomes["a"]
+    assert found.settled and found.value == pytest.approx(19.95) and len(found.rounds) == 4
+
+
+def test_what_never_agrees_is_not_settled(bench: Bench) -> None:
+    found = _settled(bench, [{"a": 2.0**k} for k in range(9)]).outcomes["a"]
+    assert not found.settled and len(found.rounds) == 6
+
+
+def test_one_round_in_too_little_time_is_not_settled(bench: Bench) -> None:
+    found = _settled(bench, [{"a": 1.0}] * 9, seconds=-1.0).outcomes["a"]
+    assert not found.settled and len(found.rounds) == 1
+
+
+def test_a_clock_that_jumps_is_repeated_and_then_refused(bench: Bench) -> None:
+    def jumps(b: Bench) -> dict[str, float]:
+        b.timer.ns_per_cycle += [0.25] * 5 + [0.5] * 5
+        return {"a": 1.0}
+
+    settling = Settling(bench, time.monotonic() + 9, lambda *a: None)
+    with pytest.raises(TracekitError, match=r"the clock moved by 100%, 8 times in a row"):
+        settling.run([Experiment("e", "steps", jumps)])
+    assert settling.notes[0] == "steps: repeated, the clock moved by 100%"
+
+
+def test_a_busy_neighbour_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    code = f"import os\nos.sched_setaffinity(0, {{{cpu}}})\nprint(1, flush=True)\nwhile True: pass"
+    monkeypatch.setattr(computer, "_PATIENCE", 1)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline()
+            with pytest.raises(TracekitError, match=f"another program takes .* of processor {cpu}"):
+                calibrate(cpu=cpu, megabytes=16)
+        finally:
+            other.kill()
+    assert cpu in os.sched_getaffinity(0) and len(os.sched_getaffinity(0)) > 0
+
+
+# ---- kernels
+
+
+def test_a_chain_of_additions_takes_a_cycle_each(bench: Bench) -> None:
+    assert bench.cycles(["chain_add"] * 100, 100) == pytest.approx(1.0, rel=0.1)
+    assert bench.cycles(family("result", 96), 96) < 0.8
+
+
+def test_an_unknown_instruction_is_told_and_not_fatal(bench: Bench) -> None:
+    wrong = {"x86": b"\x0f\x0b", "arm": b"\x00\x00\x00\x00"}[library_module.isa()]
+    k = kernel(wrong)
+    for _ in range(2):
+        assert time_calls([Call(k.entry, 0, 0, bench.scratch, 1)], 3) is None
+    assert bench.timer.cycles(Run(k)) is None
+    assert bench.cycles(["chain_add"] * 100, 100) == pytest.approx(1.0, rel=0.1)
+
+
+def test_a_ring_is_walked_whole(bench: Bench) -> None:
+    offsets = bench.lines(64 * PAGE)
+    bench.ring(offsets)
+    at, seen = int(offsets[0]), set()
+    while at not in seen:
+        seen.add(at)
+        at = int(bench.data.words[at // 8]) - bench.data.address
+    assert seen == set(offsets.tolist())
+
+
+def test_every_snippet_is_there_and_short() -> None:
+    assert all(0 < len(code) <= 400 for code in snippets().values())
+    for name in ("enter", "leave", "again", "jump", "call", "ret", "nop", "chain_add", "chase_a"):
+        assert name in snippets()
+
+
+# ---- the machine
+
+
+def test_values_become_parameters_within_their_ranges() -> None:
+    found = {
+        "l1d_kb": 48.0,
+        "load_latency": 3.99,
+        "mispredict_cycles": 19.5,
+        "memory_cycles": 500.0,
+        "memory_read_bytes": 10.0,
+        "memory_misses": 32.2,
+        "nop_per_cycle": 7.96,
+        "forward_renamed_cycles": 0.5,
+        "forward_cycles": 6.98,
+        "forward_wider_cycles": 13.97,
+        "l2_latency": 13.42,
+        "waiting_add": 82.0,
+        "tlb_l2": 1e9,
+    }
+    got = parameters_of(found, 0.25)
+    assert got["clock_ghz"] == 4.0 and got["l1d_kb"] == 48 and got["load_latency"] == 4.0
+    assert got["memory_ns"] == 125 and got["memory_gb_s"] == 40 and got["l2_misses"] == 78
+    assert got["width"] == 8 and got["memory_renaming"] == 2 and got["forward_fail"] == 7.0
+    assert got["l2_latency"] == 13.4 and got["mispredict_penalty"] == 14.3
+    assert got["tlb_l2"] == 1 << 20 and got["l3_kb"] == 0
+    assert "rob" not in got
+    base = HardwareMachine.load("zen5")
+    schedulers = schedulers_of(base, found)
+    assert [s["entries"] for s in schedulers][1:] == [s.entries for s in base.schedulers][1:]
+    assert schedulers[0]["entries"] == 84
+
+
+def test_the_nearest_machine_is_known() -> None:
+    name, _ = nearest_machine()
+    assert HardwareMachine.load(name).isa == library_module.isa()
+
+
+def test_wrong_requests_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "here.json")
+    other = "neoverse_n1" if library_module.isa() == "x86" else "zen5"
+    with pytest.raises(UsageError, match="this computer is"):
+        calibrate(base=HardwareMachine.load(other), megabytes=16)
+    with pytest.raises(UsageError, match="processor 4000 is not among those of this process"):
+        calibrate(cpu=4000, megabytes=16)
+    assert main(["calibrate", "-o", out, "--seconds", "0"]) == 2
+    assert "--seconds is 0; more than 0" in capsys.readouterr().err
+    assert main(["calibrate", "-o", out, "--base", "nothing"]) == 2
+    assert "no real processor has this name" in capsys.readouterr().err
+    assert not Path(out).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_this_computer_is_measured(tmp_path: Path) -> None:
+    """The truth of an AMD family 26; elsewhere that it ends with a machine."""
+    out = tmp_path / "here.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "tracekit", "calibrate", "-o", str(out), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(done.stdout)
+    machine = HardwareMachine.load(out)
+    assert told["machine"]["rob"] == machine.rob and told["seconds"] < 200
+    assert len(machine.measured) > 250 or library_module.isa() != "x86"
+    if "(family 26," in machine.cpu:
+        assert told["values"]["line_bytes"]["value"] == 64
+        assert (machine.l1d_kb, machine.l2_kb) == (48, 1024)
+        assert abs(machine.load_latency - 4) <= 1 and abs(machine.l2_latency - 14) <= 2
+        assert machine.rob == pytest.approx(448, rel=0.1)

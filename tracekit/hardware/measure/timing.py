@@ -1,0 +1,112 @@
+"""Cycles of kernels: each timing stands beside one of a chain of additions, which is the clock."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.errors import TracekitError
+from tracekit.hardware.measure.kernels import Kernel, kernel
+from tracekit.hardware.measure.library import Call, DataPages, time_calls
+
+__all__ = ["Run", "Timer"]
+
+#: Additions in the loop of the reference, and how often it runs: about 4 us at 4 GHz.
+CHAIN, CHAIN_LOOPS = 200, 80
+#: Nanoseconds that one timing of a kernel should take.
+ENOUGH = 20_000.0
+
+
+@functools.cache
+def chain() -> Kernel:
+    """The reference: one addition a cycle."""
+    return kernel(["chain_add"] * CHAIN, CHAIN)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A kernel with its arguments; ``count``: runs of its loop in one timing (None: by time)."""
+
+    kernel: Kernel
+    a: int = 0
+    b: int = 0
+    scratch: int | None = None
+    count: int | None = None
+
+
+class Timer:
+    """Times kernels in cycles a step.
+
+    ``ns_per_cycle`` holds the reference's time of every round so far: the clock.
+    """
+
+    def __init__(self) -> None:
+        self.data = DataPages(1 << 21, large=True)
+        self.ns_per_cycle: list[float] = []
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.data.close()
+
+    def reference(self) -> Call:
+        """The chain of additions that is the clock."""
+        at = self.data.address
+        return Call(chain().entry, at, at, at, CHAIN_LOOPS)
+
+    def _call(self, run: Run, count: int) -> Call:
+        scratch = self.data.address if run.scratch is None else run.scratch
+        return Call(run.kernel.entry, run.a or scratch, run.b or scratch, scratch, count)
+
+    def count_for(self, run: Run, enough: float = ENOUGH) -> int | None:
+        """How often the kernel's loop must run to take ``enough`` nanoseconds; None where it
+        cannot run here."""
+        count = 1
+        while True:
+            times = time_calls([self._call(run, count)] * 2, 1)
+            if times is None:
+                return None
+            least = float(times.min())
+            if least > enough / 4 or count > 1 << 24:
+                return max(1, int(count * enough / max(least, 1.0)))
+            count *= 4
+
+    def cycles(
+        self, run: Run, rounds: int = 15, enough: float = ENOUGH, quantile: float = 0.3
+    ) -> float | None:
+        """Cycles a step: the low quantile over ``rounds`` of the kernel's time over that of the
+        additions right before and behind it; None where this processor cannot run it."""
+        found = self.cycles_many([run], rounds, enough, quantile)
+        return found[0]
+
+    def cycles_many(
+        self,
+        runs: Sequence[Run],
+        rounds: int = 15,
+        enough: float = ENOUGH,
+        quantile: float = 0.3,
+    ) -> list[float | None]:
+        """`cycles` of several kernels that take turns."""
+        counts = [self.count_for(r, enough) if r.count is None else r.count for r in runs]
+        calls = [self.reference()]
+        for run, n in zip(runs, counts, strict=True):
+            if n is not None:
+                calls += [self._call(run, n), self.reference()]
+        times = time_calls(calls, rounds)
+        if times is None:
+            raise TracekitError("a kernel failed that has run before")
+        references = times[:, 0::2] / (CHAIN * CHAIN_LOOPS)
+        self.ns_per_cycle += [float(x) for x in references.min(axis=1)]
+        out: list[float | None] = []
+        done = 0
+        for run, n in zip(runs, counts, strict=True):
+            if n is None:
+                out.append(None)
+                continue
+            clock = np.minimum(references[:, done], references[:, done + 1])
+            ratio = times[:, 2 * done + 1] / clock / (n * run.kernel.steps)
+            out.append(float(np.quantile(ratio, quantile)))
+            done += 1
+        return out
