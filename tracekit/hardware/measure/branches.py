@@ -76,7 +76,7 @@ def _nest(depth: int) -> Kernel:
     head = branch_to("call", first) + branch_to("jump", first + unit * depth - call)
     body = head + nop * ((first - len(head)) // len(nop))
     for i in range(depth):
-        inner = branch_to("call", unit - len(enter) + len(enter)) if i + 1 < depth else b""
+        inner = branch_to("call", unit - len(enter)) if i + 1 < depth else b""
         one = enter + (inner or nop * (call // len(nop))) + leave + s["ret"]
         body += one + nop * ((unit - len(one)) // len(nop))
     return kernel(body, depth)

@@ -18,11 +18,7 @@ def branch_to(name: str, distance: int) -> bytes:
         return code[:-4] + struct.pack("<i", distance - len(code))
     (word,) = struct.unpack("<I", code[-4:])
     words = (distance - (len(code) - 4)) // 4
-    if name == "again":  # b.ne: 19 bits from bit 5
-        word |= (words & 0x7FFFF) << 5
-    else:  # b, bl: 26 bits
-        word |= words & 0x3FFFFFF
-    return code[:-4] + struct.pack("<I", word)
+    return code[:-4] + struct.pack("<I", word | (words & 0x3FFFFFF))  # b, bl
 
 
 class Kernel:
