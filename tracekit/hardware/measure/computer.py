@@ -73,7 +73,14 @@ class Calibration:
         """A picture into ``path``: loads by footprint and by stride, instruction forms."""
         from tracekit.hardware.measure.pictures import calibration_plot
 
-        calibration_plot(self, path, force=force)
+        calibration_plot(
+            f"{self.machine.cpu}, {self.machine.clock_ghz:.2f} GHz",
+            {k: o.value for k, o in self.outcomes.items()},
+            self.curve,
+            self.forms,
+            path,
+            force=force,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
