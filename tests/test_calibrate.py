@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -21,13 +22,14 @@ from tracekit.hardware.measure import calibrate, computer
 from tracekit.hardware.measure import library as library_module
 from tracekit.hardware.measure.bench import PAGE, Bench, Experiment, family, first_above
 from tracekit.hardware.measure.kernels import kernel
-from tracekit.hardware.measure.library import Call, snippets, time_calls
+from tracekit.hardware.measure.library import Call, form_kernels, snippets, time_calls
 from tracekit.hardware.measure.machine_file import parameters_of, schedulers_of
 from tracekit.hardware.measure.processor import nearest_machine
 from tracekit.hardware.measure.settling import Settling
 from tracekit.hardware.measure.timing import Run
 from tracekit.hardware.measure.windows import window
 
+ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = Path(library_module.__file__).with_name(library_module.NAME)
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="the library was not built")
 
@@ -158,6 +160,45 @@ def test_every_snippet_is_there_and_short() -> None:
         assert name in snippets()
 
 
+def test_the_pieces_for_aarch64_run_under_emulation(tmp_path: Path) -> None:
+    """That each builds, ends and takes time is all that an emulator can say."""
+    compiler, emulator = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
+    source = ROOT / "csrc" / "hardware" / "measure"
+    if compiler is None or emulator is None or not source.exists():
+        pytest.skip("needs the sources, aarch64-linux-gnu-gcc and qemu-aarch64")
+    host = tmp_path / "host"
+    files = [ROOT / "tests" / "measure_host.c", source / "run.c", source / "snippets.c"]
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-static", f"-I{source}"]
+    subprocess.run([compiler, *flags, "-o", str(host), *map(str, files)], check=True)
+    done = subprocess.run([emulator, str(host)], capture_output=True, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) > 90
+    assert [(name, signal) for name, signal, _ in lines if signal != "0"] == []
+    assert all(float(ns) > 0 for _, _, ns in lines)
+    for name in ("chain_add", "chase_a", "forward64", "stride_chain", "random_load", "bits_branch"):
+        assert any(line[0] == name for line in lines)
+
+
+@pytest.mark.skipif(library_module.isa() != "x86", reason="kernels of x86-64 forms")
+def test_form_kernels_hold_the_form_that_they_name() -> None:
+    capstone = pytest.importorskip("capstone")
+    assert capstone
+    from tracekit.hardware.forms import decode_form
+
+    kernels = form_kernels()
+    named = {k.form for k in kernels}
+    listed = (Path(library_module.__file__).parent / "forms_x86.txt").read_text().split("\n")[:-1]
+    assert len(listed) >= 700 and named <= set(listed) and len(named) > 0.99 * len(listed)
+    for k in kernels:
+        at, seen = 0, 0
+        while at < len(k.body):
+            one = decode_form(k.body[at : at + 15], "x86")
+            assert one.length, (k.form, k.body.hex())
+            seen += one.form == k.form
+            at += one.length
+        assert seen == k.instances, (k.form, seen, k.instances)
+
+
 # ---- the machine
 
 
@@ -181,7 +222,7 @@ def test_values_become_parameters_within_their_ranges() -> None:
     assert got["clock_ghz"] == 4.0 and got["l1d_kb"] == 48 and got["load_latency"] == 4.0
     assert got["memory_ns"] == 125 and got["memory_gb_s"] == 40 and got["l2_misses"] == 78
     assert got["width"] == 8 and got["memory_renaming"] == 2 and got["forward_fail"] == 7.0
-    assert got["l2_latency"] == 13.4 and got["mispredict_penalty"] == 14.3
+    assert got["l2_latency"] == 13.4 and got["mispredict_penalty"] == 16.0
     assert got["tlb_l2"] == 1 << 20 and got["l3_kb"] == 0
     assert "rob" not in got
     base = HardwareMachine.load("zen5")

@@ -16,13 +16,12 @@ __all__ = ["parameters_of", "schedulers_of"]
 _WAITING = (
     (r"alu|p0$|p0\*|s\d|s\*", "waiting_add"),
     (r"agu|p2|ld|l\*|l\d", "waiting_load"),
-    (r"p4|st|d\*", "waiting_store"),
     (r"fp|v", "waiting_vector"),
     (r"b\*|b\d|br", "waiting_branch"),
 )
-#: Cycles of a misprediction in the simulated core with `branches.mispredictions`' kernel, beside
-#: the penalty: from dispatch to execution, and the next branch's own.
-_LOOP = 5.2
+#: Cycles of `branches.mispredictions`' kernel that are no penalty: its shift, and what lies between
+#: the dispatch of what follows and its execution.
+_LOOP = 3.5
 #: What stands between the two misses besides the instructions that wait.
 _BESIDES = 2
 
