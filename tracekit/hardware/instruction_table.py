@@ -7,7 +7,8 @@
 
 A table is a file of ``tables/`` made from one of LLVM's scheduling models (llvm_tables.py), under
 the entries of ``own_entries.json``, which LLVM has not or has wrongly.  What `calibrate` measures
-goes over both (`InstructionTable.override`).
+goes over both (`InstructionTable.override`); ``measured_znver5.json`` is such a measurement, since
+LLVM 19 has no model of Zen 5.
 
 The file has ``ports`` (names; bit i of a set of ports is the i-th), ``memory`` (which of them loads
 and stores use, and how many bytes one moves) and ``classes``: slots, latency from registers, a list
@@ -26,6 +27,7 @@ from typing import Any, Final
 from tracekit.errors import FormatError, UsageError
 from tracekit.hardware.entries import Entry, Measured, MemoryPorts
 from tracekit.hardware.hardware_ops import Coverage, HardwareOps, coverage, hardware_ops
+from tracekit.hardware.measured_entries import measured_entries
 from tracekit.hardware.nearest_form import nearest_form
 from tracekit.io.files import read_json
 from tracekit.text import shown
@@ -39,20 +41,23 @@ _MOST_PORTS: Final = 32
 
 def table_names() -> list[str]:
     """The tables that ship."""
-    return sorted(p.stem for p in _FOLDER.glob("*.json") if not p.stem.startswith("samples_"))
+    names = (p.stem for p in _FOLDER.glob("*.json"))
+    return sorted(n for n in names if not n.startswith(("samples_", "measured_")))
 
 
 @dataclass(frozen=True)
 class InstructionTable:
     """A processor's instructions; see the module.
 
-    ``entries``: form -> `Entry`; ``measured``: forms whose entry calibration has replaced.
+    ``width``: slots that renaming takes a cycle; ``entries``: form -> `Entry`; ``measured``: forms
+    whose entry calibration has replaced.
     """
 
     name: str
     isa: str
     family: str
     source: str
+    width: int
     ports: tuple[str, ...]
     memory: MemoryPorts
     entries: Mapping[str, Entry] = field(repr=False)
@@ -90,13 +95,13 @@ class InstructionTable:
     def override(self, measured: Mapping[str, Measured]) -> InstructionTable:
         """A table with measured latencies and throughputs in place of its own.
 
-        A form that the table has not gets the ports of its nearest.  The ports stay; how long one
-        is occupied follows from the throughput, on fewer ports where it says that fewer take it.
+        A form that the table has not gets the ports of its nearest.  Ports stay; how long one is
+        occupied follows from the throughput, on fewer ports where it says that fewer take it.
+        Forms that were not measured, but have the entry of some that were, change with these where
+        they agree (`tracekit.hardware.measured_entries`).
         """
-        entries = dict(self.entries)
-        for form, m in measured.items():
-            base = self.entries[nearest_form(form, self.entries, self.isa)]
-            entries[form] = _measured_entry(base, m)
+        nearest = {f: nearest_form(f, self.entries, self.isa) for f in measured}
+        entries = measured_entries(self, nearest, measured)
         return replace(self, entries=entries, measured=self.measured | frozenset(measured))
 
     def rows(self, statics: Any, isa: str) -> HardwareOps:
@@ -106,36 +111,6 @@ class InstructionTable:
     def coverage(self, statics: Any, isa: str) -> Coverage:
         """Which share of the executed instructions has an entry of its own (`Coverage`)."""
         return coverage(self, statics, isa)
-
-
-def _measured_entry(base: Entry, measured: Measured) -> Entry:
-    latency = base.latency if measured.latency is None else max(0.0, measured.latency)
-    wanted = measured.reciprocal_throughput
-    if wanted is None or not base.uses:
-        return base._replace(latency=latency)
-    slowest = max(
-        range(len(base.uses)), key=lambda i: base.uses[i][1] / base.uses[i][0].bit_count()
-    )
-    mask, _ = base.uses[slowest]
-    uses = list(base.uses)
-    uses[slowest] = _narrowed(mask, wanted, len(base.uses) == 1)
-    for i, (m, c) in enumerate(uses):  # none may be slower than what was measured
-        uses[i] = (m, min(c, max(wanted * m.bit_count(), 1e-3)))
-    return Entry(base.uops, latency, tuple(uses))
-
-
-def _narrowed(mask: int, wanted: float, whole: bool) -> tuple[int, float]:
-    """(ports, cycles) so that repeated ones take ``wanted`` cycles each: where one µop is slower
-    than all its ports allow but faster than one port, it goes to fewer ports."""
-    ports = mask.bit_count()
-    count = round(1 / wanted) if wanted > 0 else ports
-    if whole and 1 <= count < ports and abs(count * wanted - 1) < 0.15:
-        kept, left = 0, mask
-        for _ in range(count):
-            kept |= left & -left
-            left &= left - 1
-        return kept, round(wanted * count, 4)
-    return mask, round(wanted * ports, 4)
 
 
 @cache
@@ -156,9 +131,22 @@ def _load(name: str) -> InstructionTable:
         k: v if isinstance(v, int) else sum(1 << ports.index(p) for p in v)
         for k, v in data["memory"].items()
     }
-    return InstructionTable(
-        name, data["isa"], data["family"], data["source"], ports, MemoryPorts(**memory), entries
+    table = InstructionTable(
+        name,
+        data["isa"],
+        data["family"],
+        data["source"],
+        data["width"],
+        ports,
+        MemoryPorts(**memory),
+        entries,
     )
+    path = _FOLDER / f"measured_{name}.json"
+    if not path.exists():
+        return table
+    data = read_json(path)
+    found = {f: Measured(latency, throughput) for f, (latency, throughput) in data["forms"].items()}
+    return replace(table.override(found), source=f"{table.source}; {data['source']}")
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -51,6 +51,11 @@ class LlvmModel:
     transfer_units: tuple[str, ...] = ()
 
     @property
+    def width(self) -> int:
+        """Instructions or µops that renaming takes a cycle, as published."""
+        return _WIDTHS[self.name]
+
+    @property
     def ports(self) -> tuple[str, ...]:
         """All ports; bit i of a set of ports is the i-th."""
         named = [*self.units.values(), *self.extra]
@@ -58,6 +63,17 @@ class LlvmModel:
         for group in (m.load, m.load_vector, m.store_address, m.store_data, m.store_data_vector):
             named += group
         return tuple(dict.fromkeys(named))
+
+
+_WIDTHS: Final = {
+    **dict.fromkeys(("znver1", "znver2", "znver3", "znver4", "alderlake", "sapphirerapids"), 6),
+    **dict.fromkeys(("haswell", "skylake-avx512", "neoverse-n1"), 4),
+    **dict.fromkeys(("cortex-a53", "cortex-a55"), 2),
+    **dict.fromkeys(("neoverse-v1", "neoverse-v2"), 8),
+    "icelake-server": 5,
+    "neoverse-n2": 5,
+    "cortex-a57": 3,
+}
 
 
 def _names(kind: str, *numbers: int) -> tuple[str, ...]:

@@ -192,7 +192,9 @@ def _entry(form: str, rows: Mapping[str, _Row], model: LlvmModel) -> Entry:
         return _arm_access(form, model)
     uses = _operation_uses(form, row, model)
     latency = float(row.latency)
-    if row.loads:
+    if row.loads and not uses:
+        latency = float(max(0, row.latency - _load_latency(form, rows, model)))
+    elif row.loads:
         latency = _without_load(form, rows, model)
     elif row.stores:
         latency = min(latency, 1.0)
@@ -220,10 +222,14 @@ def _without_load(form: str, rows: Mapping[str, _Row], model: LlvmModel) -> floa
             )
             if known is not None and size != form and not known.loads:
                 return float(known.latency)
-    load = _load_form(form, model.isa)
-    loading = rows[load].latency if load in rows else 0
+    loading = _load_latency(form, rows, model)
     least = 1 if any(u in model.units for u in rows[form].units) else 0
     return float(max(least, rows[form].latency - loading))
+
+
+def _load_latency(form: str, rows: Mapping[str, _Row], model: LlvmModel) -> int:
+    load = _load_form(form, model.isa)
+    return rows[load].latency if load in rows else 0
 
 
 def _load_form(form: str, isa: str) -> str:
@@ -257,6 +263,7 @@ def make_table(model: LlvmModel, texts: Mapping[str, str], version: str) -> dict
         "family": model.family,
         "source": f"LLVM {version}, scheduling model of {model.cpu} (llvm-mca)",
         "licence": _LICENCE,
+        "width": model.width,
         "ports": list(model.ports),
         "memory": memory,
         "classes": [
@@ -269,7 +276,8 @@ def make_table(model: LlvmModel, texts: Mapping[str, str], version: str) -> dict
 _ZEN5_GROUPS: Final = {
     ("alu0", "alu1", "alu2", "alu3"): ("alu0", "alu1", "alu2", "alu3", "alu4", "alu5"),
     ("alu1", "alu2"): ("alu0", "alu1", "alu2"),
-    ("alu0", "alu3"): ("alu3", "alu4", "alu5"),
+    ("alu0", "alu3"): ("alu0", "alu1", "alu2", "alu3", "alu4", "alu5"),
+    ("alu1",): ("alu0", "alu1", "alu2"),
     ("alu0", "br1"): ("alu3", "alu4", "alu5"),
 }
 _ZEN5_MEMORY: Final = Memory(
@@ -291,21 +299,25 @@ def zen5_table(zen4: Mapping[str, Any]) -> dict[str, Any]:
     ports = (
         [f"alu{i}" for i in range(6)] + ports + list(_ZEN5_MEMORY.load + _ZEN5_MEMORY.store_data)
     )
+    known = {f: c[:3] for c in zen4["classes"] for f in c[3].split("; ")}
     classes: dict[Entry, list[str]] = {}
-    for uops, latency, uses, forms in zen4["classes"]:
+    for form in known:
+        # 512 bits take as long as 256: the units are as wide.
+        narrow = form.replace("zmm", "ymm").replace("m512", "m256")
+        uops, latency, uses = known.get(narrow, known[form])
         moved = []
         for mask, cycles in uses:
             group = tuple(p for i, p in enumerate(old) if mask >> i & 1)
             group = _ZEN5_GROUPS.get(group, tuple(p for p in group if p in ports) or ("alu3",))
             moved.append((sum(1 << ports.index(p) for p in group), cycles))
-        entry = Entry(uops, latency, tuple(moved))
-        classes.setdefault(entry, []).append(forms)
+        classes.setdefault(Entry(uops, latency, tuple(moved)), []).append(form)
     memory = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(_ZEN5_MEMORY).items()}
     return {
         **zen4,
         "name": "znver5",
         "family": "zen5",
         "source": f"{zen4['source']}, on the ports of Zen 5 (AMD 58455)",
+        "width": 8,
         "ports": ports,
         "memory": memory,
         "classes": [
