@@ -21,6 +21,7 @@ from tracekit.hardware import HardwareMachine
 from tracekit.hardware.measure import calibrate, computer
 from tracekit.hardware.measure import library as library_module
 from tracekit.hardware.measure.bench import PAGE, Bench, Experiment, family, first_above
+from tracekit.hardware.measure.form_kernels import include_text
 from tracekit.hardware.measure.kernels import kernel
 from tracekit.hardware.measure.library import Call, form_kernels, snippets, time_calls
 from tracekit.hardware.measure.machine_file import parameters_of, schedulers_of
@@ -167,12 +168,15 @@ def test_the_pieces_for_aarch64_run_under_emulation(tmp_path: Path) -> None:
     if compiler is None or emulator is None or not source.exists():
         pytest.skip("needs the sources, aarch64-linux-gnu-gcc and qemu-aarch64")
     host = tmp_path / "host"
-    files = [ROOT / "tests" / "measure_host.c", source / "run.c", source / "snippets.c"]
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-static", f"-I{source}"]
+    package = Path(library_module.__file__).parent
+    forms = (package / "forms_arm.txt").read_text().splitlines()
+    (tmp_path / "forms.inc").write_text(include_text(forms, "arm"))
+    files = [ROOT / "tests" / "measure_host.c", *sorted(source.glob("*.c"))]
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-static", f"-I{source}", f"-I{tmp_path}"]
     subprocess.run([compiler, *flags, "-o", str(host), *map(str, files)], check=True)
     done = subprocess.run([emulator, str(host)], capture_output=True, text=True, check=True)
-    lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) > 90
+    lines = [line.split(";") for line in done.stdout.splitlines()]
+    assert len(forms) >= 300 and {line[0] for line in lines} > set(forms)
     assert [(name, signal) for name, signal, _ in lines if signal != "0"] == []
     assert all(float(ns) > 0 for _, _, ns in lines)
     for name in ("chain_add", "chase_a", "forward64", "stride_chain", "random_load", "bits_branch"):
@@ -217,6 +221,7 @@ def test_values_become_parameters_within_their_ranges() -> None:
         "l2_latency": 13.42,
         "waiting_add": 82.0,
         "tlb_l2": 1e9,
+        "l3_there": 0.0,
     }
     got = parameters_of(found, 0.25)
     assert got["clock_ghz"] == 4.0 and got["l1d_kb"] == 48 and got["load_latency"] == 4.0
@@ -224,7 +229,7 @@ def test_values_become_parameters_within_their_ranges() -> None:
     assert got["width"] == 8 and got["memory_renaming"] == 2 and got["forward_fail"] == 7.0
     assert got["l2_latency"] == 13.4 and got["mispredict_penalty"] == 16.0
     assert got["tlb_l2"] == 1 << 20 and got["l3_kb"] == 0
-    assert "rob" not in got
+    assert "rob" not in got and "l3_kb" not in parameters_of({"memory_cycles": 500.0}, 0.25)
     base = HardwareMachine.load("zen5")
     schedulers = schedulers_of(base, found)
     assert [s["entries"] for s in schedulers][1:] == [s.entries for s in base.schedulers][1:]

@@ -332,9 +332,90 @@ def _quoted(text: str) -> str:
     return '"' + text.strip().replace("\n", "\\n") + '"'
 
 
+_ARM_NOT = re.compile(
+    r"(b|bl|blr|br|ret\w*|cb|tb|b\.|adr|bti|aut|pac|xpac|brk|svc|hint|nop|isb|dmb|dsb|dc|ic|mrs|msr|"
+    r"yield|sb|udf|cas\w*|ld[acegnox]\w*|ld\d\w*|st[cegloxz]\w*|st\d\w*|sw[pap]\w*|prf\w*|irg|gmi|adcs?|"
+    r"sbcs?|ngc\w*|movk|mov|fmov|movi|mvni|movz|movn|subg|addg|subps?|cnt[bdhw]|rdvl|ptrue|while\w*|"
+    r"fcc\w*|ccm\w*|sha\w*|tbl|tbx|ins|eretaa|rev32)\b"
+)
+_ARM_EXTENDS = ("sxtb", "sxth", "sxtw", "sxtx", "uxtb", "uxth", "uxtw", "uxtx")
+_ARM_INTS = (*range(3, 8), *range(10, 16))
+_ARM_VECTORS = (*range(8), *range(16, 20))
+
+
+def _arm_register(kind: str, i: int, source: int | None = None) -> str | None:
+    """Destination ``i`` of this kind, or the ``source``-th register that stays."""
+    if kind in ("w", "x"):
+        return f"{kind}{_ARM_INTS[i] if source is None else 20 + source}"
+    number = _ARM_VECTORS[i] if source is None else 24 + source
+    if kind in ("b", "h", "s", "d", "q"):
+        return f"{kind}{number}"
+    if re.fullmatch(r"v\.\d+[bhsd]", kind):
+        return f"v{number}{kind[1:]}"
+    return None
+
+
+def _arm_line(mnemonic: str, kinds: list[str], i: int, chain: bool) -> str | None:
+    names: list[str] = []
+    compares = mnemonic in ("cmp", "cmn", "tst", "fcmp", "fcmpe")
+    sources = 0
+    for at, kind in enumerate(kinds):
+        if kind == "#":
+            number = {"fcmp": "0.0", "fcmpe": "0.0"}.get(
+                mnemonic, "0" if mnemonic[:2] == "cm" else "1"
+            )
+            names.append(f"#{number}")
+        elif kind == "cc":
+            names.append("eq")
+        elif kind in ("lsl", "lsr", "asr", "ror"):
+            names[-1] += f", {kind} #{12 if kinds[at - 1] == '#' else 2}"
+        elif kind in _ARM_EXTENDS:
+            names[-1] += f", {kind}"
+        elif kind[0] == "[":
+            base, step = ("x0", 16) if mnemonic[:2] == "st" else ("x1", 16)
+            places = {"[x]": f"[{base}]", "[x, #]": f"[{base}, #{step * i + 16}]"}
+            places["[x, x]"] = f"[{base}, x27]"
+            if kind not in places:
+                return None
+            names.append(places[kind])
+        else:
+            store = mnemonic[:2] == "st"
+            first = (at == 0 and not compares and not store) or (chain and at == 1)
+            second = at == 1 and mnemonic[:3] == "ldp"
+            source = None if first or second else sources
+            name = _arm_register(kind, (i + 5) % 11 if second else i, source)
+            if name is None:
+                return None
+            sources += source is not None
+            names.append(name)
+    return f"{mnemonic} {', '.join(names)}"
+
+
+def _arm_split(form: str) -> tuple[str, list[str]]:
+    mnemonic, _, rest = form.partition(" ")
+    return mnemonic, re.findall(r"\[[^\]]*\]!?|[^,\s]+", rest)
+
+
 def arm_form_texts(form: str) -> tuple[Text | None, Text | None]:
-    """The same of AArch64."""
-    return None, None
+    """`form_texts` of AArch64: instructions on registers, and plain loads and stores."""
+    mnemonic, kinds = _arm_split(form)
+    if _ARM_NOT.match(form) or not kinds or form.endswith(("!", "], #")) or "{" in form:
+        return None, None
+    one = "s" if re.search(r"\bs\b|\d[hsb]\b", " ".join(kinds)) else "d"
+    lanes = {"s": "4s", "d": "2d"}[one]
+    setup = [f"mov x{n}, #{n}" for n in (*_ARM_INTS, *range(20, 28))]
+    setup += ["mov x27, #64"]
+    setup += [f"fmov v{n}.{lanes}, #1.0" for n in (*_ARM_VECTORS, *range(24, 31))]
+    lines = [_arm_line(mnemonic, kinds, i, False) for i in range(11)]
+    known = [line for line in lines if line is not None]
+    if len(known) < 11:
+        return None, None
+    text = "\n".join(setup)
+    chains = len(kinds) > 1 and kinds[0] == kinds[1] and mnemonic[:2] not in ("ld", "st")
+    chains = chains and mnemonic not in ("cmp", "cmn", "tst", "fcmp", "fcmpe")
+    step = _arm_line(mnemonic, kinds, 0, True) if chains else None
+    chain = Text(text, "\n".join([step] * 8), 8) if step else None
+    return chain, Text(text, "\n".join(known), 11)
 
 
 def include_text(forms: Iterable[str], isa: str) -> str:

@@ -99,7 +99,7 @@ def _derived(out: dict[str, float], found: Mapping[str, float], ns_per_cycle: fl
         out["decode_width"] = round(found["decode_per_cycle"])
     if both("store_per_cycle"):
         out["store_commits"] = max(1, round(found["store_per_cycle"]))
-    if "l3_latency" not in found and "memory_cycles" in found:
+    if found.get("l3_there") == 0:
         out["l3_kb"] = 0
 
 
