@@ -202,10 +202,11 @@ Cycle Core::loaded(const Row& row, Cycle at) {
   ++counts_.forwarded;
   const unsigned base_at = op.address_sources ? std::countr_zero(unsigned{op.address_sources}) : 0;
   const std::uint16_t base = op.address_sources ? op.source[base_at] : no_register;
-  const bool renamed = p_.memory_renaming != 0 && base == s.base && !op.is(op_bit::indexed) &&
-                       (base == no_register || version_[base] == s.version) &&
+  // Vectors, and addresses without a register, are not renamed.
+  const bool renamed = p_.memory_renaming != 0 && !vector && base != no_register &&
+                       base == s.base && !op.is(op_bit::indexed) && version_[base] == s.version &&
                        (p_.memory_renaming == 2 || op.is(op_bit::stack_base));
-  if (renamed) return std::max(s.data, row.op->is(op_bit::vector) ? s.data + 1 : s.data);
+  if (renamed) return s.data;
   const Cycle forward = vector ? vector_forward_latency_ : forward_latency_;
   // At least a load's latency, and so many cycles behind the data.
   return std::max(at + latency, s.data + forward);
