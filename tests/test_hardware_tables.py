@@ -306,6 +306,10 @@ def test_coverage_names_what_is_missing() -> None:
     assert found.share == pytest.approx(1 / 3)
     assert list(found.missing) == ["vaddps zmm, zmm, zmm"]
     assert found.missing["vaddps zmm, zmm, zmm"][0] == 2
+    told = found.told("znver1")
+    assert told.startswith("1 instruction forms, 0.67 of what was executed, are not in the table")
+    assert "vaddps zmm, zmm, zmm (as vaddps " in told
+    assert table.coverage(statics(["4801d8"]), "x86").told("znver1") == ""
 
 
 def test_rows_of_another_instruction_set_or_without_code_are_refused() -> None:

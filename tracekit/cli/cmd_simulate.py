@@ -47,8 +47,10 @@ def run(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.cli.machine_option import any_named_machine
     from tracekit.errors import UsageError
+    from tracekit.hardware import form_notes
     from tracekit.io.arrays import npy_name
     from tracekit.io.output import check_output
+    from tracekit.text import note
 
     if args.output is not None:
         if len(args.file) > 1:
@@ -75,6 +77,8 @@ def run(args: argparse.Namespace) -> int:
                     quiet=args.quiet,
                 )
             )
+            for line in form_notes(trace, machines or ()):
+                note(line)
     _print(args, results)
     return 0
 

@@ -11,6 +11,7 @@ from tracekit.hardware.machine import (
 )
 from tracekit.hardware.measure import Calibration, calibrate
 from tracekit.hardware.parameters import HARDWARE_PARAMETERS, HardwareParameter
+from tracekit.hardware.simulation import form_notes
 
 __all__ = [
     "HARDWARE_PARAMETERS",
@@ -22,6 +23,7 @@ __all__ = [
     "Scheduler",
     "calibrate",
     "form",
+    "form_notes",
     "hardware_machines",
     "is_hardware_file",
     "is_hardware_name",

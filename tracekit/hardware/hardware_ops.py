@@ -78,6 +78,17 @@ class Coverage(NamedTuple):
     share: float
     missing: dict[str, tuple[int, str]]
 
+    def told(self, table: str) -> str:
+        """One line on the forms that ``table`` has not, the commonest three named; "" for none."""
+        if not self.missing:
+            return ""
+        first = [f"{f} (as {near})" for f, (_, near) in self.missing.items()][:3]
+        more = ", …" if len(self.missing) > 3 else ""
+        return (
+            f"{len(self.missing)} instruction forms, {1 - self.share:.2g} of what was executed, are "
+            f"not in the table {table} and count as their nearest: {', '.join(first)}{more}"
+        )
+
 
 class _Row(NamedTuple):
     uops: int

@@ -79,7 +79,7 @@ def _distance(a: tuple[str, ...], b: tuple[str, ...]) -> float:
         longer, shorter = (a, b) if len(a) > len(b) else (b, a)
         merged = len(longer) - len(shorter) == 1 and longer[0] == longer[1]
         if merged and shorter:
-            return 0.5 + _distance(longer[1:], shorter)
+            return 5.0 + _distance(longer[1:], shorter)
         return 20.0 + abs(len(a) - len(b))
     return sum(map(_kinds_apart, a, b))
 

@@ -57,6 +57,17 @@ def hardware_cores(
     return out
 
 
+def form_notes(trace: TraceFile, machines: Sequence[object]) -> list[str]:
+    """A line for each real machine whose table has not all forms of this trace's instructions."""
+    notes = []
+    for m in machines:
+        if isinstance(m, HardwareMachine):
+            table = InstructionTable.load(m.table).override(_measured(m))
+            if told := table.coverage(trace.statics, m.isa).told(m.table):
+                notes.append(f"{m.name}: {told}")
+    return notes
+
+
 def _measured(machine: HardwareMachine) -> dict[str, Measured]:
     return {
         form: Measured(m.get("latency"), m.get("throughput"))
