@@ -75,7 +75,7 @@ PYTHON: dict[str, str] = {
     "infer_torch": "model",
     # the mixture over simulated cores
     "mixture": "dataset model sim store training_events",
-    "prediction": "analysis extraction inputs mixture opening record sim store symbols",
+    "prediction": "analysis extraction hardware inputs mixture opening record sim store symbols",
     "calibration": "inputs mixture prediction record sim store",
     "evaluation": "calibration dataset infer mixture model sim store",
     "exploration": "mixture plotting sim store",

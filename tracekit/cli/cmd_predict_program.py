@@ -32,7 +32,11 @@ _OF_STEPS = (
 def add_arguments(p: Any) -> None:
     """The options of recording, and of what is made of it."""
     g = add_recording(p)
-    g.add_argument("--here", metavar="NAME", help="the --machine that this computer is")
+    g.add_argument(
+        "--here",
+        metavar="NAME|FILE",
+        help="the --machine that this computer is, or its file of `tracekit calibrate`",
+    )
     g.add_argument("--plot", metavar="FILE", help="machines x CPI with intervals (.png, .svg)")
 
 
@@ -100,6 +104,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
     """Sample ``command`` or ``args.pid``, or read ``recording``; predict and print."""
     from tracekit import TraceFile
     from tracekit.calibration import add_machines
+    from tracekit.hardware import HardwareMachine, is_hardware_file
     from tracekit.io.output import scratch
     from tracekit.mixture import load_model
     from tracekit.prediction import predict_program
@@ -114,7 +119,8 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
     model = load_model(args.model, "x86")
     if args.machine:
         model = add_machines(model, args.machine)
-    here = args.here or _measured(model, args.machine)
+    real = HardwareMachine.load(args.here) if args.here and is_hardware_file(args.here) else None
+    here = (None if real else args.here) or _measured(model, args.machine)
     if here:
         model.index([here])
     begin = time.monotonic()
@@ -131,6 +137,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
             by=args.by,
             usage=usage,
             here=here,
+            real=real,
             binary=args.binary,
             threads=args.threads,
             quiet=args.quiet,
@@ -237,6 +244,7 @@ def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -
         )
     for warning in result["warnings"]:
         print(f"warning: {warning}")
+    _print_real(result["real_machines"])
     best = result["machines"][0]["ns_per_instruction"]
     timed = result["machines"][0]["seconds"] is not None
     print(
@@ -258,6 +266,20 @@ def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -
         _print_parts(result, "process", result["processes"])
     for note in result["notes"]:
         print(f"note: {shown(note)}")
+
+
+def _print_real(machines: list[dict[str, Any]]) -> None:
+    """This computer and the real processors, in front of gem5's machines."""
+    if not machines:
+        return
+    timed = machines[0]["seconds"] is not None
+    title = f"{'real processor':<16}{'ns/instr':>10}{'CPI':>8}"
+    print(title + (f"{'this run':>12}" if timed else "") + "  checked on hardware")
+    for m in machines:
+        run = f"{m['seconds']:>10.2f} s" if timed else ""
+        mark = "  (this computer)" if m["here"] else ""
+        told = f"{m['name']:<16}{m['ns_per_instruction']:>10.3f}{m['cpi']:>8.2f}{run}"
+        print(f"{told}  {m['checked_on_hardware']}{mark}")
 
 
 def _print_parts(result: dict[str, Any], by: str, parts: list[dict[str, Any]]) -> None:

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.epoch_hashes import gaps
+from tracekit.hardware import HardwareMachine
 from tracekit.mixture.distribution import Distribution, measure, of_card
 from tracekit.mixture.model import Mixture
 from tracekit.prediction.advice import advice
 from tracekit.prediction.live import Usage
+from tracekit.prediction.real_machines import real_machines_of, real_times
 from tracekit.prediction.sampling import (
     Estimate,
     Sums,
@@ -50,12 +52,14 @@ def predict_program(
     by: str | None = None,
     usage: Usage | None = None,
     here: str | None = None,
+    real: HardwareMachine | None = None,
     binary: str | None = None,
     threads: int | None = None,
     quiet: bool = True,
 ) -> dict[str, Any]:
     """The result of ``tracekit predict`` for a recording (docs/json.md).  ``here``: the machine of
-    the model that it was recorded on; ``quiet``: no progress on standard error."""
+    the model that it was recorded on; ``real``: that computer itself, as it was measured;
+    ``quiet``: no progress on standard error."""
     names, labels = _labels(trace, by, binary, quiet)
     sums = sums_of(model, trace, labels, threads, quiet=quiet)
     sampled = not trace.index["source"].get("contiguous")
@@ -86,6 +90,17 @@ def predict_program(
         "machines": machines,
         "notes": [],
     }
+    out["real_machines"] = real_times(
+        trace,
+        real_machines_of(trace, real),
+        ranges,
+        found.weights,
+        sampled=sampled,
+        user=_user_seconds(usage),
+        here=real,
+        threads=threads,
+        quiet=quiet,
+    )
     owners = threads_of(trace, ranges)
     if len({pid for pid, _ in owners}) > 1:
         out["processes"] = _processes(model, trace, sums, found, owners)
@@ -127,16 +142,22 @@ def _seconds(
 ) -> list[float] | None:
     """Of the user code that ran while it was recorded, on each machine: known where this computer's
     own row is."""
-    if usage is None or here is None or usage.stepped:
-        return None
-    user = usage.user - (0.0 if usage.followed else usage.children)
-    if user <= 0:
+    user = _user_seconds(usage)
+    if user is None or here is None:
         return None
     k = model.index([here])[0]
     own = found.cpi[k] * periods[k]
     if not np.isfinite(own) or own <= 0:
         return None
     return [float(user * c * p / own) for c, p in zip(found.cpi, periods, strict=True)]
+
+
+def _user_seconds(usage: Usage | None) -> float | None:
+    """Of the processes that were recorded; None where stepping took the time."""
+    if usage is None or usage.stepped:
+        return None
+    user = usage.user - (0.0 if usage.followed else usage.children)
+    return user if user > 0 else None
 
 
 def _labels(
