@@ -85,8 +85,8 @@ class Coverage(NamedTuple):
         first = [f"{f} (as {near})" for f, (_, near) in self.missing.items()][:3]
         more = ", …" if len(self.missing) > 3 else ""
         return (
-            f"{len(self.missing)} instruction forms, {1 - self.share:.2g} of what was executed, are "
-            f"not in the table {table} and count as their nearest: {', '.join(first)}{more}"
+            f"{len(self.missing)} instruction forms, {1 - self.share:.2g} of what was executed, "
+            f"are not in the table {table} and count as their nearest: {', '.join(first)}{more}"
         )
 
 
