@@ -43,6 +43,8 @@ FORMS = {
     "62f17cd95801": "vaddps zmm {k}, zmm, m32{1to}",
     "660fc2c102": "cmppd xmm, xmm, i",
     "f20f5803": "addsd xmm, m64",
+    "f20f1103": "movsd m64, xmm",
+    "a5": "movsd",
     "d9c1": "fld st",
     "ff": "(bad)",
 }

@@ -181,7 +181,7 @@ def _x86_form(mnemonic: str, operands: tuple[str, ...]) -> str:
         mnemonic, operands = m[1] + m[2], (*operands, "0")
     if mnemonic in _NO_OPERANDS:
         return mnemonic.removeprefix("repz ")
-    if _STRINGS.fullmatch(mnemonic) and not (operands and operands[0].startswith("xmm")):
+    if _STRINGS.fullmatch(mnemonic) and not any(o.startswith("xmm") for o in operands):
         return mnemonic
     if mnemonic in ("jmp", "call", "xbegin") and operands and operands[0][:1] in "-0123456789":
         return f"{mnemonic} rel"
