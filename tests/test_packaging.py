@@ -148,3 +148,5 @@ def test_the_wheel_has_no_sources_but_the_plugins(tmp_path: Path) -> None:
     rest = {n for n in names if "/gem5_plugin/" not in n}
     assert not [n for n in rest if re.search(r"\.(cpp|hpp|c|pyx|inc|def)$", n)]
     assert {"tracekit/py.typed", "tracekit/_core.pyi"} <= names
+    data = {p.relative_to(tree).as_posix() for p in (tree / "tracekit").rglob("*.json")}
+    assert "tracekit/hardware/tables/znver5.json" in data and data <= names
