@@ -14,7 +14,8 @@ from tracekit.cluster.run import Run, values
 from tracekit.cluster.task import Outcome, Task
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extraction_types import ExtractedFile, ExtractionResult
-from tracekit.hardware.machine import machine_of_dict
+from tracekit.hardware.digest import hardware_digest
+from tracekit.hardware.machine import HardwareMachine, machine_of_dict
 from tracekit.io.remote import public_name
 from tracekit.mixture.model import Mixture
 from tracekit.opening import open_trace
@@ -87,7 +88,9 @@ def simulate_many(
             some = None if machines is None else [m.to_dict() for m in machines[a:b]]
             label = "" if machines is None else f"machines {a}:{b}"
             tasks.append(Task(_name(path), (path,), {"machines": some}, label=label))
-    common = {"ranges": ranges, "causes": causes, "cores": cores_digest()}
+    real = any(isinstance(m, HardwareMachine) for m in machines or ())
+    digest = hardware_digest() if real else cores_digest()
+    common = {"ranges": ranges, "causes": causes, "cores": digest}
     found = iter(run.map("simulate", tasks, common))
     out: list[SimulationResult | TracekitError] = []
     for n in counts:
