@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,26 @@ def figure(width: float, height: float, rows: int = 1) -> tuple[Any, Any]:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise UsageError("a picture needs matplotlib", hint=install_command("plot")) from None
+        raise _no_matplotlib() from None
     fig = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(fig)
     return fig, fig.subplots(rows)
 
 
 def check_picture(path: str | None, force: bool) -> None:
-    """Raises UsageError where ``path`` has no picture's suffix, TracekitError where it must not be
-    replaced; None is nothing."""
+    """Raises UsageError where ``path`` has no picture's suffix or nothing draws it, TracekitError
+    where it must not be replaced; None is nothing.  Called before the work that is drawn."""
     if path is None:
         return
     if Path(path).suffix not in (".png", ".svg", ".pdf"):
         raise UsageError(f"{path}: a picture is .png, .svg or .pdf")
     check_output(path, force)
+    if importlib.util.find_spec("matplotlib") is None:
+        raise _no_matplotlib()
+
+
+def _no_matplotlib() -> UsageError:
+    return UsageError("a picture needs matplotlib", hint=install_command("plot"))
 
 
 def save(fig: Any, path: str, *, force: bool = False) -> None:
