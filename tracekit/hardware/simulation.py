@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,9 +18,8 @@ from tracekit.errors import UsageError
 from tracekit.hardware.instruction_table import InstructionTable, Measured
 from tracekit.hardware.machine import HardwareMachine, is_hardware_file, is_hardware_name
 from tracekit.hardware.static_ops import check_statics, core_ops, parameter_row, schedulers_of
-from tracekit.io.arrays import array_file
 from tracekit.progress import Progress
-from tracekit.sim import Machine, SimulationResult, range_breaks
+from tracekit.sim import Machine, SimulationResult, result_of
 from tracekit.sim import simulate as simulate_gem5
 from tracekit.store.reader import TraceFile
 
@@ -119,35 +118,18 @@ def simulate_hardware(
     ``ranges``, ``rows``, ``output``, ``force``, ``threads``, ``quiet``: as there.  Caches,
     predictors and queues are cold at the first row and go on from range to range.
     """
-    n = len(trace)
-    breaks = range_breaks(ranges, n)
-    sums = np.zeros((len(breaks) - 1, len(machines)))
-    kept = np.empty((n, len(machines)), np.float32) if rows else None
+    chosen = tuple(machines)
+    blocks = _blocks(trace, chosen, threads, quiet)
+    return result_of(trace, chosen, blocks, ranges, rows, output, force)
 
-    def each(write: Callable[[F32], None]) -> None:
-        with Progress(Path(trace.path).name, n, quiet=quiet) as progress:
-            for begin, cycles in walk_hardware(trace, machines, threads):
-                end = begin + len(cycles)
-                first = int(np.searchsorted(breaks, begin, "right")) - 1
-                last = int(np.searchsorted(breaks, end, "left"))
-                for k in range(first, last):
-                    a, b = max(int(breaks[k]), begin), min(int(breaks[k + 1]), end)
-                    sums[k] += cycles[a - begin : b - begin].sum(axis=0, dtype=np.float64)
-                if kept is not None:
-                    kept[begin:end] = cycles
-                write(cycles)
-                progress.update(end)
 
-    if output is None:
-        each(lambda _: None)
-    else:
-        with array_file(Path(output), np.float32, (n, len(machines)), force=force) as file:
-            each(file.append)
-    ends = trace.statics.count[trace.statics.ends()]
-    total = sums.sum(axis=0)
-    return SimulationResult(
-        trace.path, n, int(ends.sum()), tuple(machines), total, breaks, sums, kept
-    )
+def _blocks(
+    trace: TraceFile, machines: Sequence[HardwareMachine], threads: int | None, quiet: bool
+) -> Iterator[tuple[int, F32]]:
+    with Progress(Path(trace.path).name, len(trace), quiet=quiet) as progress:
+        for begin, cycles in walk_hardware(trace, machines, threads):
+            yield begin, cycles
+            progress.update(begin + len(cycles))
 
 
 def simulate(

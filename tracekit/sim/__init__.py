@@ -17,7 +17,7 @@ from tracekit.sim.parameters import (
     suggestion,
 )
 from tracekit.sim.row_events import event_walk
-from tracekit.sim.simulation import SimulatedMachine, SimulationResult, range_breaks, simulate
+from tracekit.sim.simulation import SimulatedMachine, SimulationResult, result_of, simulate
 from tracekit.sim.trace_walk import TIMING, ClassedRows, KeptRows, Walk, totals, walk
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "machine_notes",
     "machines",
     "period",
-    "range_breaks",
+    "result_of",
     "simulate",
     "suggestion",
     "summary_of",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ from tracekit.sim.trace_walk import walk
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table
 
-__all__ = ["SimulatedMachine", "SimulationResult", "range_breaks", "simulate"]
+__all__ = ["SimulatedMachine", "SimulationResult", "result_of", "simulate"]
 
 F64 = npt.NDArray[np.float64]
 CAUSES = tuple(name for name, _ in _core.CAUSES)
@@ -238,13 +238,29 @@ def _simulate(
     threads: int | None,
     quiet: bool,
 ) -> SimulationResult:
+    blocks = _blocks(trace, machines, threads, quiet)
+    found = result_of(trace, machines, blocks, ranges, rows, output, force)
+    return replace(found, causes=_causes(trace, machines, threads, quiet)) if causes else found
+
+
+def result_of(
+    trace: TraceFile,
+    machines: tuple[SimulatedMachine, ...],
+    blocks: Iterable[tuple[int, npt.NDArray[np.float32]]],
+    ranges: int | Sequence[int] | None,
+    rows: bool,
+    output: str | os.PathLike[str] | None,
+    force: bool,
+) -> SimulationResult:
+    """`simulate`'s result from (first row, cycles: float32 [rows, machines]) of each block, in
+    their order; ``ranges``, ``rows``, ``output`` and ``force`` as there."""
     n = len(trace)
     breaks = range_breaks(ranges, n)
     sums = np.zeros((len(breaks) - 1, len(machines)))
     kept = np.empty((n, len(machines)), np.float32) if rows else None
 
     def each(write: Callable[[npt.NDArray[np.float32]], None]) -> None:
-        for begin, cycles in _blocks(trace, machines, threads, quiet):
+        for begin, cycles in blocks:
             _add(sums, breaks, begin, cycles)
             if kept is not None:
                 kept[begin : begin + len(cycles)] = cycles
@@ -257,10 +273,7 @@ def _simulate(
             each(file.append)
     ends = trace.statics.count[trace.statics.ends()]
     total: F64 = sums.sum(axis=0)
-    stacks = _causes(trace, machines, threads, quiet) if causes else None
-    return SimulationResult(
-        trace.path, n, int(ends.sum()), machines, total, breaks, sums, kept, stacks
-    )
+    return SimulationResult(trace.path, n, int(ends.sum()), machines, total, breaks, sums, kept)
 
 
 def _causes(trace: TraceFile, machines: Sequence[Machine], threads: int | None, quiet: bool) -> F64:
