@@ -26,7 +26,8 @@ FILE = pins.FOLDER / "stamps.json"
 RESIDUALS = Path(row_classes.__file__).parent / "class_residuals.json"
 #: Of each shipped model: the golden traces that it predicts, and their level.
 MODELS = {"arm": (("zstd.arm", "hashjoin.arm"), "micro"),
-          "x86": (("chase_big.x86", "sqlite_join.x86"), "macro")}  # fmt: skip
+          "x86": (("chase_big.x86", "sqlite_join.x86"), "macro"),
+          "riscv": (("hash-chained.riscv",), "micro")}  # fmt: skip
 
 
 def stored() -> dict[str, Any]:

@@ -153,7 +153,7 @@ def test_export(trace, tmp_path, kind):
         assert np.array_equal(tables[1][name].to_numpy(), x[:, k])
 
 
-@pytest.mark.parametrize("bits", [(0, 1), (6, 6), (12, 20), (2, 24), (40, 24), (63, 1)])
+@pytest.mark.parametrize("bits", [(0, 1), (0, 24), (6, 6), (12, 20), (2, 24), (40, 24), (63, 1)])
 def test_bits_of_the_address(trace, bits):
     first, count = bits
     name = f"test-bits-{first}-{count}"
@@ -164,7 +164,7 @@ def test_bits_of_the_address(trace, bits):
     assert np.array_equal(trace.features(name)[:, 0], want)
 
 
-@pytest.mark.parametrize("bits", [(-1, 4), (64, 1), (0, 0), (0, 25), (41, 24), (60, 5)])
+@pytest.mark.parametrize("bits", [(-1, 4), (64, 1), (65, 1), (0, 0), (0, 25), (41, 24), (60, 5)])
 def test_bits_that_are_none(bits):
     with pytest.raises(tracekit.UsageError, match="no 1 to 24 of 64"):
         tracekit.Feature("a", column="addr", bits=bits)

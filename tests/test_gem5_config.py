@@ -269,7 +269,7 @@ def test_what_has_no_counterpart_is_named(tmp_path):
     objects["system.cpu.dcache"].update(
         replacement_policy="system.cpu.dcache.rp", data_latency=9, clusivity="mostly_excl"
     )
-    objects["system.cpu.dcache.rp"] = {"type": "TreePLRURP"}
+    objects["system.cpu.dcache.rp"] = {"type": "FIFORP"}
     objects["system.mem.dram"]["tCL"] = 99000
     found, notes = gem5_machine(written(tmp_path / "run", objects, "ini"))
     assert found["l1d_lat"] == 9
@@ -278,12 +278,68 @@ def test_what_has_no_counterpart_is_named(tmp_path):
         "wbWidth is 2",
         "trapLatency is 5",
         "decodeToRenameDelay is 7",
-        "TreePLRURP",
+        "FIFORP",
         "tag and data",
         "mostly_excl",
         "none of the known memories",
     ):
         assert part in text
+
+
+def test_what_a_machine_can_say_is_read(tmp_path):
+    """Responses, targets, store order and replacement have parameters of their own."""
+    objects = config({**MACHINE, "l3_kb": 2048})
+    objects["system.cpu"]["needsTSO"] = True
+    objects["system.cpu.dcache"]["tgts_per_mshr"] = 11
+    objects["system.l2"]["response_latency"] = 3
+    objects["system.l3"]["response_latency"] = 4
+    policies = {"system.cpu.dcache": "RandomRP", "system.l2": "TreePLRURP", "system.l3": "BRRIPRP"}
+    for cache_name, kind in policies.items():
+        objects[cache_name]["replacement_policy"] = f"{cache_name}.rp"
+        objects[f"{cache_name}.rp"] = {"type": kind, "btp": 100}
+    found, notes = gem5_machine(written(tmp_path / "run", objects, "ini"))
+    expected = {
+        "tso": 1, "l1d_targets": 11, "l2_response": 3, "l3_response": 4,
+        "l1d_replacement": "random", "l2_replacement": "tree_plru", "l3_replacement": "srrip",
+    }  # fmt: skip
+    assert {k: found[k] for k in expected} == expected and notes == []
+    objects["system.l3.rp"]["btp"] = 3
+    found, notes = gem5_machine(written(tmp_path / "run", objects, "ini"))
+    assert "l3_replacement" not in found
+    assert notes == ["system.l3: replacement is BRRIPRP; LRU is simulated"]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "place", "key", "value", "usual"),
+    [
+        ("o3", "system.cpu", "fetchTrapLatency", 4, "1"),
+        ("o3", "system.cpu", "numPhysVecPredRegs", 16, "32"),
+        ("minor", "system.cpu", "executeInputBufferSize", 3, "7"),
+        ("minor", "system.cpu", "fetch1ToFetch2ForwardDelay", 2, "1"),
+        ("o3", "system.cpu.branchPred", "localPredictorSize", 512, "2048"),
+        ("o3", "system.cpu.branchPred.indirectBranchPred", "indirectSets", 64, "256"),
+        ("o3", "system.cpu.dcache", "writeback_clean", True, "false"),
+        ("o3", "system.l2.prefetcher", "degree", 8, "4"),
+        ("o3", "system.cpu.icache", "response_latency", 2, "1"),
+        ("o3", "system.l2bus", "forward_latency", 4, "0"),
+        ("o3", "system.membus", "width", 64, "16"),
+        ("o3", "system.mem", "static_backend_latency", 20000, "10000"),
+    ],
+)
+def test_every_value_that_is_not_gem5_s_own_is_named(tmp_path, cpu, place, key, value, usual):
+    m = {**MACHINE, "cpu": cpu, "bp": "Local", "l2_pf": "stride"}
+    objects = config(m)
+    kinds = {"system.cpu.branchPred.indirectBranchPred": "SimpleIndirectPredictor"}
+    objects.setdefault(place, {"type": kinds.get(place, "")})
+    objects[place][key] = not value if isinstance(value, bool) else int(usual)
+    _, before = gem5_machine(written(tmp_path / "run", objects, "ini"))
+    objects[place][key] = value
+    _, after = gem5_machine(written(tmp_path / "run", objects, "ini"))
+    shown = str(value).lower()
+    assert [n for n in after if n not in before] == [
+        f"{place}.{key} is {shown}; {usual} is simulated"
+    ]
+    assert len(before) == len(after) - 1 == (cpu == "minor")
 
 
 @pytest.mark.parametrize(

@@ -132,12 +132,14 @@ def test_gshare(library, numba_plugins, name, speculative, delay):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sampled_from([(1, 4), (1, 16), (3, 6), (2, 1), (5, 5)]),
-    st.lists(st.integers(0, 200), max_size=400),
+    st.sampled_from([(1, 4), (1, 16), (3, 6), (2, 1), (5, 5), (16, 4)]),
+    st.integers(0, 2**32),
     st.sampled_from(["lru", "tree_plru", "srrip", "random"]),
 )
-def test_built_in_policies_are_their_twins(shape, lines, policy):
+def test_built_in_policies_are_their_twins(shape, seed, policy):
     kb, ways = shape
+    draw = random.Random(seed)  # as many lines as sets and ways need, some of them far apart
+    lines = [draw.randrange(40 * kb) << draw.choice((0, 0, 0, 33)) for _ in range(600)]
     kind = sim.REPLACEMENTS[policy]
     hits = _core.cache_hits(kb, ways, np.array(lines, np.uint64), kind)
     assert hits.tolist() == twins.hits(policy, kb * 16 // ways, ways, lines)
@@ -221,6 +223,17 @@ def test_names_that_nobody_loaded(tmp_path):
     (tmp_path / "no.so").write_bytes(b"no library")
     with pytest.raises(UsageError, match="no library of plug-ins"):
         plugins.load(tmp_path / "no.so")
+
+
+def test_names_of_plugins() -> None:
+    add = lambda name, *_: len(name)  # noqa: E731
+    plugins._add("predictor", "x" * 100, add, (0,))
+    assert plugins._numbers.pop(("predictor", "x" * 100)) == 100
+    for name in ("", "x" * 101, "a\nb"):
+        with pytest.raises(UsageError, match="1 to 100 printable"):
+            plugins._add("predictor", name, add, (0,))
+    with pytest.raises(UsageError, match="a state of -1 bytes"):
+        plugins._add("predictor", "x", add, (-1,))
 
 
 @pytest.mark.parametrize("given", [5, {"a": 1}, {"a": {}, "b": []}, lambda: [1]])

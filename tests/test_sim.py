@@ -216,3 +216,30 @@ def test_a_stage_that_blocks_makes_a_bubble_of_the_front_ends_depth(tmp_path):
     # Rename waits for room in the reorder buffer again and again, or never.
     assert cycles(adds, rob=12, front_delay=8) > 1.1 * cycles(adds, rob=12)
     assert cycles(adds, front_delay=8) < 1.05 * cycles(adds)
+
+
+def test_an_ideal_memory_has_no_latency_or_no_limit():
+    at = {name: (k, least) for k, (name, least, _) in enumerate(sim.PARAMETERS)}
+    plain = sim.core_row(MACHINE)
+    for key, names, values in (
+        ("latency", ("controller", "cas", "activate", "precharge", "ras"), {0.0}),
+        ("bandwidth", ("turnaround", "refresh"), {0.0}),
+        ("bandwidth", ("burst", "column", "activation"), None),
+    ):
+        row = sim.core_row({**MACHINE, f"ideal_memory_{key}": 1})
+        for name in names:
+            k, least = at[f"memory_{name}"]
+            assert row[k] in (values or {least}) and plain[k] > least
+
+
+def test_a_simulation_tells_cycles_and_their_ratios(tmp_path):
+    trace = extract(tmp_path, synthetic.text(3, 500, blocks=False))
+    machines = [MACHINE, {**MACHINE, "name": "slow", "clock_ghz": 0.7, "width": 1}]
+    found = sim.simulate(trace, [sim.Machine(**m) for m in machines])
+    total = sim.totals(trace, machines)[0]
+    assert np.array_equal(found.cycles, total) and found.instructions < len(trace)
+    assert np.array_equal(found.cpi, total / found.instructions)
+    assert np.allclose(found.seconds, total * np.array([500e-12, 1429e-12]), rtol=1e-12)
+    told = found.to_dict()["machines"]
+    assert [m["cpi"] for m in told] == pytest.approx(list(total / found.instructions))
+    assert [m["name"] for m in told] == ["m", "slow"]

@@ -153,6 +153,9 @@ def test_every_depth_of_tree(isa: str, first_stamps: int, stride: int) -> None:
         n = int(rng.integers(1, 50_000))
         got.append(stack.access(lines[at : at + n]))
         at += n
+        for line in lines[at : at + 300]:  # one by one
+            got.append(np.array([stack.access_one(int(line))]))
+        at += 300
     np.testing.assert_array_equal(np.concatenate(got), peer(lines))
 
 
@@ -193,6 +196,11 @@ def test_memory() -> None:
         most = max(most, large.nbytes / large.distinct)
     assert most < 64
     assert large.nbytes < 24 * large.distinct
+
+
+def test_the_most_that_a_tree_holds() -> None:
+    with pytest.raises((ValueError, IndexError)):
+        _core.StackDistance(first_stamps=2**30 + 1)
 
 
 def test_the_variable_forces_the_code() -> None:

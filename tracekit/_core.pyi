@@ -18,6 +18,7 @@ FLAGS: tuple[str, ...]
 
 def active_isa() -> str: ...
 def add_chain_seconds(rounds: int) -> float: ...
+def free_adds_seconds(rounds: int) -> float: ...
 
 # --- register_isa.cpp
 class DecodedText(TypedDict):
@@ -110,6 +111,7 @@ class EpochResult(TypedDict):
     info: dict[str, int]
     waited_ns: int
     reap_ns: int
+    crowded_ns: int  # processor time of a copy and the recorder while others wanted their core
     instructions: int
     accesses: int
     maps: bytes  # the text of /proc/PID/maps
@@ -324,6 +326,13 @@ PREFETCHERS: tuple[str, ...]
 REPLACEMENTS: tuple[str, ...]
 """By their numbers in a core's row."""
 
+def warm_contents(
+    lines: npt.NDArray[np.uint64],
+    writes: npt.NDArray[np.uint8],
+    sets: int,
+    ways: int,
+    first: int = 0,
+) -> list[list[tuple[int, bool]]]: ...
 def predict_directions(
     kind: int,
     pc: npt.NDArray[np.uint64],
@@ -370,6 +379,23 @@ class SimulatedCores:
         next: int,
         threads: int = 1,
     ) -> npt.NDArray[np.uint8]: ...
+    def observe(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+        threads: int = 1,
+        accesses_only: bool = False,
+    ) -> None: ...
+    def begin_behind(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+        threads: int = 1,
+    ) -> None: ...
     def run(
         self,
         sid: npt.NDArray[np.uint32],
@@ -429,6 +455,7 @@ class FeatureStage:
         count: int | None = None,
         chunk_rows: int = 65536,
         hashes: bool = False,
+        moments: bool = False,
     ) -> None: ...
     def add(self, rows: Rows) -> bool: ...
     def finish(self) -> bool: ...
@@ -439,6 +466,7 @@ class FeatureStage:
     def skipped(self) -> int: ...
     def counts(self) -> npt.NDArray[np.uint64]: ...
     def bit_counts(self) -> list[int]: ...
+    def moments(self) -> dict[str, tuple[float, ...]] | None: ...
     def unfinished(self) -> int: ...
     def hot(self) -> dict[str, npt.NDArray[Any]]: ...
     def macro_table(self, micro: StaticTable) -> StaticTable | None: ...

@@ -29,6 +29,13 @@ void register_core(py::module_& m) {
       },
       py::arg("rounds"),
       "Processor seconds of 64 * rounds dependent additions; -1 where there is no chain.");
+  m.def(
+      "free_adds_seconds",
+      [](std::uint64_t rounds) {
+        const py::gil_scoped_release unlocked;
+        return free_adds_seconds(rounds);
+      },
+      py::arg("rounds"), "The same of additions that do not wait for each other.");
   py::list ops, refs, flags, kinds;
   for (auto n : op_class_names) ops.append(py::str(n.data(), n.size()));
   for (auto r : op_class_ref) refs.append(py::int_(r));

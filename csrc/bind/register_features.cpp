@@ -6,6 +6,7 @@
 #include "bind/register.hpp"
 #include "bind/rows.hpp"
 #include "encode/column_hash.hpp"
+#include "encode/column_moments.hpp"
 #include "features/engine.hpp"
 #include "macro/macro_join.hpp"
 
@@ -26,7 +27,7 @@ class FeatureStage {
     unsigned history, line_bits;
     bool macro;
     std::size_t unseen, skip, count, chunk_rows;
-    bool hashes;
+    bool hashes, moments;
   };
   explicit FeatureStage(const Options& o)
       : engine_({o.history, o.line_bits, o.macro}),
@@ -41,6 +42,7 @@ class FeatureStage {
     if (o.chunk_rows < 1) throw py::value_error("chunk_rows: at least 1");
     if (o.macro) macro_.emplace();
     if (o.hashes) hasher_.emplace();
+    if (o.moments) moments_.emplace();
   }
   // Takes rows until a chunk is whole (true; the rest when called with the same rows again) or all
   // are taken.
@@ -89,6 +91,7 @@ class FeatureStage {
     counts_.resize(statics().size());
     return counts_;
   }
+  const std::optional<ColumnMoments>& moments() const { return moments_; }
   std::size_t skipped() const { return skipped_; }
   std::size_t unfinished() const { return macro_ ? macro_->unfinished() : 0; }
   std::array<std::uint64_t, 8> bit_counts() const {
@@ -152,6 +155,7 @@ class FeatureStage {
     FeatureBatch& rows = batch();
     if (encoder_.size() == 0) chunk_ = {0, 0, retired_, false, std::nullopt};
     if (hasher_) hasher_->add(rows, begin, end);
+    if (moments_) moments_->add(rows, begin, end, statics());
     encoder_.append(rows, begin, end, statics());
     chunk_.timed = rows.timed;
     counts_.resize(statics().size());
@@ -179,6 +183,7 @@ class FeatureStage {
   std::optional<MacroJoin> macro_;
   ChunkEncoder encoder_;
   std::optional<ColumnHasher> hasher_;
+  std::optional<ColumnMoments> moments_;  // of all rows
   Chunk chunk_{};
   std::size_t front_{};  // ready rows that are encoded or skipped
   std::vector<std::uint64_t> counts_;
@@ -212,6 +217,18 @@ py::dict export_hot(const std::vector<HotStatic>& statics) {
   return d;
 }
 
+py::object export_moments(const ColumnMoments& moments) {
+  py::dict d;
+  for (unsigned id = 0; id < column::count; ++id) {
+    if (!ColumnMoments::has(id)) continue;
+    const Moments& m = moments.of(id);
+    d[py::str(column::names[id].data(), column::names[id].size())] =
+        py::make_tuple(m.count, m.never, m.total, m.squares, m.least, m.most);
+  }
+  d["ticks"] = py::make_tuple(moments.first_retired(), moments.last_retired());
+  return d;
+}
+
 }  // namespace
 
 void register_features(py::module_& m) {
@@ -230,14 +247,15 @@ void register_features(py::module_& m) {
   py::class_<FeatureStage>(m, "FeatureStage", "Rows to features to the streams of chunks.")
       .def(py::init([](unsigned history, unsigned line_bits, bool macro, std::size_t unseen,
                        std::size_t skip, std::optional<std::size_t> count, std::size_t chunk_rows,
-                       bool hashes) {
-             return std::make_unique<FeatureStage>(
-                 FeatureStage::Options{history, line_bits, macro, unseen, skip,
-                                       count.value_or(~std::size_t{0}), chunk_rows, hashes});
+                       bool hashes, bool moments) {
+             return std::make_unique<FeatureStage>(FeatureStage::Options{
+                 history, line_bits, macro, unseen, skip, count.value_or(~std::size_t{0}),
+                 chunk_rows, hashes, moments});
            }),
            py::arg("history"), py::arg("line_bits"), py::arg("macro"), py::arg("unseen") = 0,
            py::arg("skip") = 0, py::arg("count") = py::none(),
-           py::arg("chunk_rows") = std::size_t{1} << 16, py::arg("hashes") = false)
+           py::arg("chunk_rows") = std::size_t{1} << 16, py::arg("hashes") = false,
+           py::arg("moments") = false)
       .def("add", &FeatureStage::add, py::arg("rows"), py::call_guard<py::gil_scoped_release>(),
            "True when a chunk is whole: take it, then call again with the same rows.")
       .def("finish", &FeatureStage::finish, py::call_guard<py::gil_scoped_release>(),
@@ -263,6 +281,13 @@ void register_features(py::module_& m) {
            })
       .def_property_readonly("done", &FeatureStage::done, "Whether `count` rows are encoded.")
       .def_property_readonly("skipped", &FeatureStage::skipped)
+      .def(
+          "moments",
+          [](const FeatureStage& s) {
+            return s.moments() ? export_moments(*s.moments()) : py::none();
+          },
+          "By column: rows that have a value, first touches, sum, sum of squares, least, most; "
+          "`ticks`: the first retirement's and the last one's.  None unless asked for.")
       .def("unfinished", &FeatureStage::unfinished)
       .def("counts", [](FeatureStage& s) { return to_array(s.counts()); })
       .def("bit_counts", &FeatureStage::bit_counts)

@@ -69,9 +69,9 @@ hardware::OpTable read_table(const py::dict& arrays) {
   const auto begin = array_of<std::uint32_t>(arrays, "use_begin", n + 1);
   const auto bytes = [&](const char* name) { return array_of<std::uint8_t>(arrays, name, n); };
   const auto length = bytes("length"), uops = bytes("uops"), branch = bytes("branch"),
-             address = bytes("address_sources"), data = bytes("data_sources"),
-             early = bytes("early_destinations"), ints = bytes("int_results"),
-             vectors = bytes("vector_results");
+             fields = bytes("fields"), address = bytes("address_sources"),
+             data = bytes("data_sources"), early = bytes("early_destinations"),
+             ints = bytes("int_results"), vectors = bytes("vector_results");
   out.ops.resize(n);
   for (std::size_t i = 0; i < n; ++i) {
     hardware::Op& op = out.ops[i];
@@ -82,6 +82,7 @@ hardware::OpTable read_table(const py::dict& arrays) {
     op.size = size.data()[i];
     op.length = length.data()[i];
     op.uops = uops.data()[i];
+    op.fields = fields.data()[i];
     op.branch = branch.data()[i];
     if (op.branch >= branch_kind_names.size()) refuse("no such kind of branch");
     op.use_begin = begin.data()[i];

@@ -34,8 +34,7 @@ std::vector<std::uint64_t> lines(std::size_t entries, std::size_t ways,
 }
 
 // When each (advance to, ready, ports, cycles) issues.
-std::vector<Cycle> ports(
-    const std::vector<std::tuple<Cycle, Cycle, std::uint32_t, int>>& wanted) {
+std::vector<Cycle> ports(const std::vector<std::tuple<Cycle, Cycle, std::uint32_t, int>>& wanted) {
   hardware::PortCalendar calendar;
   std::vector<Cycle> out;
   for (const auto& [to, ready, mask, cycles] : wanted) {

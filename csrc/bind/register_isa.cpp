@@ -1,4 +1,5 @@
 #include "bind/register.hpp"
+#include "bind/rows.hpp"
 #include "isa/text_decode.hpp"
 
 namespace py = pybind11;
@@ -13,28 +14,6 @@ std::vector<std::pair<int, int>> pairs(const Regs& regs) {
   return out;
 }
 
-Arch arch_from(const std::string& name) {
-  if (name == "arm") return Arch::arm;
-  if (name == "x86") return Arch::x86;
-  if (name == "riscv") return Arch::riscv;
-  if (name == "unknown") return Arch::unknown;
-  throw py::value_error("unknown instruction set '" + name + "': arm, x86, riscv or unknown");
-}
-
-const char* arch_name(Arch arch) {
-  switch (arch) {
-    case Arch::arm:
-      return "arm";
-    case Arch::x86:
-      return "x86";
-    case Arch::riscv:
-      return "riscv";
-    case Arch::unknown:
-      break;
-  }
-  return "unknown";
-}
-
 py::dict decode(const std::string& arch, const std::string& disassembly,
                 const std::optional<std::string>& op, const std::vector<std::string>& flags,
                 std::uint64_t pc, std::uint16_t upc, bool infer_flags) {
@@ -45,7 +24,7 @@ py::dict decode(const std::string& arch, const std::string& disassembly,
   inst.inferred = !op || infer_flags;
   if (op) inst.op = op_class_from(*op).value_or(OpClass::Other);
   for (const std::string& f : flags) inst.flags |= flag_from(f).value_or(0);
-  decode_text(arch_from(arch), inst);
+  decode_text(arch_of(arch), inst);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < flag_names.size(); ++i)
     if (inst.has(Flags{1} << i)) names.emplace_back(flag_names[i]);

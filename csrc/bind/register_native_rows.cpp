@@ -46,14 +46,8 @@ class NativeSource {
   Arch arch_;
 };
 
-Arch arch_of(const std::string& name) {
-  for (const Arch a : {Arch::unknown, Arch::arm, Arch::x86, Arch::riscv})
-    if (name == arch_name(a)) return a;
-  throw py::value_error("arch: unknown, arm, x86 or riscv");
-}
-
 // The columns of export_statics that ChampSim needs, as a table again.
-StaticTable import_statics(const py::dict& d) {
+StaticTable champsim_statics(const py::dict& d) {
   const auto column = [&](const char* name, auto like) {
     using T = decltype(like);
     return d[name].cast<py::array_t<T, py::array::c_style | py::array::forcecast>>();
@@ -162,7 +156,7 @@ void register_native_rows(py::module_& m) {
   py::class_<ChampsimEncoder>(m, "ChampsimEncoder")
       .def(py::init([](const py::dict& statics, const std::string& arch) {
              return std::make_unique<ChampsimEncoder>(
-                 ChampsimEncoder{import_statics(statics), ChampsimWriter(arch_of(arch))});
+                 ChampsimEncoder{champsim_statics(statics), ChampsimWriter(arch_of(arch))});
            }),
            py::arg("statics"), py::arg("arch"))
       .def(py::init([](const std::string& arch) {

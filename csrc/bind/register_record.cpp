@@ -137,6 +137,7 @@ py::dict result_dict(const record::EpochResult& r) {
   d["info"] = info_dict(r.info);
   d["waited_ns"] = r.waited_ns;
   d["reap_ns"] = r.reap_ns;
+  d["crowded_ns"] = r.crowded_ns;
   d["instructions"] = r.size;
   d["accesses"] = r.accesses;
   d["maps"] = py::bytes(r.maps);

@@ -179,6 +179,21 @@ class Cores {
     return out;
   }
 
+  void observe(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+               const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads,
+               bool accesses_only) {
+    const SimulatedCores::Block block = checked(sid, addr, bits, next);
+    py::gil_scoped_release free;
+    cores_.observe(block, threads, accesses_only);
+  }
+
+  void begin_behind(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+                    const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads) {
+    const SimulatedCores::Block block = checked(sid, addr, bits, next);
+    py::gil_scoped_release free;
+    cores_.begin_behind(block, threads);
+  }
+
  private:
   SimulatedCores::Block checked(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
                                 const Array<std::uint8_t>& bits, std::uint32_t next) const {
@@ -236,6 +251,30 @@ py::array_t<bool> cache_hits(int kb, int ways, const Array<std::uint64_t>& lines
   return out;
 }
 
+// What caches hold after accesses to lines, by their last uses alone: of each set the lines, and
+// whether they are dirty.  `first`: lines of the first cache before it, 0 for a first one.
+py::list warm_contents(const Array<std::uint64_t>& lines, const Array<std::uint8_t>& writes,
+                       std::size_t sets, std::size_t ways, std::size_t first) {
+  if (lines.size() != writes.size()) refuse("columns of different lengths");
+  if (sets < 1 || sets > 65536 || ways < 1 || ways > 64) refuse("no such cache");
+  warm::LineHistory code, data;
+  for (py::ssize_t i = 0; i < lines.size(); ++i)
+    data.touch(lines.at(i), static_cast<std::uint64_t>(i) + 1, writes.at(i) != 0);
+  const warm::CacheContents found = first
+                                        ? warm::CacheContents(sets, ways, code, first, data, first)
+                                        : warm::CacheContents(sets, ways, data);
+  const std::uint32_t own = warm::size_bit(sets * ways);
+  const std::uint32_t above = first ? warm::size_bit(first) : 0;
+  py::list out;
+  for (std::size_t s = 0; s < sets; ++s) {
+    py::list held;
+    for (const warm::HeldLine& l : found.set(s))
+      held.append(py::make_tuple(l.line, (l.dirty & own) && !(l.dirty & above)));
+    out.append(held);
+  }
+  return out;
+}
+
 template <std::size_t N>
 py::tuple names(const std::array<std::string_view, N>& of) {
   py::list out;
@@ -277,6 +316,8 @@ void register_sim(py::module_& m) {
   register_definitions(m);
   m.def("cache_hits", cache_hits, py::arg("kb"), py::arg("ways"), py::arg("lines"),
         py::arg("policy") = 0);
+  m.def("warm_contents", warm_contents, py::arg("lines"), py::arg("writes"), py::arg("sets"),
+        py::arg("ways"), py::arg("first") = 0);
   m.def("predict_directions", predict_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
         py::arg("branch"), py::arg("taken"), py::arg("committed"));
   py::class_<Cores>(m, "SimulatedCores")
@@ -296,6 +337,10 @@ void register_sim(py::module_& m) {
            py::arg("next"), py::arg("labels"), py::arg("classes"), py::arg("threads") = 1)
       .def("cause_sums", &Cores::cause_sums, py::arg("sid"), py::arg("addr"), py::arg("bits"),
            py::arg("next"), py::arg("labels"), py::arg("out").noconvert(), py::arg("threads") = 1)
+      .def("observe", &Cores::observe, py::arg("sid"), py::arg("addr"), py::arg("bits"),
+           py::arg("next"), py::arg("threads") = 1, py::arg("accesses_only") = false)
+      .def("begin_behind", &Cores::begin_behind, py::arg("sid"), py::arg("addr"), py::arg("bits"),
+           py::arg("next"), py::arg("threads") = 1)
       .def("events", &Cores::events, py::arg("sid"), py::arg("addr"), py::arg("bits"),
            py::arg("next"), py::arg("threads") = 1);
 }

@@ -11,7 +11,7 @@ namespace {
 
 // Not converted: a caller should know when megabytes are copied.
 using Addresses = py::array_t<std::uint64_t, py::array::c_style>;
-using Flags = py::array_t<bool, py::array::c_style>;
+using Updates = py::array_t<bool, py::array::c_style>;
 using Distances = py::array_t<std::uint32_t>;
 
 Isa isa_of(const std::optional<std::string>& name) {
@@ -41,8 +41,8 @@ struct Bound {
   Bound(const Bound& o, const std::scoped_lock<std::mutex>&) : stack(o.stack) {}
 };
 
-Bound* make(unsigned line_bits, const std::optional<std::string>& isa, std::uint64_t first_stamps,
-            unsigned stamps_per_line) {
+Bound* make_stack_distance(unsigned line_bits, const std::optional<std::string>& isa,
+                           std::uint64_t first_stamps, unsigned stamps_per_line) {
   if (line_bits > 63) throw py::value_error("line_bits: 0 to 63");
   if (first_stamps < 1 || first_stamps > RankTree::most_positions)
     throw py::value_error("first_stamps: 1 to 2**30");
@@ -78,7 +78,7 @@ Distances access(Bound& bound, const Addresses& addresses, const std::optional<D
   return out;
 }
 
-Distances access_some(Bound& bound, const Addresses& addresses, const Flags& updates,
+Distances access_some(Bound& bound, const Addresses& addresses, const Updates& updates,
                       const std::optional<Distances>& given) {
   const std::size_t n = length(addresses, "addresses");
   if (length(updates, "updates") != n) throw py::value_error("updates: one for each address");
@@ -94,8 +94,9 @@ Distances access_some(Bound& bound, const Addresses& addresses, const Flags& upd
 
 void register_stack_distance(py::module_& m) {
   py::class_<Bound>(m, "StackDistance")
-      .def(py::init(&make), py::arg("line_bits") = 0, py::kw_only(), py::arg("isa") = py::none(),
-           py::arg("first_stamps") = 16384, py::arg("stamps_per_line") = 6)
+      .def(py::init(&make_stack_distance), py::arg("line_bits") = 0, py::kw_only(),
+           py::arg("isa") = py::none(), py::arg("first_stamps") = 16384,
+           py::arg("stamps_per_line") = 6)
       .def("access", &access, py::arg("addresses").noconvert(), py::kw_only(),
            py::arg("out").noconvert() = py::none())
       .def("access", &access_some, py::arg("addresses").noconvert(), py::arg("updates").noconvert(),

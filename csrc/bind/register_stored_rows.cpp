@@ -13,21 +13,15 @@ namespace tracekit {
 namespace {
 
 template <class T>
-using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
+using Converted = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
 template <class T>
-Array<T> column_of(const py::dict& columns, const char* name, std::size_t rows,
-                   std::size_t width = 1) {
-  auto a = columns[name].cast<Array<T>>();
+Converted<T> column_of(const py::dict& columns, const char* name, std::size_t rows,
+                       std::size_t width = 1) {
+  auto a = columns[name].cast<Converted<T>>();
   if (static_cast<std::size_t>(a.size()) != rows * width)
     throw py::value_error(std::string("static column of a wrong length: ") + name);
   return a;
-}
-
-Arch arch_of(const std::string& name) {
-  for (const Arch arch : {Arch::arm, Arch::x86, Arch::riscv})
-    if (name == arch_name(arch)) return arch;
-  return Arch::unknown;
 }
 
 // Registers until the first absent one.  `lost`: those that did not fit, told of once for an
@@ -88,9 +82,9 @@ struct StoredRows {
   Handover handover;
 
   // What happened to a row is known: nothing is asked of the row behind it.
-  Rows rows(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-            const Array<std::uint8_t>& bits,
-            const std::optional<std::vector<Array<std::uint64_t>>>& ticks) {
+  Rows rows(const Converted<std::uint32_t>& sid, const Converted<std::uint64_t>& addr,
+            const Converted<std::uint8_t>& bits,
+            const std::optional<std::vector<Converted<std::uint64_t>>>& ticks) {
     const auto n = static_cast<std::size_t>(sid.size());
     const auto same = [n](const auto& a) { return static_cast<std::size_t>(a.size()) == n; };
     if (!same(addr) || !same(bits) || (ticks && ticks->size() != stage::count))

@@ -16,6 +16,12 @@ const char* arch_name(Arch arch) {
   return names[static_cast<unsigned>(arch)];
 }
 
+Arch arch_of(const std::string& name) {
+  for (const Arch arch : {Arch::unknown, Arch::arm, Arch::x86, Arch::riscv})
+    if (name == arch_name(arch)) return arch;
+  throw py::value_error("unknown instruction set '" + name + "': arm, x86, riscv or unknown");
+}
+
 py::object text(std::string_view bytes) {
   return py::reinterpret_steal<py::object>(
       PyUnicode_DecodeUTF8(bytes.data(), static_cast<py::ssize_t>(bytes.size()), "replace"));

@@ -88,5 +88,6 @@ pybind11::tuple static_forms(const pybind11::list& texts, const pybind11::list& 
                              const pybind11::array_t<std::uint8_t, pybind11::array::c_style>& rest);
 pybind11::dict export_counters(const Counters& counters);
 const char* arch_name(Arch arch);
+Arch arch_of(const std::string& name);  // ValueError for a name that arch_name does not give
 
 }  // namespace tracekit

@@ -21,7 +21,6 @@ class DataReuse {
     const std::uint64_t turn = row / cap;
     if (turn != turn_) {
       std::swap(now_, before_);
-      before_valid_ = turn == turn_ + 1;
       turn_ = turn;
       used_ = 0;
       if (now_.size() > slots) now_ = std::vector<Entry>(slots);
@@ -32,7 +31,7 @@ class DataReuse {
     if (e->row_plus_1 > start) {
       last = e->row_plus_1 - 1;
     } else {
-      if (before_valid_ && turn > 0) {
+      if (turn) {
         const Entry& old = find(before_, addr, start - cap);
         if (old.row_plus_1 > start - cap && old.row_plus_1 <= start) last = old.row_plus_1 - 1;
       }
@@ -71,7 +70,6 @@ class DataReuse {
   std::vector<Entry> now_ = std::vector<Entry>(slots), before_ = std::vector<Entry>(slots);
   std::size_t used_{};  // entries of this turn in now_
   std::uint64_t turn_{};
-  bool before_valid_{true};
 };
 
 }  // namespace tracekit

@@ -76,9 +76,7 @@ class LastAccessTable {
   template <class Call>
   void each_array(Call&& call) {
     if (view_.paged) {
-      for (std::size_t c = 0; c < chunks_.size(); ++c)
-        call(chunks_[c].data(), c + 1 == chunks_.size() ? used_in_last_ : chunks_[c].size(),
-             std::size_t{1});
+      for (auto& c : chunks_) call(c.data(), c.size(), std::size_t{1});
     } else {
       call(&slots_.data()->stamp, slots_.size(), sizeof(Slot) / sizeof(std::uint32_t));
     }

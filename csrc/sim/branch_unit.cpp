@@ -13,16 +13,21 @@ BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_rig
     commits_.pop();
     predictor_->commit();
   }
-  const bool taken = predictor_->fetch(branch);
-  const bool target_right = returns_.right(branch) && indirect_right;
-  if (branch.kind != BranchKind::conditional && branch.kind != BranchKind::jump &&
-      branch.kind != BranchKind::call)
-    return target_right && taken == branch.taken ? Guess::right : Guess::wrong;
   std::uint64_t& entry = btb_[(branch.pc >> 2) % btb_.size()];
-  const bool known = entry == branch.pc;
-  if (branch.taken) entry = branch.pc;  // it is new, or replaces what made a taken branch fail
+  // What behind a compressed branch that was wrongly thought taken the target buffer has.
+  const bool straight = branch.compressed && entry == (branch.pc | 1);
+  const bool known = entry == branch.pc || straight;
+  BranchEvent seen = branch;
+  seen.compressed = branch.compressed && known;
+  const bool taken = predictor_->fetch(seen);
+  const bool target_right = returns_.right(branch) && indirect_right;
+  if (!in_btb(branch)) return target_right && taken == branch.taken ? Guess::right : Guess::wrong;
+  if (branch.taken)
+    entry = branch.pc;  // it is new, or replaces what made a taken branch fail
+  else if (seen.compressed && taken)
+    entry = branch.pc | 1;
   // Without a target it is fetched straight on, whatever the direction.
-  if ((taken && known) == branch.taken) return Guess::right;
+  if ((taken && known) == branch.taken) return straight && taken ? Guess::resteer : Guess::right;
   return branch.conditional() ? Guess::wrong : Guess::resteer;
 }
 

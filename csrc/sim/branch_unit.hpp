@@ -22,6 +22,15 @@ class BranchUnit {
   enum class Guess : std::uint8_t { right, resteer, wrong };
 
   BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t return_entries);
+  // One that has learnt what these have.
+  BranchUnit(std::unique_ptr<DirectionPredictor> predictor, std::vector<std::uint64_t> btb,
+             bp::ReturnStack returns)
+      : predictor_(std::move(predictor)), btb_(std::move(btb)), returns_(std::move(returns)) {}
+  // Whether its target comes from the target buffer.
+  static bool in_btb(const BranchEvent& branch) {
+    return branch.kind == BranchKind::conditional || branch.kind == BranchKind::jump ||
+           branch.kind == BranchKind::call;
+  }
   // `indirect_right`: what IndirectTargets, the same for all cores, says of it.
   Guess fetch(const BranchEvent& branch, bool indirect_right, Cycle now);
   // The branch fetched last commits at `at`.

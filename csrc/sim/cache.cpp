@@ -19,14 +19,14 @@ Cache::Way* Cache::find_in(Way* s, std::uint64_t line) {
       policy_->touch(set_of(line), i, false);
       return s + i;
     }
-    std::rotate(s, s + i, s + i + 1);
+    to_front(s, i, Way{s[i]});
     return s;
   }
   return nullptr;
 }
 
-bool Cache::has(std::uint64_t line) const {
-  const Way* s = &way_[set_of(line) * ways_];
+bool Cache::has(std::uint64_t line) {
+  const Way* s = set(line);
   return std::any_of(s, s + ways_, [line](const Way& w) { return w.line == line; });
 }
 
@@ -43,9 +43,29 @@ std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty, Cycle take
     return gone.dirty ? gone.line : no_line;
   }
   const Way gone = s[ways_ - 1];
-  std::rotate(s, s + ways_ - 1, s + ways_);
-  s[0] = {line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1, source};
+  to_front(s, ways_ - 1,
+           {line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1, source});
   return gone.dirty ? gone.line : no_line;
+}
+
+void Cache::restore(std::shared_ptr<const warm::CacheContents> contents, std::uint32_t above) {
+  restored_ = std::move(contents);
+  dirty_above_ = above;
+  filled_.assign(sets_, 0);
+}
+
+void Cache::fill(std::size_t set) {
+  filled_[set] = 1;
+  const auto lines = restored_->set(set);
+  const std::uint32_t own = size_bit();
+  Way* const s = &way_[set * ways_];
+  for (std::size_t i = ways_; i-- > 0;) {  // the latest one last, as a policy would have met them
+    s[i] = {};
+    if (i >= lines.size()) continue;
+    s[i].line = lines[i].line;
+    s[i].dirty = (lines[i].dirty & own) && !(lines[i].dirty & dirty_above_);
+    if (policy_) policy_->touch(set, i, true);
+  }
 }
 
 }  // namespace tracekit

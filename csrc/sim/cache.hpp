@@ -9,6 +9,7 @@
 
 #include "sim/cycle.hpp"
 #include "sim/replacement.hpp"
+#include "warm/cache_contents.hpp"
 
 namespace tracekit {
 
@@ -35,22 +36,42 @@ class Cache {
     Way* s = set(line);
     return !policy_ && s->line == line ? s : find_in(s, line);
   }
-  bool has(std::uint64_t line) const;
+  bool has(std::uint64_t line);
   // Puts a line in; the line that had to go where it was dirty, else no_line.
   std::uint64_t put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken = 0,
                     bool prefetched = false, CacheLevel source = {});
 
+  std::size_t sets() const { return sets_; }
+  std::size_t ways() const { return ways_; }
+  // From now on it holds what `contents`, of its shape, says; each set is filled when it is asked
+  // for.  `above`: of the cache before this one, or 0: a line that is dirty there is none here.
+  void restore(std::shared_ptr<const warm::CacheContents> contents, std::uint32_t above);
+  std::uint32_t size_bit() const { return warm::size_bit(sets_ * ways_); }
+
  private:
+  void fill(std::size_t set);
+  // `way` becomes the first one instead of the one at `i`.
+  static void to_front(Way* s, std::size_t i, const Way& way) {
+    std::move_backward(s, s + i, s + i + 1);
+    s[0] = way;
+  }
   Way* find_in(Way* s, std::uint64_t line);
   // Of a number of sets that is no power of two (36 MB of 12 ways) the remainder, as hardware that
   // has such caches does in effect; gem5 refuses them.
   std::size_t set_of(std::uint64_t line) const {
     return mask_ != 0 || sets_ == 1 ? line & mask_ : line % sets_;
   }
-  Way* set(std::uint64_t line) { return &way_[set_of(line) * ways_]; }
+  Way* set(std::uint64_t line) {
+    const std::size_t s = set_of(line);
+    if (restored_ && !filled_[s]) fill(s);
+    return &way_[s * ways_];
+  }
   std::size_t ways_{}, sets_{1}, mask_{};
   std::vector<Way> way_;
   std::unique_ptr<Replacement> policy_;  // null: least recently used, the last way goes
+  std::shared_ptr<const warm::CacheContents> restored_;  // null: it was always simulated
+  std::uint32_t dirty_above_{};
+  std::vector<std::uint8_t> filled_;  // with restored_, by set
 };
 
 // Outstanding misses.  While all registers are in use a cache takes no access at all, hits neither

@@ -38,6 +38,17 @@ CacheHierarchy::CacheHierarchy(const CoreParameters& p)
       l1d_plugin_(make_plugin_prefetcher(p.l1d_prefetch())),
       l2_plugin_(make_plugin_prefetcher(p.l2_prefetch())) {}
 
+void CacheHierarchy::restore(warm::ContentsByShape& contents) {
+  l1i_.restore(contents.first(l1i_.sets(), l1i_.ways(), true), 0);
+  l1d_.restore(contents.first(l1d_.sets(), l1d_.ways(), false), 0);
+  const auto behind = [&](const Cache& cache) {
+    return contents.behind(cache.sets(), cache.ways(), l1i_.sets() * l1i_.ways(),
+                           l1d_.sets() * l1d_.ways());
+  };
+  l2_.restore(behind(l2_), l1d_.size_bit());
+  if (p_.l3_kb()) l3_.restore(behind(l3_), l2_.size_bit());
+}
+
 void CacheHierarchy::write_back(Cycle at, std::uint64_t line) {
   written_ =
       std::max(written_, memory_.write(memory_request_crossbar_.place(at, line_to_memory), line));

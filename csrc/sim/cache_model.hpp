@@ -25,6 +25,8 @@ class CacheHierarchy {
   Cycle zero_line(std::uint64_t address, Cycle at, std::uint64_t pc);  // DC ZVA: no data is read
   Cycle taken_at() const { return taken_; }      // when the first cache took the last load or store
   CacheLevel served() const { return served_; }  // who had the data of the last access
+  // All caches hold what they would after the lines' uses, of code and of data.
+  void restore(warm::ContentsByShape& contents);
 
  private:
   Cycle data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store);

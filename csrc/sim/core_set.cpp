@@ -14,7 +14,8 @@ namespace tracekit {
 SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
                                std::size_t registers, std::span<const CoreParameters> cores,
                                bool causes)
-    : insts_(std::move(insts)), begin_(std::move(begin)) {
+    : insts_(std::move(insts)), begin_(std::move(begin)), parameters_(cores.begin(), cores.end()) {
+  for (CoreInst& inst : insts_) inst.pack();
   cores_.reserve(cores.size());
   const auto make = [&]<template <bool> class Kind>(const CoreParameters& p) {
     if (causes)
@@ -125,6 +126,39 @@ void SimulatedCores::cause_sums(const Block& block, std::span<const std::uint32_
                             cores_.size() * cause_count);
     };
   });
+}
+
+void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses_only) {
+  if (!pass_) pass_ = std::make_unique<FunctionalPass>(parameters_);
+  const std::size_t n = block.sid.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t from = begin_[block.sid[i]], to = begin_[block.sid[i] + 1];
+    if (!accesses_only) pass_->fetch(insts_[from].pc);
+    for (std::uint32_t k = from; k < to; ++k) {
+      const CoreInst& inst = insts_[k];
+      if (inst.is(CoreInst::load | CoreInst::store)) {
+        if (!(block.bits[i] & row_bit::fault))
+          pass_->access(block.addr[i] + inst.offset, inst.is(CoreInst::store));
+      } else if (inst.branch != 0 && !accesses_only) {
+        const std::uint64_t behind = insts_[begin_[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
+        pass_->branch({inst.pc, behind, static_cast<BranchKind>(inst.branch),
+                       (block.bits[i] & row_bit::taken) != 0});
+      }
+    }
+  }
+  pass_->end_block(threads);
+}
+
+void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
+  if (!pass_) pass_ = std::make_unique<FunctionalPass>(parameters_);
+  warm::ContentsByShape contents(pass_->code(), pass_->data());
+  each_core(threads, [&] { return [&](std::size_t k) { cores_[k]->restore(contents); }; });
+  targets_ = pass_->targets();
+  prepare(block);
+  each_core(threads, [&] {
+    return [&](std::size_t k) { cores_[k]->approach(rows_, pass_->branches(parameters_[k])); };
+  });
+  observe(block, threads, false);
 }
 
 void SimulatedCores::events(const Block& block, std::uint8_t* out, unsigned threads) {

@@ -9,6 +9,7 @@
 
 #include "sim/branch_unit.hpp"
 #include "sim/core_parameters.hpp"
+#include "sim/functional_pass.hpp"
 #include "sim/out_of_order_core.hpp"
 #include "sim/predictors/targets.hpp"
 
@@ -51,6 +52,14 @@ class SimulatedCores {
   // What each row met, row_event: rows x cores.  Of such cores, too.
   void events(const Block& block, std::uint8_t* out, unsigned threads);
 
+  // Rows that no core walks, or that all have walked: what they leave in caches and predictors is
+  // kept.  From the first row on, in their order.  `accesses_only`: rows that stand for lines of
+  // memory, no code of the program.
+  void observe(const Block& block, unsigned threads, bool accesses_only);
+  // All cores go on behind what was observed, after `block`, which is not timed; then it is
+  // observed, too.
+  void begin_behind(const Block& block, unsigned threads);
+
  private:
   void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
   template <class Work>  // work() is a thread's own function of a core's number
@@ -58,7 +67,9 @@ class SimulatedCores {
 
   std::vector<CoreInst> insts_;
   std::vector<std::uint32_t> begin_;
+  std::vector<CoreParameters> parameters_;
   std::vector<std::unique_ptr<Core>> cores_;
+  std::unique_ptr<FunctionalPass> pass_;  // once asked for
   bp::IndirectTargets targets_;
   std::optional<BranchDifficulty> difficulty_;  // once asked for
   std::vector<CoreRow> rows_;

@@ -15,7 +15,7 @@ namespace tracekit {
 template <bool Why>
 class InOrderCore : public CoreOf<InOrderCore<Why>> {
  public:
-  static constexpr bool knows_why = Why;
+  static constexpr bool knows_why = Why, runs_on = false;
 
   InOrderCore(const CoreParameters& p, std::size_t registers);
 
@@ -24,6 +24,11 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   using Times = Core::Times;
   friend CoreOf<InOrderCore<Why>>;
   Times step(const CoreRow& row);
+  Cycle retired() const { return std::max(retire_.at.at(), drain_); }
+  void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
+    redirect_ = {at, Cause::base};
+    line_ = no_line;
+  }
   // Instructions that a unit holds until they retire, and how often it takes one.
   enum class Lane : std::uint8_t { integer, multiply, divide, real, memory, other, count };
   struct Pipe {

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <queue>
+#include <span>
 #include <vector>
 
 #include "sim/cache_model.hpp"
@@ -15,26 +17,35 @@ namespace tracekit {
 enum class Unit : std::uint8_t { any, int_alu, int_mul, fp, simd, load, store };
 
 class IssueCalendar {
+  static constexpr Cycle horizon = 1 << 14;
+  static constexpr int full = 128;
+  static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c & (horizon - 1)); }
+  // The cycles from `from` on, at most `left`, whose entries lie side by side.
+  template <class Ring>
+  static auto beside(Ring& ring, Cycle from, Cycle left) {
+    const std::size_t first = slot(from);
+    return std::span(ring).subspan(first,
+                                   std::min(static_cast<std::size_t>(left), ring.size() - first));
+  }
+
  public:
-  IssueCalendar(const CoreParameters& p)
-      : room_{p.int_alu(),    p.int_mul(),     p.fp(), p.simd(),
-              p.load_ports(), p.store_ports(), 0,      p.issue_width()},
-        used_(horizon, 0),
+  explicit IssueCalendar(const CoreParameters& p)
+      : empty_(empty({p.int_alu(), p.int_mul(), p.fp(), p.simd(), p.load_ports(), p.store_ports(),
+                      1, p.issue_width()})),
+        used_(horizon, empty_),
         issued_(horizon, 0) {}
 
   // Forget everything before `to`: dispatch has come that far.
   void advance(Cycle to) {
-    while (at_ < to) {
-      if (waiting_ == 0 && to - at_ > horizon) {
-        std::fill(used_.begin(), used_.end(), 0);
-        at_ = to;
-        break;
+    if (to - at_ > 8) {
+      skip(to);
+    } else {
+      for (; at_ < to; ++at_) {
+        std::uint16_t& n = issued_[slot(at_)];
+        waiting_ -= n;
+        n = 0;
+        used_[slot(at_)] = empty_;
       }
-      std::uint16_t& n = issued_[slot(at_)];
-      waiting_ -= n;
-      n = 0;
-      used_[slot(at_)] = 0;
-      ++at_;
     }
     while (!far_.empty() && far_.top() < to) {
       --waiting_;
@@ -44,21 +55,27 @@ class IssueCalendar {
   int waiting() const { return waiting_; }
   int waiting(Cycle then) const {
     int n = waiting_;
-    for (Cycle c = at_; c < std::min(then, at_ + horizon); ++c) n -= issued_[slot(c)];
+    Cycle from = at_;
+    for (Cycle left = std::min(then - at_, horizon); left > 0;) {
+      const auto issued = beside(issued_, from, left);
+      n -= std::accumulate(issued.begin(), issued.end(), 0);
+      from += static_cast<Cycle>(issued.size());
+      left -= static_cast<Cycle>(issued.size());
+    }
     return n;
   }
 
-  // The first cycle from `ready` on that has room; a unit that is not pipelined is held for
-  // `latency`.
-  Cycle book(Cycle ready, Unit unit, int latency, bool pipelined) {
+  // What an instruction of a unit counts up in its cycle: its unit, and all of them together.
+  static constexpr std::uint64_t all = std::uint64_t{1} << 56;
+  static constexpr std::uint64_t counts(Unit unit) {
+    return unit == Unit::any ? all : all | std::uint64_t{1} << (8 * (static_cast<int>(unit) - 1));
+  }
+  // The first cycle from `ready` on that has room; the unit is held for `held` cycles.
+  Cycle book(Cycle ready, std::uint64_t counted, int held) {
     const Cycle end = at_ + horizon - 64;
-    const int lane = static_cast<int>(unit) - 1;
-    const int held = pipelined || unit == Unit::any ? 1 : latency;
-    while (ready < end && !fits(ready, lane, held)) ++ready;
-    if (ready >= end) return ready;  // too far ahead to be planned
-    if (lane >= 0)
-      for (int k = 0; k < held; ++k) used_[slot(ready + k)] += std::uint64_t{1} << (8 * lane);
-    used_[slot(ready)] += std::uint64_t{1} << 56;
+    if (held > 1) return book_held(ready, end, counted, held);
+    while (ready < end && used_[slot(ready)] & counted * full) ++ready;
+    if (ready < end) used_[slot(ready)] += counted;  // else too far ahead to be planned
     return ready;
   }
   // An instruction's place in the queue is free from the cycle behind `at` on.
@@ -71,18 +88,41 @@ class IssueCalendar {
   }
 
  private:
-  static constexpr Cycle horizon = 1 << 14;
-  static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c & (horizon - 1)); }
-  int used(Cycle c, int lane) const { return static_cast<int>(used_[slot(c)] >> (8 * lane) & 255); }
-  bool fits(Cycle c, int lane, int held) const {
-    if (used(c, 7) >= room_[7]) return false;
-    if (lane < 0) return true;
-    for (int k = 0; k < held; ++k)
-      if (used(c + k, lane) >= room_[static_cast<std::size_t>(lane)]) return false;
-    return true;
+  void skip(Cycle to) {
+    for (Cycle left = std::min(to - at_, horizon); left > 0;) {
+      const auto issued = beside(issued_, at_, left);
+      waiting_ -= std::accumulate(issued.begin(), issued.end(), 0);
+      std::ranges::fill(issued, std::uint16_t{0});
+      std::ranges::fill(beside(used_, at_, left), empty_);
+      at_ += static_cast<Cycle>(issued.size());
+      left -= static_cast<Cycle>(issued.size());
+    }
+    at_ = to;
+  }
+  [[gnu::noinline]] Cycle book_held(Cycle ready, Cycle end, std::uint64_t counted, int held) {
+    const std::uint64_t unit = counted & ~all;
+    const auto fits = [&] {
+      if (used_[slot(ready)] & counted * full) return false;
+      for (int k = 1; k < held; ++k)
+        if (used_[slot(ready + k)] & unit * full) return false;
+      return true;
+    };
+    while (ready < end && !fits()) ++ready;
+    if (ready >= end) return ready;
+    used_[slot(ready)] += counted;
+    for (int k = 1; k < held; ++k) used_[slot(ready + k)] += unit;
+    return ready;
+  }
+  // A cycle in which nothing issues: each byte of the units and of all of them, counted up by one
+  // for each instruction, has its highest bit when there is no more room.
+  static std::uint64_t empty(const std::array<int, 8>& room) {
+    std::uint64_t word = 0;
+    for (std::size_t k = 0; k < room.size(); ++k)
+      word |= static_cast<std::uint64_t>(full - room[k]) << (8 * k);
+    return word;
   }
 
-  std::array<int, 8> room_;
+  std::uint64_t empty_;
   std::vector<std::uint64_t> used_;    // eight counters of a byte: units, and all of them
   std::vector<std::uint16_t> issued_;  // how many leave the queue in a cycle
   std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> far_;

@@ -24,33 +24,24 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
       caches_(p),
       calendar_(p),
       latency_(op_count),
+      booking_(op_count),
       op_cause_(op_count),
       register_(registers),
       chain_(Why ? registers : 0),
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       ledger_(p.width()),
-      retired_(ring, 0),
-      load_retired_(short_ring, 0),
-      store_drained_(short_ring, 0),
-      int_retired_(ring, 0),
-      vec_retired_(ring, 0),
       store_held_(Why ? short_ring : 0, Cause::store_drain),
-      sent_(ring),
+      fetch_shift_(shift_of(static_cast<unsigned>(p.fetch_buffer()))),
+      free_ints_(std::max(8, p.phys_int() - held_int)),
+      free_vecs_(std::max(8, p.phys_vec() - held_vec)),
       decode_to_rename_(std::max(1, p.front_delay() / 2)),
       store_executes_(p.issue_to_exec() - 1 + p.agu_lat()) {
   for (std::size_t i = 0; i < op_count; ++i) {
     latency_[i] = op_latency(op_class_names[i], p);
+    booking_[i] = booking(op_use(static_cast<OpClass>(i)), latency_[i]);
     op_cause_[i] = op_cause(static_cast<OpClass>(i));
   }
-}
-
-// When the line of the fetch at `at` is there.
-template <bool Why>
-typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetched_line(std::uint64_t pc, At at) {
-  const Cycle there = caches_.fetch(pc, at.at());
-  ledger_.fetched_from(caches_.served());
-  return {there, fetch_cause(caches_.served())};
 }
 
 // Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in
@@ -58,7 +49,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetched_line(std::uint64_t
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
-  const std::uint64_t block = pc / static_cast<unsigned>(p_.fetch_buffer());
+  const std::uint64_t block = fetch_block(pc);
   const auto enter = [&](At at) {
     fetch_ = at;
     fetched_ = 0;
@@ -85,6 +76,14 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     fetch_cycles_ = (fetch_cycles_ + 1) / 2;
   }
   block_ = block;
+  if (row.inst->is(CoreInst::split_word) && fetch_block(pc + 2) != block) {
+    // Its other half is in the next block, which is fetched for it.
+    const At next = (fetch_ + 1).because(Cause::front_end_width),
+             there = fetched_line(pc + 2, fetch_);
+    enter(there.after(next) ? there : next);
+    fetch_cycles_ += p_.l1i_lat();
+    block_ = fetch_block(pc + 2);
+  }
   if (row_ >= static_cast<unsigned>(p_.fetch_queue())) {
     const At room = sent_[(row_ - static_cast<unsigned>(p_.fetch_queue())) & (ring - 1)] + 1;
     if (room.after(fetch_)) enter(room);
@@ -126,7 +125,7 @@ void OutOfOrderCore<Why>::block(Cycle at) {
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
   const CoreInst& inst = *row.inst;
-  const auto freed = [&](const std::vector<Cycle>& when, std::uint64_t n, int size, Cause why) {
+  const auto freed = [&](const auto& when, std::uint64_t n, int size, Cause why) {
     return n < static_cast<std::uint64_t>(size)
                ? At{}
                : At{when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + freed_delay,
@@ -156,11 +155,9 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   if (inst.is(CoreInst::store))
     at = later(at, freed(store_drained_, store_count_, p_.sq(), queued_store()));
   if (inst.is(CoreInst::writes_int))
-    at = later(at, freed(int_retired_, ints_, std::max(8, p_.phys_int() - held_int),
-                         Cause::registers_full));
+    at = later(at, freed(int_retired_, ints_, free_ints_, Cause::registers_full));
   if (inst.is(CoreInst::writes_vec))
-    at = later(at, freed(vec_retired_, vecs_, std::max(8, p_.phys_vec() - held_vec),
-                         Cause::registers_full));
+    at = later(at, freed(vec_retired_, vecs_, free_vecs_, Cause::registers_full));
   at = renames_.take(at, p_.width());
   if (at.after(arrived)) block(arrived.at());
   dispatch_ = at + rename_to_iew;
@@ -181,7 +178,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   At at = dispatched;
   operands_chain_ = 0;
   for (const std::uint16_t r : inst.src) {
-    if (r == CoreInst::no_register) continue;
+    if (r == CoreInst::no_register) break;
     if constexpr (Why) {
       if (later(at, register_[r]) != at) operands_chain_ = chain_[r];
     }
@@ -207,8 +204,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
 
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::book(At ready, OpClass op) {
-  const OpUse use = op_use(op);
-  const Cycle at = calendar_.book(ready.at(), use.unit, latency(op), use.pipelined);
+  const OpBooking& own = booking_[static_cast<std::size_t>(op)];
+  const Cycle at = calendar_.book(ready.at(), own.counted, own.held);
   return at > ready.at() ? At{at, Cause::unit_busy} : ready;
 }
 
@@ -297,7 +294,7 @@ void OutOfOrderCore<Why>::put_results(const CoreInst& inst, At issued, At done) 
     }
   }
   for (const std::uint16_t r : inst.dst) {
-    if (r == CoreInst::no_register) continue;
+    if (r == CoreInst::no_register) break;
     register_[r] = done;
     if constexpr (Why) chain_[r] = std::min(ahead, most);
   }
@@ -354,8 +351,10 @@ void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle do
               inst.is(CoreInst::atomic) ? drained_ : caches_.taken_at(), inst.pc, row_);
   if (set_ != StoreSets::no_set) sets_.put(set_, issued, done, row_);
   if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
-    for (const std::uint16_t r : inst.dst)
-      if (r != CoreInst::no_register) register_[r] = {drained_, Cause::store_drain};
+    for (const std::uint16_t r : inst.dst) {
+      if (r == CoreInst::no_register) break;
+      register_[r] = {drained_, Cause::store_drain};
+    }
     if (drained_ + 1 > retire_.at()) retires({drained_ + 1, Cause::store_drain}, 1);
   }
 }
@@ -393,14 +392,13 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
 // `at`.
 template <bool Why>
 int OutOfOrderCore<Why>::room(Cycle at) const {
-  const auto free = [&](const std::vector<Cycle>& when, std::uint64_t n, int size) {
+  const auto free = [&](const auto& when, std::uint64_t n, int size) {
     const auto most = static_cast<std::uint64_t>(size);
     return n < most || when[(n - most) & (when.size() - 1)] + freed_delay + rename_to_iew <= at;
   };
   const bool some = free(retired_, row_ + 1, p_.rob()) && free(load_retired_, loads_, p_.lq()) &&
                     free(store_drained_, store_count_, p_.sq()) &&
-                    free(int_retired_, ints_, std::max(8, p_.phys_int() - held_int)) &&
-                    free(vec_retired_, vecs_, std::max(8, p_.phys_vec() - held_vec));
+                    free(int_retired_, ints_, free_ints_) && free(vec_retired_, vecs_, free_vecs_);
   return some ? p_.iq() - calendar_.waiting(at) : 0;
 }
 
@@ -475,7 +473,7 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
   const Cycle before = retire_.at();
   const At fetched = fetch(row);
   const auto guess = row.is_branch() && !p_.ideal_branches()
-                         ? branches_.fetch(row.event(), row.indirect_right, fetched.at())
+                         ? branches_.fetch(row.o3_event(), row.indirect_right, fetched.at())
                          : BranchUnit::Guess::right;
   ledger_.guessed(guess);
   At dispatched = dispatch(row, fetched);
@@ -493,6 +491,8 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
           before,          retire_.at(), dispatch_.at()};
 }
 
+template class CoreOf<OutOfOrderCore<false>>;
+template class CoreOf<OutOfOrderCore<true>>;
 template class OutOfOrderCore<false>;
 template class OutOfOrderCore<true>;
 

@@ -12,8 +12,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <span>
@@ -28,17 +30,20 @@
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
 #include "sim/issue_calendar.hpp"
+#include "sim/op_use.hpp"
 #include "sim/store_sets.hpp"
 
 namespace tracekit {
 
 // BIT(name, value): what a row of a core is or does.  store: or atomic, or store-conditional;
-// in_order: executes at the head of the reorder buffer.
+// in_order: executes at the head of the reorder buffer; split_word: four bytes of RISC-V at an
+// address that four does not divide.
 // clang-format off
 #define TRACEKIT_CORE_INST_BITS(BIT)                                                               \
   BIT(load, 1) BIT(store, 2) BIT(serialize_before, 4) BIT(serialize_after, 8) BIT(in_order, 16)    \
   BIT(barrier, 32) BIT(atomic, 64) BIT(data_prefetch, 128) BIT(no_op, 256) BIT(zero_line, 512)     \
-  BIT(writes_int, 1024) BIT(writes_vec, 2048)
+  BIT(writes_int, 1024) BIT(writes_vec, 2048) BIT(compressed_branch, 4096)     \
+  BIT(split_word, 8192)
 // clang-format on
 
 // What a core has to know about a static instruction.
@@ -56,7 +61,13 @@ struct CoreInst {
   std::uint8_t branch{};  // BranchKind
   std::uint8_t offset{};  // of the access from the row's address
   std::uint16_t size{};
+  // In front of the first no_register; `pack` moves them there.
   std::uint16_t src[sources], dst[destinations];
+  void pack() {
+    const auto used = [](std::uint16_t r) { return r != no_register; };
+    std::stable_partition(std::begin(src), std::end(src), used);
+    std::stable_partition(std::begin(dst), std::end(dst), used);
+  }
 
   bool is(unsigned mask) const { return (flags & mask) != 0; }
   // Of its access, as the store buffer counts them: one where the size is not known, a line at
@@ -91,7 +102,13 @@ struct CoreRow {
 
   bool is_branch() const { return static_cast<BranchKind>(inst->branch) != BranchKind::none; }
   BranchEvent event() const {
-    return {inst->pc, next, static_cast<BranchKind>(inst->branch), taken};
+    return {inst->pc, next, static_cast<BranchKind>(inst->branch), taken, false};
+  }
+  // As gem5's O3 CPU sees it.
+  BranchEvent o3_event() const {
+    BranchEvent out = event();
+    out.compressed = inst->is(CoreInst::compressed_branch);
+    return out;
   }
 };
 
@@ -116,6 +133,11 @@ class Core {
                           std::size_t stride) = 0;
   // What each instruction met: its row_event; then `out` moves on by `stride`.  Of such cores, too.
   virtual void run_events(std::span<const CoreRow> rows, std::uint8_t* out, std::size_t stride) = 0;
+  // Its caches hold what `contents` says.
+  virtual void restore(warm::ContentsByShape& contents) = 0;
+  // Rows through its caches, prefetchers and predictors alone, at about the pace of a program; what
+  // follows is fetched behind them.  `branches`: what its predictors know before.
+  virtual void approach(std::span<const CoreRow> rows, BranchUnit branches) = 0;
 
  protected:
   // Where a row's cycles come from; the next row's gap counts from `next_gap_origin`.
@@ -123,6 +145,10 @@ class Core {
     Cycle dispatched, issued, done, retired_before, retired, next_gap_origin;
   };
   static void put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin);
+  // When caches and predictors are done with rows that come from `at` on, about.  `runs_on`: lines
+  // behind branches that were not foreseen are fetched, too.
+  static Cycle approached(CacheHierarchy& caches, BranchUnit& branches,
+                          std::span<const CoreRow> rows, Cycle at, bool runs_on);
 };
 
 // Adds up why a core's rows retire when they do.
@@ -205,6 +231,14 @@ class CoreOf : public Core {
       }
     }
   }
+  void restore(warm::ContentsByShape& contents) final {
+    static_cast<Kind*>(this)->caches_.restore(contents);
+  }
+  void approach(std::span<const CoreRow> rows, BranchUnit branches) final {
+    auto& own = *static_cast<Kind*>(this);
+    own.branches_ = std::move(branches);
+    own.go_on_at(Core::approached(own.caches_, own.branches_, rows, own.retired(), Kind::runs_on));
+  }
 
  private:
   template <class Put>
@@ -229,10 +263,13 @@ Cause misprediction_cause(BranchKind branch);
 
 inline constexpr std::size_t most_core_registers = 4096;
 
+// Of a row's way through the core, which is one function of the loop over the rows.
+#define TRACEKIT_INLINE [[gnu::always_inline]] inline
+
 template <bool Why>
 class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
  public:
-  static constexpr bool knows_why = Why;
+  static constexpr bool knows_why = Why, runs_on = true;
 
   OutOfOrderCore(const CoreParameters& p, std::size_t registers);
 
@@ -240,26 +277,39 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   using At = Stamp<Why>;
   using Times = Core::Times;
   friend CoreOf<OutOfOrderCore<Why>>;
-  Times step(const CoreRow& row);
-  At fetch(const CoreRow& row);
-  At fetched_line(std::uint64_t pc, At at);
-  At arrive(At fetched);
+  TRACEKIT_INLINE Times step(const CoreRow& row);
+  Cycle retired() const { return std::max(retire_.at(), drained_); }
+  void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
+    redirect_ = {at, Cause::base};
+    block_ = no_line;
+  }
+  TRACEKIT_INLINE At fetch(const CoreRow& row);
+  // When the line of the fetch at `at` is there.
+  TRACEKIT_INLINE At fetched_line(std::uint64_t pc, At at) {
+    const Cycle there = caches_.fetch(pc, at.at());
+    ledger_.fetched_from(caches_.served());
+    return {there, fetch_cause(caches_.served())};
+  }
+  TRACEKIT_INLINE At arrive(At fetched);
   void block(Cycle at);
-  At dispatch(const CoreRow& row, At fetched);
-  At ready(const CoreRow& row, At dispatched);
-  At book(At ready, OpClass op);
-  At issue(const CoreRow& row, At& dispatched);
-  At complete(const CoreRow& row, At issued, At dispatched);
-  void put_results(const CoreInst& inst, At issued, At done);
-  void retires(At at, int now);
-  void retire(const CoreRow& row, At dispatched, At issued, At done);
+  TRACEKIT_INLINE At dispatch(const CoreRow& row, At fetched);
+  TRACEKIT_INLINE At ready(const CoreRow& row, At dispatched);
+  TRACEKIT_INLINE At book(At ready, OpClass op);
+  TRACEKIT_INLINE At issue(const CoreRow& row, At& dispatched);
+  TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
+  TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
+  TRACEKIT_INLINE void retires(At at, int now);
+  TRACEKIT_INLINE void retire(const CoreRow& row, At dispatched, At issued, At done);
   Cause queued_store() const;
-  void drain_store(const CoreRow& row, Cycle issued, Cycle done);
-  void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
+  TRACEKIT_INLINE void drain_store(const CoreRow& row, Cycle issued, Cycle done);
+  TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
   void run_on(std::uint64_t pc, Cycle resolved);
   int room(Cycle at) const;
   void squash(Cycle fetched, Cycle dispatched, At squashed);
   void redispatch(At& dispatched, At at);
+  std::uint64_t fetch_block(std::uint64_t pc) const {
+    return fetch_shift_ >= 0 ? pc >> fetch_shift_ : pc / static_cast<unsigned>(p_.fetch_buffer());
+  }
   int latency(OpClass op) const { return latency_[static_cast<std::size_t>(op)]; }
 
   const CoreParameters p_;
@@ -267,7 +317,19 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   IssueCalendar calendar_;
   StoreSets sets_;
   StoreBuffer stores_;
+  // What an operation books: what it counts up, and for how many cycles its unit is held.
+  struct OpBooking {
+    std::uint64_t counted{};
+    int held{};
+  };
+  static OpBooking booking(OpUse use, int latency) {
+    return {IssueCalendar::counts(use.unit), use.pipelined || use.unit == Unit::any ? 1 : latency};
+  }
+  static int shift_of(unsigned bytes) {
+    return std::has_single_bit(bytes) ? std::countr_zero(bytes) : -1;
+  }
   std::vector<int> latency_;
+  std::vector<OpBooking> booking_;
   std::vector<Cause> op_cause_;
   std::vector<At> register_;  // when a reader may issue
   std::vector<Cycle> chain_;  // by register: cycles that its cause is ahead on the chain to it
@@ -279,13 +341,16 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
 
   // Rings of the last 1024 (256) rows of each kind.
   static constexpr std::size_t ring = 1024, short_ring = 256;
-  std::vector<Cycle> retired_, load_retired_, store_drained_, int_retired_, vec_retired_;
+  std::array<Cycle, ring> retired_{}, int_retired_{}, vec_retired_{};
+  std::array<Cycle, short_ring> load_retired_{}, store_drained_{};
   std::vector<Cause> store_held_;  // what store_drained_ waits for
-  std::vector<At> sent_;
+  std::array<At, ring> sent_{};
   std::uint64_t row_{}, loads_{}, store_count_{}, ints_{}, vecs_{};
 
-  int decode_to_rename_;  // cycles
-  Cycle store_executes_;  // from its issue, as a load does
+  int fetch_shift_;            // of the fetch buffer's bytes; -1: no power of two
+  int free_ints_, free_vecs_;  // registers that rename has
+  int decode_to_rename_;       // cycles
+  Cycle store_executes_;       // from its issue, as a load does
   At fetch_{}, redirect_{-1, Cause::base};
   int fetched_{};                         // rows in this cycle
   Cycle fetch_rows_{}, fetch_cycles_{1};  // of late, but for its stalls
@@ -319,5 +384,12 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   std::uint64_t squashed_from_{}, squashed_to_{};  // rows, by the last misprediction or violation
   const StoreBuffer::Store* forward_{};
 };
+
+#undef TRACEKIT_INLINE
+
+extern template class CoreOf<OutOfOrderCore<false>>;
+extern template class CoreOf<OutOfOrderCore<true>>;
+extern template class OutOfOrderCore<false>;
+extern template class OutOfOrderCore<true>;
 
 }  // namespace tracekit

@@ -59,6 +59,11 @@ State::State(Entry& entry, std::size_t each, std::size_t count)
   std::fill_n(data_ + bytes_, guard, guard_byte);
 }
 
+State::State(const State& other) : State(other.entry_, other.bytes_) {
+  each_ = other.each_;
+  std::copy_n(other.data_, bytes_, data_);
+}
+
 void State::check() {
   const auto whole = [](const std::uint8_t* from) {
     return std::all_of(from, from + guard, [](std::uint8_t b) { return b == guard_byte; });

@@ -42,7 +42,7 @@ class State {
  public:
   State(Entry& entry, std::size_t each, std::size_t count = 1);
   ~State() { check(); }
-  State(const State&) = delete;
+  State(const State& other);
   State& operator=(const State&) = delete;
   std::uint8_t* at(std::size_t i = 0) { return data_ + i * each_; }
   void check();

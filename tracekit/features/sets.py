@@ -42,7 +42,7 @@ class Feature:
             first, count = self.bits
             if self.column != "addr":
                 raise UsageError(f"feature {self.name}: bits are of the column addr")
-            if not (0 <= first < 64 and 1 <= count <= min(24, 64 - first)):
+            if first < 0 or not 1 <= count <= min(24, 64 - first):
                 raise UsageError(f"feature {self.name}: bits {self.bits} are no 1 to 24 of 64")
 
 

@@ -6,7 +6,13 @@ from tracekit.sim.clock import period
 from tracekit.sim.description import Machine, MachineLike, machines, summary_of
 from tracekit.sim.digest import cores_digest
 from tracekit.sim.gem5_config import gem5_machine, is_gem5_config
-from tracekit.sim.machine import PARAMETERS, check_machines, core_row, load_machine
+from tracekit.sim.machine import (
+    PARAMETERS,
+    check_machines,
+    completed,
+    core_row,
+    load_machine,
+)
 from tracekit.sim.parameters import (
     MACHINE_PARAMETERS,
     REPLACEMENTS,
@@ -17,8 +23,16 @@ from tracekit.sim.parameters import (
     suggestion,
 )
 from tracekit.sim.row_events import event_walk
-from tracekit.sim.simulation import SimulatedMachine, SimulationResult, result_of, simulate
-from tracekit.sim.trace_walk import TIMING, ClassedRows, KeptRows, Walk, totals, walk
+from tracekit.sim.sample_plan import SampledCycles, SamplePlan, Samples, drawn, sampled_totals
+from tracekit.sim.samples import sample_sums
+from tracekit.sim.simulation import (
+    SimulatedMachine,
+    SimulationResult,
+    result_of,
+    simulate,
+    simulate_samples,
+)
+from tracekit.sim.trace_walk import TIMING, ClassedRows, KeptRows, RowSource, Walk, totals, walk
 
 __all__ = [
     "MACHINE_PARAMETERS",
@@ -31,13 +45,19 @@ __all__ = [
     "Machine",
     "MachineLike",
     "Parameter",
+    "RowSource",
+    "SamplePlan",
+    "SampledCycles",
+    "Samples",
     "SimulatedMachine",
     "SimulationResult",
     "Walk",
     "cause_walk",
     "check_machines",
+    "completed",
     "core_row",
     "cores_digest",
+    "drawn",
     "event_walk",
     "gem5_machine",
     "is_gem5_config",
@@ -48,7 +68,10 @@ __all__ = [
     "machines",
     "period",
     "result_of",
+    "sample_sums",
+    "sampled_totals",
     "simulate",
+    "simulate_samples",
     "suggestion",
     "summary_of",
     "totals",

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from tracekit.errors import FormatError
 from tracekit.io.files import parse_json, read_limited
+from tracekit.sim.gem5_defaults import departures
 from tracekit.sim.memories import MEMORIES
 from tracekit.sim.parameters import MACHINE_PARAMETERS, PREDICTORS
 
@@ -28,6 +29,12 @@ _PREFETCHERS: Final = {
     "TaggedPrefetcher": "tagged",
     "BOPPrefetcher": "bop",
     "AMPMPrefetcher": "ampm",
+}
+_REPLACEMENTS: Final = {
+    "LRURP": "lru",
+    "TreePLRURP": "tree_plru",
+    "RRIPRP": "srrip",
+    "RandomRP": "random",
 }
 #: A machine's key -> the CPU's.
 _O3: Final = {
@@ -57,6 +64,18 @@ _FIXED_O3: Final[dict[str, int | str]] = {
     "SSITSize": 1024,
     "store_set_clear_period": 250_000,
     "numThreads": 1,
+}
+_L2_XBAR: Final = {
+    "width": 32,
+    "frontend_latency": 1,
+    "forward_latency": 0,
+    "response_latency": 1,
+}
+_SYSTEM_XBAR: Final = {
+    "width": 16,
+    "frontend_latency": 3,
+    "forward_latency": 4,
+    "response_latency": 2,
 }
 _FIXED_CACHE: Final[dict[str, int | str]] = {
     "write_buffers": 8,
@@ -174,6 +193,7 @@ class _Reader:
     def __init__(self, path: str, config: Config) -> None:
         self._path, self._config = path, config
         self._notes: list[str] = []
+        self._read_from: list[tuple[str, bool]] = []  # objects that `departures` looks through
 
     def first(self, cpu: str | None) -> dict[str, str]:
         """The paths of the first caches."""
@@ -199,6 +219,7 @@ class _Reader:
     def machine(self, cpu: str | None) -> tuple[dict[str, Any], list[str]]:
         """Parameters and notes."""
         name = self._cpu(cpu)
+        self._read_from.append((name, False))
         minor = self._config[name]["type"].endswith("MinorCPU")
         out: dict[str, Any] = {
             "name": Path(self._path).resolve().parent.name or "gem5",
@@ -209,6 +230,7 @@ class _Reader:
         out.update(self._predictor(name))
         out.update(self._caches(name))
         out["mem"] = self._memory()
+        self._notes += departures(self._config, self._read_from)
         return {p.name: out[p.name] for p in MACHINE_PARAMETERS if p.name in out}, self._notes
 
     # ---- values
@@ -267,8 +289,8 @@ class _Reader:
         if delay != max(1, out["front_delay"] // 2):
             taken = max(1, out["front_delay"] // 2)
             self._notes.append(f"{cpu}.decodeToRenameDelay is {delay}; {taken} is simulated")
-        if (self._config[cpu].get("needsTSO") == "true") != (arch == "x86"):
-            self._notes.append(f"{cpu}.needsTSO: total store order is simulated of X86 alone")
+        if (tso := self._config[cpu].get("needsTSO") == "true") != (arch == "x86"):
+            out["tso"] = int(tso)
         self._fixed(cpu, _FIXED_O3)
         out.update(self._units(cpu))
         return out
@@ -316,6 +338,7 @@ class _Reader:
         if unit is None:
             raise FormatError(f"{cpu} has no branch predictor", path=self._path)
         kind = self._get(unit, "type")
+        self._read_from.append((unit, True))
         if kind not in PREDICTORS:
             raise FormatError(
                 f"{unit} is a {kind}, which is not simulated",
@@ -359,6 +382,8 @@ class _Reader:
             raise FormatError(f"no second cache behind {chain[0]}", path=self._path)
         if len(chain) > 3:
             self._notes.append(f"{chain[3]}: a fourth cache is not simulated")
+        for above in chain[:3]:
+            self._crossbar(above, last=above == chain[-1])
         levels: dict[str, str | None] = {
             "l1i": first["icache"],
             "l1d": chain[0],
@@ -385,10 +410,14 @@ class _Reader:
         if size % 1024:
             raise FormatError(f"{cache}: {size} bytes are no whole kB", path=self._path)
         self._fixed(cache, _FIXED_CACHE)
-        policy = self._child(cache, "replacement_policy")
-        if policy and self._get(policy, "type") != "LRURP":
-            kind = self._get(policy, "type")
-            self._notes.append(f"{cache}: replacement is {kind}; LRU is simulated")
+        self._read_from.append((cache, False))
+        out.update(self._replacement(level, cache))
+        if level in ("l2", "l3") and "response_latency" in self._config[cache]:
+            out[f"{level}_response"] = self._int(cache, "response_latency")
+        elif level in ("l1i", "l1d"):
+            self._fixed(cache, {"response_latency": 1})
+        if level == "l1d" and "tgts_per_mshr" in self._config[cache]:
+            out["l1d_targets"] = self._int(cache, "tgts_per_mshr")
         if level in ("l1d", "l2"):
             out[f"{level}_mshrs"] = self._int(cache, "mshrs")
             out[f"{level}_pf"] = self._prefetcher(cache)
@@ -396,11 +425,30 @@ class _Reader:
             self._notes.append(f"{cache}.prefetcher: of this cache none is simulated")
         return out
 
+    def _crossbar(self, cache: str, *, last: bool) -> None:
+        """What lies below a cache: gem5's L2XBar, below the last one its SystemXBar."""
+        for peer in self._config[cache].get("mem_side", "").split():
+            bus = re.sub(r"\.[^.]*$", "", peer)
+            if self._config.get(bus, {}).get("type", "").endswith("XBar"):
+                self._fixed(bus, _SYSTEM_XBAR if last else _L2_XBAR)
+
+    def _replacement(self, level: str, cache: str) -> dict[str, Any]:
+        policy = self._child(cache, "replacement_policy")
+        kind = self._get(policy, "type") if policy else "LRURP"
+        if kind == "BRRIPRP" and policy and self._config[policy].get("btp") == "100":
+            kind = "RRIPRP"  # gem5's class of it is a bimodal one that never is
+        known = _REPLACEMENTS.get(kind)
+        if known is None or (level == "l1i" and known != "lru"):
+            self._notes.append(f"{cache}: replacement is {kind}; LRU is simulated")
+            known = "lru"
+        return {} if known == "lru" else {f"{level}_replacement": known}
+
     def _prefetcher(self, cache: str) -> str:
         unit = self._child(cache, "prefetcher")
         if unit is None:
             return "none"
         kind = self._get(unit, "type")
+        self._read_from.append((unit, True))
         if kind not in _PREFETCHERS:
             self._notes.append(f"{unit} is a {kind}; none is simulated")
         return _PREFETCHERS.get(kind, "none")
@@ -413,6 +461,9 @@ class _Reader:
         if len(drams) > 1:
             self._notes.append(f"{len(drams)} memories; one, {drams[0]}, is simulated")
         at = drams[0]
+        self._read_from += [
+            (p, False) for p, o in self._config.items() if o.get("type") == "MemCtrl"
+        ]
         burst_bytes = (
             self._int(at, "device_bus_width")
             * self._int(at, "burst_length")

@@ -22,7 +22,7 @@ from tracekit.sim.parameters import (
     part_number,
 )
 
-__all__ = ["PARAMETERS", "check_machines", "core_row", "load_machine"]
+__all__ = ["PARAMETERS", "check_machines", "completed", "core_row", "load_machine"]
 
 #: (name, least, most) of each parameter of a core, in the order of its row.
 PARAMETERS: tuple[tuple[str, float, float], ...] = _core.CORE_PARAMETERS
@@ -59,6 +59,12 @@ def load_machine(path: str | Path) -> dict[str, Any]:
     data = gem5_machine(path)[0] if is_gem5_config(path) else read_json(path)
     if not isinstance(data, dict):
         raise FormatError("a machine is a JSON object", path=str(path))
+    if data.get("kind") == "hardware":
+        raise FormatError(
+            "is a real processor; a machine of gem5's kind is needed here",
+            path=str(path),
+            hint="`tracekit simulate -m` takes both",
+        )
     machine = {"name": path.stem, **data}
     machine.pop("schema", None)  # of what `tracekit machines NAME --json` printed
     if errors := machine_errors(machine):
@@ -78,6 +84,12 @@ def _by_arch(machine: Mapping[str, Any], arch: str) -> dict[str, float]:
         "tso": x86,
     }
     return {k: float(machine.get(k, v)) for k, v in found.items()}
+
+
+def completed(machine: Mapping[str, Any], arch: str) -> dict[str, Any]:
+    """The machine with the parameters that follow from the instruction set given, too."""
+    found = {k: int(v) for k, v in _by_arch(machine, arch).items()}
+    return {**machine, **found, "ras": int(machine.get("ras", _DEFAULT["ras"]))}
 
 
 def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float64]:

@@ -18,11 +18,12 @@ from tracekit.io.arrays import array_file
 from tracekit.progress import Progress
 from tracekit.sim.cause_walk import cause_walk
 from tracekit.sim.description import Machine, MachineLike, one_machine
+from tracekit.sim.sample_plan import SampledCycles, SamplePlan, sampled_totals
 from tracekit.sim.trace_walk import walk
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table
 
-__all__ = ["SimulatedMachine", "SimulationResult", "result_of", "simulate"]
+__all__ = ["SimulatedMachine", "SimulationResult", "result_of", "simulate", "simulate_samples"]
 
 F64 = npt.NDArray[np.float64]
 CAUSES = tuple(name for name, _ in _core.CAUSES)
@@ -60,6 +61,7 @@ class SimulationResult:
     row's own; None unless asked for.
     ``causes``: float64 [machines, causes], the cycles of the whole trace by what they were spent
     on, which sum to ``cycles``; None unless asked for.
+    ``sampled``: the samples that ``cycles`` was estimated from; None where all rows were walked.
     """
 
     path: str
@@ -71,6 +73,7 @@ class SimulationResult:
     cycles_by_range: F64
     cycles_by_row: npt.NDArray[np.float32] | None = None
     causes: F64 | None = None
+    sampled: SampledCycles | None = None
 
     @property
     def cause_names(self) -> tuple[str, ...]:
@@ -116,6 +119,12 @@ class SimulationResult:
                     self.breaks, self.breaks[1:], self.cycles_by_range, strict=False
                 )
             ]
+        if (s := self.sampled) is not None:
+            for entry, half in zip(entries, s.half.tolist(), strict=True):
+                entry["sampling_half_interval"] = half if np.isfinite(half) else None
+            warning = s.warning()
+            out["samples"] = len(s.samples)
+            out["warnings"] = [] if warning is None else [warning]
         if self.causes is not None:
             for entry, stack in zip(entries, self.causes.tolist(), strict=True):
                 entry["causes"] = dict(zip(CAUSES, stack, strict=True))
@@ -148,16 +157,23 @@ class SimulationResult:
     def __str__(self) -> str:
         """A table, the fastest machine first."""
         width = max(7, *(len(m.name) for m in self.machines))
-        lines = [
-            f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions",
-            f"{'machine':<{width}}{'time':>14}{'cycles':>16}{'CPI':>9}",
-        ]
+        s = self.sampled
+        lines = [f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions"]
+        if s is not None and (warning := s.warning()) is not None:
+            lines.append(f"warning: {warning}")
+        wide = f"{'± 95 %':>9}" if s is not None else ""
+        lines.append(f"{'machine':<{width}}{'time':>14}{'cycles':>16}{'CPI':>9}{wide}")
         for k in np.argsort(self.seconds, kind="stable").tolist():
             m = self.machines[k]
+            if s is not None:
+                known = np.isfinite(s.half[k]) and self.cycles[k] > 0
+                wide = f"{s.half[k] / self.cycles[k]:>9.1%}" if known else f"{'?':>9}"
             lines.append(
                 f"{m.name:<{width}}{1e6 * self.seconds[k]:>11,.1f} us{self.cycles[k]:>16,.0f}"
-                f"{self.cpi[k]:>9.3f}  {m.summary}"
+                f"{self.cpi[k]:>9.3f}{wide}  {m.summary}"
             )
+        if s is not None:
+            lines.append(f"±: of {len(s.samples):,} samples, against walking all rows")
         return "\n".join(lines)
 
 
@@ -213,6 +229,34 @@ def simulate(
             return _simulate(opened, found, ranges, rows, causes, output, force, threads, quiet)
     found = chosen or _own(trace)
     return _simulate(trace, found, ranges, rows, causes, output, force, threads, quiet)
+
+
+def simulate_samples(
+    trace: TraceFile,
+    machines: Sequence[SimulatedMachine] | None,
+    plan: SamplePlan,
+    *,
+    threads: int | None = None,
+    quiet: bool = True,
+) -> SimulationResult:
+    """`simulate` of samples of a trace alone, with caches and predictors as all rows before leave
+    them; of gem5's machines.
+
+    Raises `UsageError` for real processors, and where the plan makes no samples.
+    """
+    chosen = _own(trace) if machines is None else tuple(machines)
+    for m in chosen:
+        if not isinstance(m, Machine):
+            raise UsageError(f"{m.name}: samples are of gem5's machines, not of real processors")
+    n = len(trace)
+    with Progress(Path(trace.path).name, n, quiet=quiet) as progress:
+        rows = [dict(m.to_dict()) for m in chosen]
+        found = sampled_totals(trace, rows, plan, threads, progress.update)
+    ends = int(trace.statics.count[trace.statics.ends()].sum())
+    edges = np.array([0, n], np.int64)
+    return SimulationResult(
+        trace.path, n, ends, chosen, found.cycles, edges, found.cycles[None], sampled=found
+    )
 
 
 def _own(trace: TraceFile) -> tuple[Machine]:

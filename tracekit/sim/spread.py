@@ -17,8 +17,8 @@ from tracekit.store.reader import TraceFile
 
 __all__ = ["PIECE", "Question", "Spread", "pieces", "spread_totals"]
 
-#: Rows x cores of a piece: about two seconds of a thread.
-PIECE = 40_000_000
+#: Rows x cores of a piece: one to two seconds of a thread.
+PIECE = 25_000_000
 
 #: A file's address, and options as JSON.
 Question = tuple[str, Mapping[str, Any]]

@@ -37,6 +37,8 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "no_op": ("IsNop",),
 }
 _BITS = _core.CORE_INST_BITS
+#: RISC-V's compressed branches, as gem5 and capstone write them.
+_COMPRESSED = ("c_beqz", "c_bnez", "c.beqz", "c.bnez")
 _INT, _VECTORS = 0, (1, 2)
 _FAULT = np.uint8(schema.BITS["fault"][0])
 
@@ -84,6 +86,18 @@ def _registers(
     return np.ascontiguousarray(src), np.ascontiguousarray(dst)
 
 
+def _riscv_flags(statics: Any) -> npt.NDArray[np.uint16]:
+    """What gem5's O3 CPU does otherwise with instructions of two bytes, and around them."""
+    texts = set(statics.disassembly)
+    short = {d for d in texts if d.startswith(("c_", "c."))}
+    branches = {d for d in short if d.startswith(_COMPRESSED)}
+    branch = np.array([d in branches for d in statics.disassembly], bool)
+    whole = np.array([d not in short for d in statics.disassembly], bool)
+    out = np.where(branch, _BITS["compressed_branch"], 0)
+    out |= np.where(whole & (statics.pc % 4 == 2), _BITS["split_word"], 0)
+    return out.astype(np.uint16)
+
+
 def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint16]:
     out = np.zeros(len(statics), np.uint16)
     own = statics.flags
@@ -103,13 +117,13 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint16]:
 _Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
 
 
-def _micro_arrays(s: Any, moves: npt.NDArray[np.intp]) -> _Arrays:
+def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], riscv: bool = False) -> _Arrays:
     """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
     classes = _classes(s, moves)
     src, dst = _registers(s, classes)
     return (
         np.ascontiguousarray(s.pc, np.uint64),
-        _flags(s, classes[1]),
+        _flags(s, classes[1]) | _riscv_flags(s) if riscv else _flags(s, classes[1]),
         np.ascontiguousarray(s.op, np.uint8),
         np.ascontiguousarray(s.branch, np.uint8),
         np.ascontiguousarray(s.access_size, np.uint16),
@@ -156,7 +170,7 @@ class RowSource:
         self._uops = (
             _uop_arrays(trace.statics)
             if self._whole
-            else _micro_arrays(trace.statics, _turned_moves(trace))
+            else _micro_arrays(trace.statics, _turned_moves(trace), self._arch == "riscv")
         )
         self.path = trace.path
 
@@ -188,6 +202,11 @@ class RowSource:
             rows[k] = core_row(m, self._arch)
         return _core.SimulatedCores(*self._uops, cores=rows, causes=causes)
 
+    def ids(self) -> Iterator[npt.NDArray[np.uint32]]:
+        """The static instruction of each row, in blocks."""
+        for begin in range(0, len(self), BLOCK):
+            yield self._trace.column("static_id", (begin, min(begin + BLOCK, len(self))))
+
     def blocks(self, first: int, last: int) -> Iterator[_Block]:
         """The rows [first, last)."""
         trace = self._trace
@@ -199,6 +218,17 @@ class RowSource:
             if self._whole:  # a page's first touch traps in gem5's system calls, unseen in a
                 bits = bits & ~_FAULT  # recording
             yield _Block(begin, ids[: end - begin], addr, bits, int(ids[-1]))
+
+    def block(self, first: int, last: int) -> _Block:
+        """The rows [first, last) as one block."""
+        parts = list(self.blocks(first, last))
+        if not parts:
+            none = np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+            return _Block(first, *none, 0)
+        ids, addr, bits = (
+            np.concatenate([getattr(b, name) for b in parts]) for name in ("ids", "addr", "bits")
+        )
+        return _Block(first, ids, addr, bits, parts[-1].following)
 
 
 class KeptRows(RowSource):

@@ -15,8 +15,9 @@ std::uint16_t place(std::uint64_t address, unsigned size) {
 
 bool Local::fetch(const BranchEvent& branch) {
   const std::uint16_t at = place(branch.pc >> 2, 1024);
-  in_flight_.push() = {at, branch.taken};
-  return !branch.conditional() || counters_.high(at);
+  const bool predicted = !branch.conditional() || counters_.high(at);
+  in_flight_.push() = {at, branch.learnt(predicted)};
+  return predicted;
 }
 
 void Local::commit() {
@@ -27,12 +28,13 @@ void Local::commit() {
 bool Tournament::fetch(const BranchEvent& branch) {
   std::uint16_t& history = history_[place(branch.pc >> 2, 2048)];
   const bool conditional = branch.conditional();
-  const Record r{history,     path_,       local_.high(history), global_.high(path_),
-                 conditional, branch.taken};
+  Record r{history, path_, local_.high(history), global_.high(path_), conditional, branch.taken};
+  const bool predicted = !conditional || (choice_.high(r.global) ? r.by_global : r.by_local);
+  r.taken = branch.learnt(predicted);
   in_flight_.push() = r;
-  if (conditional) history = moved(history, branch.taken, 2048);
-  path_ = moved(path_, branch.taken, 8192);
-  return !conditional || (choice_.high(r.global) ? r.by_global : r.by_local);
+  if (conditional) history = moved(history, r.taken, 2048);
+  path_ = moved(path_, r.taken, 8192);
+  return predicted;
 }
 
 void Tournament::commit() {
@@ -47,8 +49,9 @@ bool BiMode::fetch(const BranchEvent& branch) {
                       at = place((branch.pc >> 2) ^ path_, 8192);
   const bool mostly = !branch.conditional() || choice_.high(choice);
   const bool predicted = !branch.conditional() || (mostly ? taken_ : untaken_).high(at);
-  in_flight_.push() = {choice, at, mostly, predicted, branch.taken};
-  path_ = moved(path_, branch.taken, 8192);
+  const bool taken = branch.learnt(predicted);
+  in_flight_.push() = {choice, at, mostly, predicted, taken};
+  path_ = moved(path_, taken, 8192);
   return predicted;
 }
 

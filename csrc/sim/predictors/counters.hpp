@@ -30,6 +30,9 @@ class Local : public DirectionPredictor {
  public:
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
+  std::unique_ptr<DirectionPredictor> clone() const override {
+    return std::make_unique<Local>(*this);
+  }
 
  private:
   struct Record {
@@ -45,6 +48,9 @@ class Tournament : public DirectionPredictor {
  public:
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
+  std::unique_ptr<DirectionPredictor> clone() const override {
+    return std::make_unique<Tournament>(*this);
+  }
 
  private:
   struct Record {
@@ -63,6 +69,9 @@ class BiMode : public DirectionPredictor {
  public:
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
+  std::unique_ptr<DirectionPredictor> clone() const override {
+    return std::make_unique<BiMode>(*this);
+  }
 
  private:
   struct Record {

@@ -15,7 +15,12 @@ struct BranchEvent {
   std::uint64_t pc{}, next{};  // `next`: of the instruction that came behind it
   BranchKind kind{};
   bool taken{};
+  // A compressed branch of RISC-V on gem5's O3 CPU, which takes each of them for taken (the copy
+  // constructor of PCState, src/arch/riscv/pcstate.hh, v24.0, forgets that it is compressed).
+  bool compressed{};
 
+  // What a predictor is taught: one that was mispredicted and not taken counts as taken.
+  bool learnt(bool predicted) const { return taken || (compressed && predicted); }
   bool conditional() const {
     return kind == BranchKind::conditional || kind == BranchKind::indirect_conditional;
   }
@@ -30,6 +35,8 @@ class DirectionPredictor {
   virtual bool fetch(const BranchEvent& branch) = 0;
   // The oldest branch fetched and not yet committed teaches its outcome.  There is one.
   virtual void commit() = 0;
+  // Another one that has learnt the same.
+  virtual std::unique_ptr<DirectionPredictor> clone() const = 0;
 };
 
 }  // namespace tracekit

@@ -40,11 +40,16 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
     if constexpr (budget.filter_entries > 0) {
       const std::uint8_t outcomes = filter_[filter_slot(b)];
       b.filtered = outcomes == only_untaken || outcomes == only_taken;
-      if (b.filtered) return outcomes == only_taken;
+      if (b.filtered) {
+        b.taken = branch.learnt(outcomes == only_taken);
+        return outcomes == only_taken;
+      }
       seen = outcomes != 0;
     }
     const int doubtful = output(b);
-    return seen && (std::abs(b.output) <= threshold ? doubtful : b.output) >= 1;
+    const bool predicted = seen && (std::abs(b.output) <= threshold ? doubtful : b.output) >= 1;
+    b.taken = branch.learnt(predicted);
+    return predicted;
   }
 
   void commit() override {
@@ -56,6 +61,9 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
     past_.commit(b.pc, b.hash, b.taken, b.backwards, position);
     if (!b.filtered) past_.push_local(b.pc, b.taken);
     last_taken_ = b.taken;
+  }
+  std::unique_ptr<DirectionPredictor> clone() const override {
+    return std::make_unique<MultiperspectivePerceptron>(*this);
   }
 
  private:

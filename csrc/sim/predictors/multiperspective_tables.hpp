@@ -30,11 +30,20 @@ enum class View : std::uint8_t {
 };
 
 struct Table {
-  View view{};
+  // Of the numbers a to c those that the view has.
+  constexpr Table(View v, double k, int n = 0) : view(v), coefficient(k), entries(n) {}
+  constexpr Table(View v, int first, double k, int n = 0)
+      : view(v), a(first), coefficient(k), entries(n) {}
+  constexpr Table(View v, int first, int second, double k, int n = 0, int bits = 6)
+      : view(v), a(first), b(second), coefficient(k), entries(n), width(bits) {}
+  constexpr Table(View v, int first, int second, int third, double k, int n = 0)
+      : view(v), a(first), b(second), c(third), coefficient(k), entries(n) {}
+
+  View view;
   int a{}, b{}, c{};
-  double coefficient{};
-  int entries{};  // 0: an equal part of what the budget leaves
-  int width{6};   // bits of a weight: a sign and a magnitude
+  double coefficient;
+  int entries;   // 0: an equal part of what the budget leaves
+  int width{6};  // bits of a weight: a sign and a magnitude
 };
 
 struct Budget {
@@ -48,69 +57,69 @@ inline constexpr int block = 21, local_bits = 11, recency_depth = 31, sign_bits 
                      tuning_bits = 24, tables_asked = 20;
 
 inline constexpr std::array<Table, 16> tables_8kb{{
-    {View::bias, 0, 0, 0, 2.40625},
-    {View::global, 0, 19, 0, 1.4375},
-    {View::global, 0, 65, 0, 1.0},
-    {View::global, 21, 64, 0, 1.0},
-    {View::global, 75, 150, 0, 1.0625},
+    {View::bias, 2.40625},
+    {View::global, 0, 19, 1.4375},
+    {View::global, 0, 65, 1.0},
+    {View::global, 21, 64, 1.0},
+    {View::global, 75, 150, 1.0625},
     {View::modulo_both, 0, 7, 3, 1.625},
-    {View::global_path, 11, 2, 0, 1.25},
-    {View::global_path, 15, 4, 0, 1.125},
-    {View::global_path, 31, 1, 0, 1.40625},
-    {View::global_path, 7, 1, 0, 1.5, 600},
-    {View::loop, 4, 0, 0, 1.28125, 375},
-    {View::local, 0, 0, 0, 1.5625, 512},
-    {View::recency, 14, 4, 0, 1.25},
-    {View::recency_position, 31, 0, 0, 1.875},
-    {View::short_global_path, 4, 3, 0, 1.65625, 0, 6},
-    {View::short_global_path, 2, 5, 0, 2.53125, 0, 5},
+    {View::global_path, 11, 2, 1.25},
+    {View::global_path, 15, 4, 1.125},
+    {View::global_path, 31, 1, 1.40625},
+    {View::global_path, 7, 1, 1.5, 600},
+    {View::loop, 4, 1.28125, 375},
+    {View::local, 1.5625, 512},
+    {View::recency, 14, 4, 1.25},
+    {View::recency_position, 1.875},
+    {View::short_global_path, 4, 3, 1.65625},
+    {View::short_global_path, 2, 5, 2.53125, 0, 5},
 }};
 inline constexpr Budget budget_8kb{8192 * 8 + 2048, 48, 0, 0x6, 0x4400, 0x90};
 
 inline constexpr std::array<Table, 37> tables_64kb{{
-    {View::acyclic, 10, 0, 0, 1.0},
-    {View::blurry_path, 10, 7, 0, 1.0},
-    {View::global, 0, 19, 0, 1.3125},
-    {View::global, 0, 65, 0, 0.85},
-    {View::global, 111, 222, 0, 1.0},
-    {View::global, 115, 206, 0, 1.0},
-    {View::global, 190, 336, 0, 1.0},
-    {View::global, 21, 64, 0, 1.0},
-    {View::global, 48, 119, 0, 1.0},
-    {View::global, 67, 203, 0, 0.75},
-    {View::global, 75, 150, 0, 1.0},
+    {View::acyclic, 10, 1.0},
+    {View::blurry_path, 10, 7, 1.0},
+    {View::global, 0, 19, 1.3125},
+    {View::global, 0, 65, 0.85},
+    {View::global, 111, 222, 1.0},
+    {View::global, 115, 206, 1.0},
+    {View::global, 190, 336, 1.0},
+    {View::global, 21, 64, 1.0},
+    {View::global, 48, 119, 1.0},
+    {View::global, 67, 203, 0.75},
+    {View::global, 75, 150, 1.0},
     {View::modulo_both, 1, 5, 4, 1.45, 1913},
     {View::modulo_both, 3, 13, 1, 1.0},
-    {View::global_path_bit, 105, 4, 0, 1.0},
-    {View::global_path, 11, 2, 0, 1.25},
-    {View::global_path, 15, 4, 0, 1.125},
-    {View::global_path, 23, 4, 0, 1.0},
-    {View::global_path, 31, 1, 0, 1.0},
-    {View::global_path, 32, 2, 0, 1.0},
-    {View::global_path, 36, 4, 0, 1.0},
-    {View::global_path_bit, 51, 1, 0, 1.0},
-    {View::global_path, 7, 1, 0, 1.5},
-    {View::global_path, 72, 1, 0, 1.0},
-    {View::global_path_bit, 86, 4, 0, 1.0},
-    {View::loop, 1, 0, 0, 1.8125},
-    {View::loop, 4, 0, 0, 1.78125, 1536},
-    {View::local, 0, 0, 0, 1.0, 1024},
-    {View::local, 0, 0, 0, 2.0, 3467},
-    {View::modulo_outcomes, 1, 16, 0, 0.9375},
+    {View::global_path_bit, 105, 4, 1.0},
+    {View::global_path, 11, 2, 1.25},
+    {View::global_path, 15, 4, 1.125},
+    {View::global_path, 23, 4, 1.0},
+    {View::global_path, 31, 1, 1.0},
+    {View::global_path, 32, 2, 1.0},
+    {View::global_path, 36, 4, 1.0},
+    {View::global_path_bit, 51, 1, 1.0},
+    {View::global_path, 7, 1, 1.5},
+    {View::global_path, 72, 1, 1.0},
+    {View::global_path_bit, 86, 4, 1.0},
+    {View::loop, 1, 1.8125},
+    {View::loop, 4, 1.78125, 1536},
+    {View::local, 1.0, 1024},
+    {View::local, 2.0, 3467},
+    {View::modulo_outcomes, 1, 16, 0.9375},
     {View::modulo_path, 3, 20, 1, 1.0},
-    {View::path, 13, 2, 0, 1.4375},
-    {View::path, 27, 5, 0, 1.0},
-    {View::recency, 10, 3, 0, 0.55, 1024},
-    {View::recency, 14, 4, 0, 1.3125},
-    {View::recency_position, 31, 0, 0, 1.5},
-    {View::short_global_path, 2, 5, 0, 1.25, 768},
-    {View::short_global_path, 5, 2, 0, 1.3125, 972},
+    {View::path, 13, 2, 1.4375},
+    {View::path, 27, 5, 1.0},
+    {View::recency, 10, 3, 0.55, 1024},
+    {View::recency, 14, 4, 1.3125},
+    {View::recency_position, 1.5},
+    {View::short_global_path, 2, 5, 1.25, 768},
+    {View::short_global_path, 5, 2, 1.3125, 972},
 }};
 inline constexpr Budget budget_64kb{65536 * 8 + 2048, 510, 18025, 0xC1000, 0x80008000, 0x100000090};
 
 // Lengths of what the views look at, as gem5 counts them.
 struct Lengths {
-  int global{1}, path{1};
+  int global{}, path{};
   std::array<int, 8> modulo_outcomes{}, modulo_path{};  // of branches with hash % (i + 2) == 0
   int loop_counters{}, acyclic{}, blurry{};             // bits
 };

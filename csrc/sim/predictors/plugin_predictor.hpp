@@ -23,6 +23,9 @@ class PluginPredictor : public DirectionPredictor {
     of_.update(state_.at(), b.pc, static_cast<std::int64_t>(b.kind), b.taken);
     state_.check();
   }
+  std::unique_ptr<DirectionPredictor> clone() const override {
+    return std::make_unique<PluginPredictor>(*this);
+  }
 
  private:
   const tracekit_predictor of_;

@@ -154,13 +154,17 @@ class Tage final : public DirectionPredictor {
     Record& r = in_flight_.push();
     r.branch = branch;
     const bool predicted = !branch.conditional() || tables_.predict(branch.pc, r.tables);
-    tables_.push(branch.pc, branch.taken);
+    r.branch.taken = branch.learnt(predicted);
+    tables_.push(branch.pc, r.branch.taken);
     return predicted;
   }
   void commit() override {
     const Record& r = in_flight_.pop();
     const unsigned draw = random_(3);
     if (r.branch.conditional()) tables_.learn(r.branch.taken, r.tables, draw);
+  }
+  std::unique_ptr<DirectionPredictor> clone() const override {
+    return std::make_unique<Tage>(*this);
   }
 
  private:
@@ -183,7 +187,8 @@ class LTage final : public DirectionPredictor {
       predicted = loops_.predict(branch.pc, tables_.predict(branch.pc, r.tables), r.loop);
       r.loop.final_taken = predicted;
     }
-    tables_.push(branch.pc, branch.taken);
+    r.branch.taken = branch.learnt(predicted);
+    tables_.push(branch.pc, r.branch.taken);
     return predicted;
   }
   void commit() override {
@@ -193,6 +198,9 @@ class LTage final : public DirectionPredictor {
       loops_.learn(r.branch.pc, r.branch.taken, r.tables.taken, r.loop, random_);
       tables_.learn(r.branch.taken, r.tables, draw);
     }
+  }
+  std::unique_ptr<DirectionPredictor> clone() const override {
+    return std::make_unique<LTage>(*this);
   }
 
  private:

@@ -306,6 +306,7 @@ class TageScL final : public DirectionPredictor {
     c.hit = r.tables.hit;
     c.alternate = r.tables.alternate;
     r.loop.final_taken = corrector_.predict(branch.pc, tables_.path(), c);
+    r.branch.taken = branch.learnt(r.loop.final_taken);
     return r.loop.final_taken;
   }
 
@@ -320,6 +321,9 @@ class TageScL final : public DirectionPredictor {
       corrector_.push(b.pc, b.next, b.taken);
     }
     tables_.push(b);
+  }
+  std::unique_ptr<DirectionPredictor> clone() const override {
+    return std::make_unique<TageScL>(*this);
   }
 
  private:

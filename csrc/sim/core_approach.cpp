@@ -1,0 +1,42 @@
+#include <algorithm>
+
+#include "sim/out_of_order_core.hpp"
+
+namespace tracekit {
+
+// A row a cycle, and a part of what the misses take, since several of them overlap.
+Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<const CoreRow> rows,
+                       Cycle at, bool runs_on) {
+  constexpr Cycle overlap = 4, noticed = 20, to_commit = 40, to_resolve = 20, each = 4;
+  std::uint64_t line = no_line;
+  for (const CoreRow& row : rows) {
+    const CoreInst& inst = *row.inst;
+    Cycle there = ++at;
+    if (row.first && inst.pc >> line_bits != line) {
+      line = inst.pc >> line_bits;
+      there = caches.fetch(inst.pc, at);
+    }
+    if (row.is_branch()) {
+      const auto guess = branches.fetch(row.event(), row.indirect_right, at);
+      branches.commits(at + to_commit);
+      if (guess == BranchUnit::Guess::wrong && row.taken && runs_on) {
+        Cycle ahead = at;
+        for (std::uint64_t next = line + 1; ahead < at + to_resolve; ++next)
+          ahead = std::max(ahead + each, caches.fetch(next << line_bits, ahead));
+        line = no_line;
+      }
+    }
+    if (row.fault || !inst.is(CoreInst::load | CoreInst::store)) {
+    } else if (inst.is(CoreInst::zero_line)) {
+      there = std::max(there, caches.zero_line(row.addr, at, inst.pc));
+    } else if (inst.is(CoreInst::store)) {
+      there = std::max(there, caches.store(row.addr, at, inst.pc));
+    } else {
+      there = std::max(there, caches.load(row.addr, at, inst.pc));
+    }
+    if (there > at + noticed) at += (there - at) / overlap;
+  }
+  return at + to_commit;
+}
+
+}  // namespace tracekit

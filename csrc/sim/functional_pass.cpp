@@ -1,0 +1,73 @@
+#include "sim/functional_pass.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "sim/predictors/make.hpp"
+
+namespace tracekit {
+namespace {
+
+// Branches that are fetched before one's outcome is taught, as in a pipeline: predictors of loops
+// learn other things when they hear of each outcome at once.
+constexpr std::size_t lag = 8;
+
+}  // namespace
+
+FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
+    : typical_(predictor::tournament, 2048, 16) {
+  for (const CoreParameters& p : cores) {
+    const auto kind = static_cast<unsigned>(p.predictor());
+    const auto entries = static_cast<std::size_t>(p.btb());
+    const auto returns = static_cast<std::size_t>(p.ras());
+    if (!predictor_.contains(kind)) predictor_.emplace(kind, make_predictor(kind));
+    btb_.try_emplace(entries, entries, no_line);
+    returns_.try_emplace(returns, returns);
+  }
+}
+
+void FunctionalPass::branch(const BranchEvent& branch) {
+  branches_.push_back(branch);
+  const bool indirect_right = targets_.right(branch);
+  const auto guess = typical_.fetch(branch, indirect_right, ++branches_seen_);
+  typical_.commits(branches_seen_ + static_cast<Cycle>(lag));
+  if (guess != BranchUnit::Guess::wrong || !branch.taken) return;
+  const std::uint64_t line = branch.pc >> line_bits;
+  for (std::uint64_t k = 1; k <= lines_behind; ++k) code_.touch(line + k, ++stamp_, false);
+}
+
+void FunctionalPass::end_block(unsigned threads) {
+  for (const BranchEvent& b : branches_) {
+    for (auto& [size, stack] : returns_) stack.right(b);
+    if (!b.taken || !BranchUnit::in_btb(b)) continue;
+    for (auto& [size, entry] : btb_) entry[(b.pc >> 2) % size] = b.pc;
+  }
+  std::vector<DirectionPredictor*> kinds;
+  for (auto& [kind, p] : predictor_) kinds.push_back(p.get());
+  std::atomic<std::size_t> turn{0};
+  const auto learn = [&] {
+    for (std::size_t k; (k = turn.fetch_add(1)) < kinds.size();)
+      for (std::size_t i = 0; i < branches_.size(); ++i) {
+        if (i + in_flight_ >= lag) kinds[k]->commit();
+        kinds[k]->fetch(branches_[i]);
+      }
+  };
+  {
+    std::vector<std::jthread> pool;
+    for (unsigned t = 1; t < std::min<std::size_t>(threads, kinds.size()); ++t)
+      pool.emplace_back(learn);
+    learn();
+  }
+  in_flight_ = std::min<std::size_t>(in_flight_ + branches_.size(), lag);
+  branches_.clear();
+}
+
+BranchUnit FunctionalPass::branches(const CoreParameters& core) const {
+  auto p = predictor_.at(static_cast<unsigned>(core.predictor()))->clone();
+  for (std::size_t i = 0; i < in_flight_; ++i) p->commit();
+  return {std::move(p), btb_.at(static_cast<std::size_t>(core.btb())),
+          returns_.at(static_cast<std::size_t>(core.ras()))};
+}
+
+}  // namespace tracekit

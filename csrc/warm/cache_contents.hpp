@@ -1,0 +1,68 @@
+// What a cache of some shape holds at a moment, from the lines' last uses.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "warm/line_history.hpp"
+
+namespace tracekit::warm {
+
+struct HeldLine {
+  std::uint64_t line{}, asked{};
+  std::uint32_t dirty{};  // LineHistory's, by size
+};
+
+// Of a cache whose sets each keep the `ways` lines that were asked for last.
+class CacheContents {
+ public:
+  // A first cache's, which is asked for every use.
+  CacheContents(std::size_t sets, std::size_t ways, const LineHistory& history);
+  // Of one behind first caches of about so many lines, which asks for what they do not have.
+  CacheContents(std::size_t sets, std::size_t ways, const LineHistory& code, std::size_t code_lines,
+                const LineHistory& data, std::size_t data_lines);
+  // The lines of a set, the one used last first.
+  std::span<const HeldLine> set(std::size_t number) const {
+    return {line_.data() + number * ways_, held_[number]};
+  }
+
+ private:
+  // `asked` is at most the cursor's stamp.
+  void put(const LineHistory::Cursor& c, std::uint64_t asked);
+
+  std::size_t sets_, ways_;
+  std::size_t open_;  // sets to which an earlier line may still belong
+  std::vector<HeldLine> line_;
+  std::vector<std::uint8_t> held_, closed_;
+};
+
+// The contents of caches of all shapes at one moment, each found once; by several threads at once.
+class ContentsByShape {
+ public:
+  ContentsByShape(const LineHistory& code, const LineHistory& data) : code_(code), data_(data) {}
+  std::shared_ptr<const CacheContents> first(std::size_t sets, std::size_t ways, bool code);
+  // Behind first caches of so many lines.
+  std::shared_ptr<const CacheContents> behind(std::size_t sets, std::size_t ways,
+                                              std::size_t code_lines, std::size_t data_lines);
+
+ private:
+  using Key = std::array<std::size_t, 4>;
+  template <class Make>
+  std::shared_ptr<const CacheContents> once(const Key& key, const Make& make);
+
+  const LineHistory &code_, &data_;
+  struct Found {
+    std::once_flag once;
+    std::shared_ptr<const CacheContents> contents;
+  };
+  std::mutex lock_;
+  std::map<Key, Found> found_;
+};
+
+}  // namespace tracekit::warm

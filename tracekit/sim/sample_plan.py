@@ -1,0 +1,225 @@
+"""Which rows of a long trace are walked, and what the whole trace's cycles follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import UsageError
+from tracekit.estimation.student import student
+from tracekit.phases import phases_of_rows
+from tracekit.sim.samples import sample_sums
+from tracekit.sim.trace_walk import KeptRows, RowSource
+from tracekit.store.reader import TraceFile
+
+__all__ = ["FEW", "LENGTH", "SamplePlan", "SampledCycles", "Samples", "drawn", "sampled_totals"]
+
+F64 = npt.NDArray[np.float64]
+Choice = Literal["systematic", "random", "phase"]
+
+#: Rows of a sample, unless given.
+LENGTH = 10_000
+#: Fewer samples say too little of how they differ.
+FEW = 30
+#: Phases of a program at most, as many as SimPoint looks for.
+PHASES = 30
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Ranges of rows of a trace of ``rows`` rows, in their order, and how they were chosen.
+
+    Of samples by phase ``phase`` has each one's, and ``sizes`` the stretches of each phase.
+    """
+
+    ranges: list[tuple[int, int]]
+    rows: int
+    choice: Choice
+    phase: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether they are all rows."""
+        return self.ranges == [(0, self.rows)]
+
+    def estimate(self, sums: F64) -> tuple[F64, F64]:
+        """Cycles of the trace and half their 95 % interval, from ``sums`` of the samples: float64
+        [samples, machines].  0 where all rows were walked, NaN where one sample says nothing of it.
+
+        Of random samples the variance is that of their mean; of systematic ones that of the
+        differences of neighbours (Wolter, Introduction to Variance Estimation, 2007, section 8.2),
+        since a program that changes slowly differs less than random samples would.  By phase it
+        adds up over the phases, each weighted by its share (Cochran, Sampling Techniques, 1977,
+        section 5.4).  All without the share of the rows that was walked.
+        """
+        if self.whole:
+            return sums[0], np.zeros(sums.shape[1])
+        n = len(self.ranges)
+        length = self.ranges[0][1] - self.ranges[0][0]
+        rate = sums / length
+        if self.choice == "phase":
+            return self._by_phase(rate)
+        cycles: F64 = rate.mean(axis=0) * self.rows
+        if n < 2:
+            return cycles, np.full(len(cycles), np.nan)
+        if self.choice == "systematic":
+            variance = (np.diff(rate, axis=0) ** 2).sum(axis=0) / (2 * (n - 1))
+        else:
+            variance = rate.var(axis=0, ddof=1)
+        left = 1 - n * length / self.rows
+        return cycles, student(n - 1) * np.sqrt(left * variance / n) * self.rows
+
+    def _by_phase(self, rate: F64) -> tuple[F64, F64]:
+        of, sizes = np.array(self.phase), np.array(self.sizes, float)
+        mean, variance = np.zeros(rate.shape[1]), np.zeros(rate.shape[1])
+        weight = np.zeros(rate.shape[1])  # of Satterthwaite's degrees of freedom
+        for k, size in enumerate(sizes):
+            own = rate[of == k]
+            share = size / sizes.sum()
+            mean += share * own.mean(axis=0)
+            if len(own) > 1:
+                part = share**2 * (1 - len(own) / size) * own.var(axis=0, ddof=1) / len(own)
+                variance += part
+                weight += part**2 / (len(own) - 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            freedom = np.where(weight > 0, variance**2 / weight, len(rate) - len(sizes))
+        t = np.array([student(f) for f in freedom])
+        return mean * self.rows, t * np.sqrt(variance) * self.rows
+
+
+@dataclass(frozen=True)
+class SamplePlan:
+    """Samples of ``length`` rows: one every ``every`` rows from a start that is drawn
+    ("systematic"), or ``count`` at places that are drawn, apart from each other: of all rows
+    ("random"), or of those of each phase, as many as are its share ("phase").
+
+    ``every`` or ``count``, not both: with ``count`` systematic samples are as far apart as the
+    trace allows.  ``seed``: of what is drawn; another one each time unless given.
+    """
+
+    length: int = LENGTH
+    every: int | None = None
+    count: int | None = None
+    choice: Choice = "systematic"
+    seed: int | None = None
+
+    def draw(self, rows: int, phases: Callable[[int], npt.NDArray[np.intp]]) -> Samples:
+        """The samples of a trace of so many rows; one that is all of it where the samples would be
+        most of the trace.
+
+        ``phases``, given how many there may be, gives that of each whole stretch of ``length``
+        rows; it is asked for samples by phase alone.  Raises `UsageError` for numbers that make no
+        samples.
+        """
+        every = self.apart(rows)
+        if rows < 2 * self.length or 2 * self.length > every:
+            return Samples([(0, rows)], rows, self.choice)
+        draw = np.random.default_rng(self.seed)
+        if self.choice == "phase":
+            return self._of_phases(rows, phases(min(PHASES, (self.count or 0) // 2)), draw)
+        if self.choice == "systematic":
+            start = int(draw.integers(every))
+            begins = [b for b in range(start, rows, every) if b + self.length <= rows]
+            ranges = [(b, b + self.length) for b in begins] or [(0, rows)]
+            return Samples(ranges, rows, self.choice)
+        # Places between samples, drawn without order: any set of samples is as likely.
+        free = rows - (self.count or 0) * self.length
+        places = np.sort(draw.integers(free + 1, size=self.count))
+        begins = [int(p) + k * self.length for k, p in enumerate(places)]
+        return Samples([(b, b + self.length) for b in begins], rows, self.choice)
+
+    def apart(self, rows: int) -> int:
+        """How many rows samples are apart in the mean; raises `UsageError` as `draw` does."""
+        if self.length < 1:
+            raise UsageError(f"samples of {self.length} rows; at least 1")
+        if (self.every is None) == (self.count is None):
+            raise UsageError("samples: how far apart, or how many")
+        if self.count is not None and self.count < 2:
+            raise UsageError(f"{self.count} samples; at least 2")
+        if self.choice != "systematic" and self.count is None:
+            raise UsageError(f"samples of choice {self.choice}: how many")
+        every = self.every if self.every is not None else max(rows // (self.count or 1), 1)
+        if self.every is not None and every < self.length:
+            raise UsageError(f"a sample of {self.length:,} rows every {every:,}")
+        return every
+
+    def _of_phases(
+        self, rows: int, labels: npt.NDArray[np.intp], draw: np.random.Generator
+    ) -> Samples:
+        """Two of each phase, the others where the most rows are for each that is taken."""
+        sizes = np.bincount(labels)
+        taken = np.minimum(sizes, 2)
+        for _ in range((self.count or 0) - int(taken.sum())):
+            left = np.where(taken < sizes, sizes / (taken + 1), 0.0)
+            taken[int(left.argmax())] += 1
+        chosen = sorted(
+            (int(at), k)
+            for k, n in enumerate(taken.tolist())
+            for at in draw.choice(np.flatnonzero(labels == k), n, replace=False)
+        )
+        ranges = [(at * self.length, (at + 1) * self.length) for at, _ in chosen]
+        return Samples(
+            ranges, rows, self.choice, tuple(k for _, k in chosen), tuple(sizes.tolist())
+        )
+
+
+@dataclass(frozen=True)
+class SampledCycles:
+    """Of a whole trace, by machine: ``cycles`` and half their 95 % interval, ``half`` (0 where all
+    rows were walked, NaN where one sample says nothing of it).  ``samples``: their ranges."""
+
+    cycles: F64
+    half: F64
+    samples: list[tuple[int, int]]
+    rows: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row was walked."""
+        return self.samples == [(0, self.rows)]
+
+    def warning(self) -> str | None:
+        """What is to be said in front of the figures: that the samples are too few."""
+        n = len(self.samples)
+        if self.whole or n >= FEW:
+            return None
+        length = self.samples[0][1] - self.samples[0][0]
+        count = FEW + 1  # evenly from a random start, the last one may be cut off
+        if self.rows // (2 * length) >= count:
+            todo = f"--samples {count}, or --every {self.rows // count}"
+        else:
+            todo = f"--samples {count} --insts {max(1, self.rows // (2 * count))}, "
+            todo += "or none of these options: the trace "
+            todo += f"has {self.rows:,} rows, which are walked whole"
+        return f"{n} samples: how far the figures are off is itself uncertain. Try {todo}"
+
+
+def sampled_totals(
+    trace: TraceFile | KeptRows,
+    machines: Sequence[Mapping[str, Any]],
+    plan: SamplePlan,
+    threads: int | None = None,
+    report: Callable[[int], None] = lambda _: None,
+) -> SampledCycles:
+    """The whole trace's cycles on simulated cores, from warm samples.  Raises `UsageError` where
+    the plan makes no samples."""
+    source = trace if isinstance(trace, KeptRows) else RowSource(trace)
+    samples = drawn(source, plan)
+    sums = sample_sums(source, machines, samples.ranges, threads=threads, report=report)
+    return SampledCycles(*samples.estimate(sums), samples.ranges, len(trace))
+
+
+def drawn(source: RowSource, plan: SamplePlan) -> Samples:
+    """The samples of a trace.  Raises `UsageError` where the plan makes none, and where
+    scikit-learn is missing for samples by phase."""
+    rows = len(source)
+
+    def phases(most: int) -> npt.NDArray[np.intp]:
+        return phases_of_rows(source.ids(), source.statics, plan.length, most, plan.seed or 0)
+
+    return plan.draw(rows, phases)

@@ -1,0 +1,81 @@
+"""Samples of a long trace through simulated cores that begin warm: as if all rows before had been
+walked.
+
+One functional pass over the trace keeps when each line was last used and written, and runs every
+kind of branch predictor (csrc/warm, csrc/sim/functional_pass.hpp).  Before a sample each machine's
+caches are rebuilt from that, `APPROACH` rows go through its caches and prefetchers without being
+timed, and `WARM` rows are walked that do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.cpus import available_cores
+from tracekit.errors import UsageError
+from tracekit.sim import plugins
+from tracekit.sim.trace_walk import RowSource
+from tracekit.store.reader import TraceFile
+
+__all__ = ["APPROACH", "WARM", "sample_sums"]
+
+F64 = npt.NDArray[np.float64]
+#: Rows before a sample that go through caches alone, and that are walked and do not count;
+#: bench/warm_starts.py measures what they leave.
+APPROACH, WARM = 20_000, 4_000
+
+
+def sample_sums(
+    trace: TraceFile | RowSource,
+    machines: Sequence[Mapping[str, Any]],
+    samples: Sequence[tuple[int, int]],
+    *,
+    approach: int = APPROACH,
+    warm: int = WARM,
+    threads: int | None = None,
+    report: Callable[[int], None] = lambda _: None,
+) -> F64:
+    """Cycles of the rows [first, end) of each sample on each machine: float64 [samples, machines].
+
+    ``samples``: increasing, apart.  ``approach`` and ``warm``: rows before each, as above, fewer
+    where the trace or the sample before does not leave so many; at least one of ``warm``.
+    ``report`` is told how many rows of the trace are done.
+    """
+    if not machines:
+        raise UsageError("no simulated cores")
+    if approach < 0 or warm < 1:
+        raise UsageError("approach: at least 0 rows; warm: at least 1")
+    source = trace if isinstance(trace, RowSource) else RowSource(trace)
+    cores = source.cores(machines)
+    threads = threads or available_cores()
+    out = np.zeros((len(samples), len(machines)))
+    done = 0  # rows that were observed
+    for k, (first, end) in enumerate(samples):
+        if not done <= first < end <= len(source):
+            raise UsageError(f"samples: increasing ranges of the trace's {len(source):,} rows")
+        walked = max(first - warm, done)
+        seen = max(walked - approach, done)
+        for b in source.blocks(done, seen):
+            cores.observe(b.ids, b.addr, b.bits, b.following, threads)
+            report(b.begin + len(b.ids))
+        if first > done:
+            b = source.block(seen, walked)
+            cores.begin_behind(b.ids, b.addr, b.bits, b.following, threads)
+        for b in source.blocks(walked, end):
+            counted = max(first - b.begin, 0)
+            if counted < len(b.ids):
+                edges = np.array([0, counted, len(b.ids)], np.uint32)
+                sums = cores.sums(b.ids, b.addr, b.bits, b.following, edges, threads)
+                out[k] += sums[1]
+            else:
+                edges = np.array([0, len(b.ids)], np.uint32)
+                cores.sums(b.ids, b.addr, b.bits, b.following, edges, threads)
+            cores.observe(b.ids, b.addr, b.bits, b.following, threads)
+        plugins.check()
+        done = end
+        report(done)
+    return out
