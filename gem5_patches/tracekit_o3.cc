@@ -208,7 +208,7 @@ void O3Probe::write_held(bool all) {
 // A trapped instruction sends no Commit: it is squashed at the head of the reorder buffer, complete
 // and with its fault.  A replay is a "fault" to gem5, too, and no row.
 void O3Probe::squashed(const o3::DynInstPtr& inst) {
-  if (!trace_.active() || !trace_.described()) return;
+  if (!trace_.trapped() || !trace_.described()) return;
   if (inst->getFault() == NoFault || !inst->isCompleted()) return;
   if (dynamic_cast<ReExec*>(inst->getFault().get())) return;
   tkt::Row row = row_of(inst);

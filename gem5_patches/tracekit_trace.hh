@@ -63,6 +63,8 @@ class CpuTrace {
     return traced;
   }
   bool active() const { return active_; }
+  // A trapped instruction is traced and not counted, on every CPU: it has not committed.
+  bool trapped() const { return active_ && !reached_; }
 
   // The number of a static instruction, which is written when it is new.
   std::uint32_t number(const StaticInstPtr& inst, const PCStateBase& pc, ThreadContext* tc);

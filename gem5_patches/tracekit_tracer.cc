@@ -53,7 +53,7 @@ class Tracer::Record : public InstRecord {
   void dump() override {
     CpuTrace& trace = tracer_.trace_;
     if (!trace.described()) tracer_.learn_model(thread, *pc);
-    if (!trace.count(*staticInst)) return;
+    if (!(faulting ? trace.trapped() : trace.count(*staticInst))) return;
     tkt::Row row;
     row.sid = trace.number(staticInst, *pc, thread);
     row.thread = static_cast<std::uint8_t>(thread->threadId());
