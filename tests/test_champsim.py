@@ -125,6 +125,45 @@ def test_kind_of_branch(kind: str) -> None:
     assert [r for r in regs if r[0] != 255] == [want[r] for r in src if r != IP]
 
 
+def kind_by_champsim(dst: set[int], src: set[int], marked: bool) -> str:
+    """inc/instruction.h and src/champsim.cc's rules; what has no name there is conditional."""
+    if IP not in dst:
+        return "conditional" if marked else "none"
+    sp, ip, flags, other = SP in src, IP in src, FLAGS in src, bool(src - {SP, IP, FLAGS})
+    if not sp and not flags and not other:
+        return "jump"
+    if not sp and not ip and not flags and other:
+        return "indirect"
+    if not sp and ip and SP not in dst:
+        return "conditional"
+    if sp and ip and SP in dst and not flags:
+        return "indirect_call" if other else "call"
+    return "ret" if sp and not ip and SP in dst else "conditional"
+
+
+def test_every_set_of_registers() -> None:
+    cases = [
+        (dst, src, marked)
+        for n in range(3)
+        for dst in itertools.combinations((IP, SP, RAX), n)
+        for m in range(5)
+        for src in itertools.permutations((SP, IP, FLAGS, RAX), m)
+        for marked in (False, True)
+    ]
+    trace = np.zeros(len(cases), RECORD)
+    for r, (dst, src, marked) in zip(trace, cases, strict=True):
+        r["dst"][: len(dst)], r["src"][: len(src)], r["is_branch"] = dst, src, marked
+    trace["ip"] = 16 * np.arange(1, len(cases) + 1)
+    table, batch = read(trace.tobytes())
+    converter = NativeConverter(table, arch="unknown", described="champsim")
+    converter.convert(batch)
+    kinds = ("none", "conditional", "jump", "call", "indirect", "indirect_call", "ret")
+    columns = converter.source.table().columns()
+    found = dict(zip(columns["pc"].tolist(), columns["branch"].tolist(), strict=True))
+    for pc, (dst, src, marked) in zip(trace["ip"].tolist(), cases, strict=True):
+        assert kinds[found[pc]] == kind_by_champsim(set(dst), set(src), marked), (dst, src, marked)
+
+
 def test_cloudsuite() -> None:
     trace = np.zeros(3, CLOUDSUITE)
     trace["ip"] = [4, 8, 4]

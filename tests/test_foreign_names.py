@@ -144,3 +144,12 @@ def test_a_deep_toml(tmp_path: Path) -> None:
         (tmp_path / "m.toml").write_text(text)
         with pytest.raises(TracekitError):
             manifest(tmp_path / "m.toml")
+
+
+def test_a_word_that_a_shell_completed(capsys) -> None:
+    """An argument that no command has, as the name of somebody's file may be one."""
+    tune = ["tune", "x", "--name", "n", "-o", "y"]
+    for words in ([*tune, f"--{EVIL}"], ["export", "x", "--to", EVIL]):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert "x1b[2J" in clean(capsys)

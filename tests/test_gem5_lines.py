@@ -13,9 +13,60 @@ LINE = "{tick:7}: system.cpu: 0x{pc:x}    : add x1, x2, x3   : IntAlu : {more}  
 
 def extracted(folder: Path, text: str) -> tuple[tracekit.TraceFile, dict[str, object]]:
     path = folder / "trace.out"
-    path.write_text(text)
+    path.write_text(text + "\n" * 5000)  # so far from the end lines are read the fast way
     result = tracekit.extract(path, folder / "f.zst", force=True)
     return tracekit.open(folder / "f.zst"), result.anomalies
+
+
+@pytest.mark.parametrize("name", ["main+4", "a.part.0+12", "_Z3fooi.cold", "x", "operator.+8"])
+@pytest.mark.parametrize("upc", [None, 0, 7, 10, 123])
+def test_names_of_functions(tmp_path: Path, name: str, upc: int | None) -> None:
+    """Behind the address, and in front of the number of a micro-op."""
+    what = "    " if upc is None else f".{upc:2d} "
+    text = "".join(
+        f"{500 * k}: system.cpu: T0 : 0x{0x400000 + 4 * k:x} @{name}{what}: add x1, x2, x3   : "
+        "IntAlu :  D=0x1  flags=(IsInteger)\n"
+        for k in range(1, 9)
+    )
+    trace, anomalies = extracted(tmp_path, text)
+    with trace:
+        assert trace["pc"].tolist() == [0x400000 + 4 * k for k in range(1, 9)] and not anomalies
+        assert set(trace["upc"].tolist()) == {upc or 0}
+        assert set(trace.statics.disassembly) == {"add x1, x2, x3"}
+
+
+def test_a_row_that_comes_again_is_a_fault_where_it_touches_memory(tmp_path: Path) -> None:
+    """A branch onto itself is none."""
+    line = "{tick:7}: system.cpu: 0x{pc:x}    : {text}   : {op} : {more}  flags=({flags})\n"
+    jump = {"text": "b 0x400004", "op": "IntAlu", "more": "",
+            "flags": "IsControl|IsDirectControl|IsUncondControl"}  # fmt: skip
+    load = {"text": "ldr x1, [x2]", "op": "MemRead", "more": " A=0x10", "flags": "IsLoad"}
+    rows = [(0x400000, load), (0x400004, jump), (0x400004, jump), (0x400008, load),
+            (0x400008, load), (0x40000C, jump)]  # fmt: skip
+    text = "".join(line.format(tick=500 * k, pc=pc, **what) for k, (pc, what) in enumerate(rows, 1))
+    trace, _ = extracted(tmp_path, text)
+    with trace:
+        assert trace["fault"].tolist() == [False] * 3 + [True, False, False]
+        assert trace["taken"].tolist() == [False, True, True, False, False, True]
+
+
+def test_a_branch_whose_length_nothing_tells(tmp_path: Path) -> None:
+    """X86 without its displacement: not taken where the next row is up to 15 bytes on."""
+    line = "{tick:7}: system.cpu: 0x{pc:x}    : {text}   : IntAlu :   flags=({flags})\n"
+    steps = {1: False, 4: False, 15: False, 16: True, -4: True, 4096: True, -(1 << 20): True}
+    rows = []
+    for k, step in enumerate(steps):
+        pc = 0x400000 + 0x4000 * k
+        rows += [(pc, "JNZ_I : wrip   , t1, t2", "IsControl|IsDirectControl|IsCondControl"),
+                 (pc + step, "ADD_R_R : add   rax, rax, rbx", "IsInteger")]  # fmt: skip
+    text = "".join(
+        line.format(tick=500 * k, pc=pc, text=what, flags=flags)
+        for k, (pc, what, flags) in enumerate(rows, 1)
+    )
+    trace, _ = extracted(tmp_path, text)
+    with trace:
+        assert trace["taken"].tolist()[::2] == list(steps.values())
+        assert not trace["taken"][1::2].any()
 
 
 def test_a_false_predicate(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -27,12 +28,10 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recording(folder) -> Path:
+def recording(folder, tiny) -> Path:
     """A few epochs of a program, where this computer can record."""
-    path = folder / "true.tks"
-    if sys.platform != "linux" or main(
-        ["record", "-o", str(path), "--full", "-q", "--", "/bin/true"]
-    ):
+    path = folder / "tiny.tks"
+    if sys.platform != "linux" or main(["record", "-o", str(path), "--full", "-q", "--", tiny]):
         pytest.skip("this computer cannot record")
     return path
 
@@ -204,3 +203,19 @@ def test_programs_that_are_done_leave_no_carriage_return(capsys, monkeypatch):
     error = capsys.readouterr().err
     assert "\r" not in error and error.count("\n") == 2
     assert error.splitlines()[-1].startswith("evaluate: 3 programs of 3 programs (100 %)")
+
+
+def test_a_next_part_of_the_work_is_counted_anew(capsys, monkeypatch):
+    from tracekit import progress
+    from tracekit.cli.events import Events
+
+    moment = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: moment[0])
+    with Events("time") as report:
+        for of in (2, 5):
+            for k in range(of):
+                moment[0] += 20.0
+                report({"name": f"p{k}", "done": k + 1, "of": of})
+    shown = re.findall(r"(\d+) programs of (\d+) programs", capsys.readouterr().err)
+    assert {int(of) for _, of in shown} == {2, 5}
+    assert all(int(done) <= int(of) for done, of in shown)

@@ -80,6 +80,22 @@ SMALL = [
 ]
 
 
+@settings(deadline=None, max_examples=40)
+@given(recordings())
+def test_what_the_recorder_encodes_is_what_the_document_says(content: Any) -> None:
+    codes, epochs = content
+    table = _core.EncodingTable()
+    decoder = _core.TksDecoder(table)
+    assert decoder.block(code_block(0, codes)) == CODE
+    # None of the codes is there twice, or the table would be shorter.
+    assert _core.tks_code_block(table, 0) == code_block(0, codes)
+    for fields, rows in epochs:
+        block = epoch_block(fields[:N_FIELDS], rows)
+        assert decoder.block(block) == EPOCH
+        info = decoder.info
+        assert _core.tks_epoch_block(info, decoder.take()) == block
+
+
 def test_file(tmp_path: Path) -> None:
     path = tmp_path / "a.tks"
     write(path, SMALL)

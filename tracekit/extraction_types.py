@@ -24,7 +24,8 @@ HARMLESS = frozenset({"macro_op_line"})
 
 @dataclass(frozen=True)
 class Options:
-    """How to extract; ``tracekit.extract`` documents each."""
+    """How to extract; ``tracekit.extract`` documents each but ``statistics``: describe the files
+    that were written, with statistics of their columns, in `Extraction.described`."""
 
     level: Level = "auto"
     cpu: str | None = None
@@ -44,6 +45,7 @@ class Options:
     isa: str | None = None
     overlap: bool | None = None
     verify: bool = False
+    statistics: bool = False
 
     def __post_init__(self) -> None:
         if self.level not in ("auto", "micro", "macro"):

@@ -29,6 +29,7 @@ class OutputStream:
             count=options.count,
             chunk_rows=options.chunk_rows,
             hashes=options.verify,
+            moments=options.statistics,
         )
         head = {"tracekit": __version__}
         self.writer = Writer(output, head, force=options.force)

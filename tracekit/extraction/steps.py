@@ -13,6 +13,7 @@ import numpy as np
 
 from tracekit.cpus import available_cores
 from tracekit.errors import FormatError, UsageError
+from tracekit.extraction.described import described
 from tracekit.extraction.output_stream import OutputStream, with_name
 from tracekit.extraction_types import HARMLESS, ExtractedFile, ExtractionResult, Options
 from tracekit.inputs import Source, recognise
@@ -54,7 +55,9 @@ class Extraction:
         path: str | os.PathLike[str] | Pulled,
         output: str | os.PathLike[str],
         options: Options,
+        called: str | None = None,
     ):
+        """``called``: what the file's records and messages call the input, unless its path."""
         self._o, self._output = options, Path(output)
         if options.binary is not None:  # told now rather than behind hours of trace
             from tracekit.isa.elf import ElfImage
@@ -78,6 +81,8 @@ class Extraction:
                     f"threads: {self._input.name} is one stream; drmemtrace folders and recordings "
                     "have several"
                 )
+        if called is not None:
+            self._input.name = called
         self._level = options.level  # "auto" until the source is known
         self._streams: dict[int, OutputStream] = {}
         # Rows of streams after the first that are still few, and of damaged names.
@@ -85,6 +90,8 @@ class Extraction:
         self._damaged = 0
         self._fed = 0  # decompressed bytes that were parsed
         self._source: Source | Pulled | None = None
+        #: Each file that was written in numbers, where the options ask for ``statistics``.
+        self.described: list[dict[str, Any]] = []
 
     @property
     def size(self) -> int | None:
@@ -356,7 +363,11 @@ class Extraction:
             },
             path,
         )
-        return ExtractedFile(public_name(path), s.name, s.writer.rows, s.writer.bytes_written)
+        found = ExtractedFile(public_name(path), s.name, s.writer.rows, s.writer.bytes_written)
+        if o.statistics:
+            source = {"level": self._level, "arch": self._source.arch(), "anomalies": anomalies}
+            self.described.append(described(s, found, t, source, o.clock_ps))
+        return found
 
     def _apply_binary(self, columns: dict[str, Any]) -> dict[str, Any] | None:
         if self._o.binary is None:

@@ -43,14 +43,19 @@ class Source(Protocol):
         """arm, x86, riscv or unknown."""
 
 
-_O3 = re.compile(rb"^(O3PipeView: )?O3PipeView:\w+:", re.M)
-_BOOM = re.compile(rb"^ *\d+; O3PipeView:\w+:", re.M)
-_EXEC = re.compile(rb"^ *\d+: (ExecEnable: )?[^ \n]+: (A\d+ )?(T\d+ : )?0x[0-9a-f]+", re.M)
+#: One pattern: the first line of a trace decides, and what a block does not have is not sought in
+#: all of it.
+_GEM5 = re.compile(
+    rb"^(?:(?:O3PipeView: )?O3PipeView:\w+:"
+    rb"| *\d+; O3PipeView:\w+:"
+    rb"| *\d+: (?:ExecEnable: )?[^ \n]+: (?:A\d+ )?(?:T\d+ : )?0x[0-9a-f]+)",
+    re.M,
+)
 _NUMBERS = re.compile(rb"\A *-?\d+( +-?\d+){8,}( |\r?\n)")
 
 
 def _gem5_text(head: bytes, path: str) -> Source | None:
-    if _O3.search(head) or _BOOM.search(head) or _EXEC.search(head):
+    if _GEM5.search(head):
         return _core.Gem5Text()
     return None
 

@@ -39,11 +39,11 @@ BranchKind classify(const std::uint8_t* dst, const std::uint8_t* src, bool marke
   if (!writes_ip) return marked ? BranchKind::conditional : BranchKind::none;
   if (!reads_sp && !reads_cc && !reads_other) return BranchKind::jump;
   if (!reads_sp && !reads_ip && !reads_cc && reads_other) return BranchKind::indirect;
-  if (!reads_sp && reads_ip && !writes_sp) return BranchKind::conditional;
   if (reads_sp && writes_sp && reads_ip && !reads_cc)
     return reads_other ? BranchKind::indirect_call : BranchKind::call;
   if (reads_sp && writes_sp && !reads_ip) return BranchKind::ret;
-  return BranchKind::conditional;  // ChampSim's "other": only the record tells whether it is taken
+  // ChampSim's "conditional" and "other": only the record tells whether it is taken.
+  return BranchKind::conditional;
 }
 
 bool always_taken(BranchKind kind) {

@@ -32,12 +32,6 @@ class PcMap {
     }
     return slots_[i];
   }
-  // The entry of this pc if there is one; never adds.
-  PcEntry* find(std::uint64_t pc) {
-    std::size_t i = slot(pc);
-    while (slots_[i].used && slots_[i].pc != pc) i = (i + 1) & (slots_.size() - 1);
-    return slots_[i].used ? &slots_[i] : nullptr;
-  }
   const std::vector<PcEntry>& slots() const { return slots_; }
 
  private:

@@ -57,7 +57,6 @@ enum : std::uint16_t {
   func_arg = 6,
   func_retval = 7,
   filetype = 9,
-  instruction_count = 11,
   version = 12,
   window_id = 14,
   physical_address = 15,
@@ -76,7 +75,6 @@ enum : std::uint16_t {
   core_idle = 33,
   context_switch_start = 34,
   context_switch_end = 35,
-  uncompleted_instruction = 41,
   hardware_event = 43,
   hardware_context_return = 44,
   skipped_memref = 46,
@@ -88,13 +86,8 @@ namespace file {
 enum : std::uint64_t {
   filtered = 0x1,
   arch_aarch64 = 0x8,
-  arch_arm32 = 0x10,
-  arch_x86_32 = 0x20,
   arch_x86_64 = 0x40,
-  instr_filtered = 0x80,
-  data_filtered = 0x100,
   has_encodings = 0x200,
-  core_sharded = 0x10000,
   arch_regdeps = 0x20000,
 };
 }  // namespace file

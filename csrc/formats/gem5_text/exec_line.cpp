@@ -27,9 +27,16 @@ bool is_class_name(std::string_view s) {
 bool parse_place(scan::Cursor& c, ExecText& t) {
   std::uint64_t upc = 0;
   if (!c.eat("0x") || !c.eat_hex(t.pc)) return false;
-  if (c.eat(" @"))  // symbol+offset, up to ".<upc>" or the blanks in its place
+  if (c.eat(" @")) {  // symbol+offset, up to ". <upc>" or the blanks in its place
+    const char* const name = c.at();
     while (!c.done() && c.peek() != ' ' && !(c.peek() == '.' && c.left() > 1 && c.at()[1] == ' '))
       c.skip(1);
+    // Of ".<upc>" with two digits no blank tells where it begins; one blank is behind it, not four.
+    const char* digits = c.at();
+    while (digits != name && digits[-1] >= '0' && digits[-1] <= '9') --digits;
+    if (c.left() > 1 && c.at()[1] == ':' && digits != name && digits[-1] == '.')
+      c = scan::Cursor(digits - 1, c.at() + c.left());
+  }
   if (c.eat(".")) {
     c.skip_blanks();
     if (!c.eat_decimal(upc) || upc > 0xffff) return false;

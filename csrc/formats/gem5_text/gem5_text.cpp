@@ -141,7 +141,10 @@ const char* Gem5Text::fast_block(const char* p, const char* end) {
   q = q ? fast_retire(q, b.tick,
                       [this](const char* at, std::uint64_t& t) { return fast_tick(at, t); })
         : fast_lines(nl + 1, b);
-  if (q) take_block(b, view(text, nl));
+  if (q) {
+    open_at_ = base_ + offset(p);
+    take_block(b, view(text, nl));
+  }
   return q;
 }
 
@@ -338,7 +341,7 @@ void Gem5Text::take_checked(const Block& b, std::string_view disassembly) {
                   [](std::uint64_t t) { return t < max_tick; }))
     take_block(b, disassembly);
   else
-    counters_.add("malformed_line", base_);
+    counters_.add("malformed_line", open_at_);
 }
 
 void Gem5Text::take_block(const Block& b, std::string_view disassembly) {
@@ -354,7 +357,7 @@ void Gem5Text::take_block(const Block& b, std::string_view disassembly) {
         const std::uint64_t other = c.get() != last_cpu_ ? find(*c) : ExecOrder::none;
         if (other == ExecOrder::none) continue;
         if (row != ExecOrder::none) {
-          counters_.add("ambiguous_block", base_);
+          counters_.add("ambiguous_block", open_at_);
         } else {
           owner = c.get();
           row = other;

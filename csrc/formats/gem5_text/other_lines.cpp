@@ -125,6 +125,7 @@ void Gem5Text::drop_open_block() {
 
 void Gem5Text::boom_line(std::uint64_t seq, std::string_view rest, const char* begin) {
   if (!boom_) boom_ = std::make_unique<Boom>();
+  open_at_ = base_ + offset(begin);
   scan::Cursor c(rest.data(), rest.data() + rest.size());
   Block b;
   std::string_view text;
@@ -148,7 +149,7 @@ void Gem5Text::boom_line(std::uint64_t seq, std::string_view rest, const char* b
     if (oldest->second.fetched)
       take_checked(oldest->second.block, oldest->second.text);
     else
-      counters_.add("incomplete_block", base_);
+      counters_.add("incomplete_block", open_at_);
     boom_->open.erase(oldest);
   }
 }

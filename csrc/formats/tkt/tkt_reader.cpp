@@ -156,10 +156,10 @@ std::size_t TktReader::read_header(const char* p, std::size_t n) {
   arch_ = arch_named(header_.isa);
   for (const auto& name : header_.op_classes)
     ops_.push_back(op_class_from(name).value_or(OpClass::Other));
-  for (const auto& name : header_.flags) {
-    const auto bit = flag_from(name);
+  for (std::size_t i = 0; i < header_.flags.size(); ++i) {
+    const auto bit = flag_from(header_.flags[i]);
     if (!bit) counters_.add("unknown_flag", 0);
-    flags_.push_back(bit.value_or(0));
+    if (i < flags_.size()) flags_[i] = bit.value_or(0);
   }
   for (const auto& name : header_.reg_classes) reg_classes_.push_back(reg_class_named(name));
   timed_ = batch_.timed = (header_.stages & (1u << tkt::stage::retire)) != 0;
@@ -237,8 +237,7 @@ void TktReader::read_static(const char* p, std::size_t n) {
     if (op < header_.op_classes.size()) inst.op_name = header_.op_classes[op];
   }
   for (std::uint64_t left = flags; left; left &= left - 1)
-    if (const auto i = static_cast<std::size_t>(std::countr_zero(left)); i < flags_.size())
-      inst.flags |= flags_[i];
+    inst.flags |= flags_[static_cast<std::size_t>(std::countr_zero(left))];
   decode_text(arch_, inst);
   if (operands_ == Operands::trace) {
     inst.src = src;

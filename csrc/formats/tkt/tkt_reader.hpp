@@ -62,7 +62,7 @@ class TktReader {
   tkt::Header header_;
   Arch arch_{Arch::unknown};
   std::vector<OpClass> ops_;
-  std::vector<Flags> flags_;
+  std::array<Flags, 64> flags_{};  // of a static's bits; 0: the header names none
   std::vector<RegClass> reg_classes_;
   // What follows from the bits of a row's head: its size (without the lowest four), and row_bit.
   std::array<std::uint8_t, 4096> row_size_{};
