@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tracekit.cli.main import main
 from tracekit.errors import TracekitError, UsageError
 from tracekit.hardware import HardwareMachine
-from tracekit.hardware.measure import calibrate, computer
+from tracekit.hardware.measure import calibrate, computer, front_end, memory, shared_core, timing
 from tracekit.hardware.measure import library as library_module
 from tracekit.hardware.measure.bench import PAGE, Bench, Experiment, family, first_above
 from tracekit.hardware.measure.form_kernels import include_text
@@ -28,7 +28,7 @@ from tracekit.hardware.measure.machine_file import parameters_of, schedulers_of
 from tracekit.hardware.measure.processor import nearest_machine
 from tracekit.hardware.measure.settling import Settling
 from tracekit.hardware.measure.timing import Run
-from tracekit.hardware.measure.windows import window
+from tracekit.hardware.measure.windows import paired_nops, window
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = Path(library_module.__file__).with_name(library_module.NAME)
@@ -128,7 +128,106 @@ def test_a_busy_neighbour_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPat
     assert cpu in os.sched_getaffinity(0) and len(os.sched_getaffinity(0)) > 0
 
 
+def test_a_timing_waits_until_no_thread_shares_the_core(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slower, done = iter([1.5, 1.3, 1.05]), iter(range(9))
+    waited, shared = bench.timer.waited, bench.timer.shared
+    monkeypatch.setattr(bench.timer, "slower", lambda: next(slower))
+    assert bench.timer.undisturbed(lambda: next(done)) == 2
+    assert bench.timer.waited > waited and bench.timer.shared == shared
+    monkeypatch.setattr(bench.timer, "alone", False)
+    assert bench.timer.undisturbed(lambda: next(done)) == 3  # without a look
+
+
+def test_a_core_that_stays_shared_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "_PATIENCE", -1.0)
+    monkeypatch.setattr(bench.timer, "slower", lambda: 2.0)
+    chain = Experiment("e", "steps", lambda b: {"a": b.cycles(["chain_add"] * 64, 64, rounds=1)})
+    settling = Settling(bench, time.monotonic() + 9, lambda *a: None)
+    with pytest.raises(TracekitError, match="steps: another thread shares the core, 8 times"):
+        settling.run([chain])
+
+
+def test_a_slower_core_is_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bench.timer.slower() > 0
+    core = bench.timer._core
+    assert core is not None
+    monkeypatch.setattr(core, "_least", core._least / 2)  # a moment in which it was twice as fast
+    assert bench.timer.slower() > 1.5
+
+
+def test_one_wrong_look_is_no_best_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([*[1.0] * 100, 0.5, 1.02, 1.01, 1.0, 0.7, 0.69, 0.68, 1.0])
+    monkeypatch.setattr(shared_core, "_look", lambda: next(looks, 1.0))
+    monkeypatch.setattr(shared_core, "_LOOKS", 98)
+    core = shared_core.SharedCore()
+    assert core.slower() == pytest.approx(1.02) and not core.shared()
+    assert core.slower() == pytest.approx(1.0)  # three looks in a row: a better moment
+    assert core.slower() == pytest.approx(1 / 0.7) and core.shared()
+
+
+def test_a_look_is_of_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = iter([2.0, 1.0, 1.0, 1.01, 1.5, 1.5, 9.0])
+    free = iter([0.1, 0.8, 0.81, 0.2, 1.3])
+    monkeypatch.setattr("tracekit._core.add_chain_seconds", lambda rounds: next(chain))
+    monkeypatch.setattr("tracekit._core.free_adds_seconds", lambda rounds: next(free))
+    assert shared_core._look() == pytest.approx(0.8)
+    chain = iter(float(2**k) for k in range(99))
+    monkeypatch.setattr("tracekit._core.add_chain_seconds", lambda rounds: next(chain))
+    monkeypatch.setattr("tracekit._core.free_adds_seconds", lambda rounds: 1.0)
+    assert shared_core._look() == pytest.approx(2 / (2**11 + 2**12))  # none was steady: the last
+
+
+@pytest.mark.parametrize("line", [32, 64, 128])
+@pytest.mark.parametrize("arriving", [4.0, 7.1])
+def test_a_line_ends_where_a_second_load_misses(line: int, arriving: float) -> None:
+    """``arriving``: cycles of a load whose line is still on its way."""
+
+    class Latencies:
+        rng = np.random.default_rng(0)
+
+        def latency(self, offsets: np.ndarray) -> float:
+            near = np.diff(offsets[:2])[0] < 1024 and len(offsets) > 256
+            if not near:
+                return 14.0
+            same = offsets[0] // line == offsets[1] // line
+            return (14.0 + (arriving if same else 13.2)) / 2
+
+    assert memory._line(Latencies(), 32 << 10) == line  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("nops", "mixed", "slots"), [(12, 6, 2), (8, 7.6, 1), (8, 5.5, 1)])
+def test_two_nops_may_be_one_slot(nops: float, mixed: float, slots: int) -> None:
+    class Widths:
+        def cycles(self, body: list[str], steps: int) -> float:
+            return 1 / (nops if set(body) == {"wide_nop"} else mixed)
+
+    assert paired_nops(Widths()) == slots  # type: ignore[arg-type]
+
+
 # ---- kernels
+
+
+@pytest.mark.skipif(library_module.isa() != "x86", reason="x86's lines of code")
+@pytest.mark.parametrize(
+    ("last", "step", "found"),
+    [
+        (12, 1.5, {"line_step_cycles": 1.5, "line_together": 12, "line_more_cycles": 3.0}),
+        (8, 1.0, {"line_step_cycles": 1.0, "line_together": 8, "line_more_cycles": 2.5}),
+        (12, 0.5, {"line_step_cycles": 0.0}),
+    ],
+)
+def test_the_instructions_of_a_line_that_come_together(
+    last: int, step: float, found: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lines:
+        def cycles(self, body: int, steps: int, rounds: int) -> float:
+            return 1.5 if body <= last else 1.5 + step
+
+    assert all(len(front_end._lines(n)) == 16 * 64 for n in range(5, 16))
+    monkeypatch.setattr(front_end, "_lines", lambda count: count)
+    assert front_end.lines(Lines()) == found  # type: ignore[arg-type]
 
 
 def test_a_chain_of_additions_takes_a_cycle_each(bench: Bench) -> None:
@@ -215,6 +314,7 @@ def test_values_become_parameters_within_their_ranges() -> None:
         "memory_read_bytes": 10.0,
         "memory_misses": 32.2,
         "nop_per_cycle": 7.96,
+        "mixed_per_cycle": 6.1,
         "forward_renamed_cycles": 0.5,
         "forward_cycles": 6.98,
         "forward_wider_cycles": 13.97,
@@ -222,13 +322,36 @@ def test_values_become_parameters_within_their_ranges() -> None:
         "waiting_add": 82.0,
         "tlb_l2": 1e9,
         "l3_there": 0.0,
+        "indexed_load_cycles": 3.99,
+        "scaled_load_cycles": 4.98,
+        "call_return_cycles": 4.13,
+        "taken_cycles": 0.52,
+        "pair_cycles": 0.53,
+        "result_per_cycle": 5.98,
+        "float_add_cycles": 2.0,
+        "float_multiply_cycles": 3.0,
+        "float_both_cycles": 5.99,
+        "indirect_cycles": 4.02,
+        "indirect_period": 2048,
+        "line_step_cycles": 1.5,
+        "line_together": 12,
+        "line_more_cycles": 3.06,
     }
     got = parameters_of(found, 0.25)
+    assert got["scaled_latency"] == 1 and got["return_penalty"] == 3
+    assert got["wakeup_cycles"] == 1.2 and got["add_forward"] == 1
     assert got["clock_ghz"] == 4.0 and got["l1d_kb"] == 48 and got["load_latency"] == 4.0
     assert got["memory_ns"] == 125 and got["memory_gb_s"] == 40 and got["l2_misses"] == 78
     assert got["width"] == 8 and got["memory_renaming"] == 2 and got["forward_fail"] == 7.0
-    assert got["l2_latency"] == 13.4 and got["mispredict_penalty"] == 16.0
-    assert got["tlb_l2"] == 1 << 20 and got["l3_kb"] == 0
+    assert got["l2_latency"] == 13.4 and got["mispredict_penalty"] == 19.5
+    assert got["tlb_l2"] == 1 << 20 and got["l3_kb"] == 0 and "retire_width" not in got
+    assert (got["op_cache_width"], got["op_cache_entry"], got["op_cache_more"]) == (12, 6, 1)
+    assert got["indirect_entries"] == 6 * 2048 and got["indirect_cycles"] == 3
+    never = parameters_of({"indirect_cycles": 4.0, "taken_cycles": 0.5}, 0.25)
+    assert never["indirect_entries"] == 65536
+    assert parameters_of({"line_step_cycles": 0.0}, 0.25)["op_cache_more"] == 0
+    paired = {"nop_per_cycle": 11.93, "mixed_per_cycle": 5.99}
+    assert parameters_of(paired, 0.25)["width"] == 6
     assert "rob" not in got and "l3_kb" not in parameters_of({"memory_cycles": 500.0}, 0.25)
     base = HardwareMachine.load("zen5")
     schedulers = schedulers_of(base, found)

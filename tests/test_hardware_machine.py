@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from tracekit import _core
+from tracekit.cli.main import main
 from tracekit.errors import FormatError, UsageError
 from tracekit.hardware import HARDWARE_PARAMETERS, HardwareMachine, hardware_machines
 from tracekit.hardware.machine import is_hardware_file
+from tracekit.hardware.parameters import hardware_errors
+
+FEATS = Path(__file__).parent / "golden" / "feats-v1.zst"
 
 
 def test_fields_and_the_core_s_numbers_are_the_table_s() -> None:
@@ -70,7 +75,43 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
         HardwareMachine.load(text)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("rob", 10**400), ("clock_ghz", -(10**400)), ("width", True), ("clock_ghz", math.nan)),
+        *(("name", "\x1b[31m"), ("cpu", "a\nb"), ("table", []), ("isa", "x" * 10**6)),
+        *(("checked", {"mean": "x"}), ("checked", {"mean": []}), ("checked", {"mean": -1})),
+        *(("measured", {"f" * 10**6: 1}), ("measured", {"add": {"latency": 10**400}})),
+        ("k" * 10**6, 1),
+    ],
+    ids=lambda v: str(v)[:20].encode("unicode_escape").decode(),
+)
+def test_no_value_is_a_surprise(key: str, value: object) -> None:
+    found = hardware_errors({**HardwareMachine.load("zen5").to_dict(), key: value})
+    assert len(found) == 1 and len(found[0]) < 400
+
+
+def test_a_real_processor_is_no_machine_of_gem5s_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "here.json"
+    path.write_text(json.dumps(HardwareMachine.load("zen5").to_dict()))
+    for machine in (str(path), "zen5"):
+        assert main(["why", str(FEATS), "--machine", machine]) != 0
+        told = capsys.readouterr().err
+        assert "is a real processor; a machine of gem5's kind is needed" in told
+        assert len(told) < 300
+
+
 def test_what_was_checked() -> None:
     machine = HardwareMachine.load("zen5").replace(checked={"mean": 0.12, "median": 0.07})
     assert machine.checked_on_hardware == "yes, within 12 %"
     assert HardwareMachine.from_dict(machine.to_dict()) == machine
+
+
+@pytest.mark.parametrize("fitted", [{"factor": 2.5}, {"factor": "1"}, {"factor": True}, {}, 1.1])
+def test_factors_that_are_none(fitted: object) -> None:
+    with pytest.raises(UsageError, match=r"fitted: an object with a factor from 0\.5 to 2"):
+        HardwareMachine.load("zen5").replace(fitted=fitted)
+    assert HardwareMachine.load("zen5").factor == 1
+    assert HardwareMachine.load("zen5").replace(fitted={"factor": 1.25}).factor == 1.25

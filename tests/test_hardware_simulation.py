@@ -3,6 +3,8 @@ machine's numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ def test_each_port_of_a_machine_s_table_has_a_scheduler(name: str) -> None:
 ALU, LOAD, STORE, DATA = 0b11, 0b100, 0b1000, 0b10000
 KINDS = {ALU: 0, LOAD: 1, STORE: 2, DATA: 3}
 BITS = _core.HARDWARE_OP_BITS
+HAS_ADDRESS, TAKEN = 1, 2  # of csrc/core/row_batch.hpp
 
 
 class Loop:
@@ -40,16 +43,19 @@ class Loop:
         flags: str = "",
         latency: float = 1,
         at: int = 0,
+        fields: int = 0,
+        branch: int = 0,
     ) -> None:
         """One more instruction; ``at``: what it accesses."""
         bits = sum(BITS[f] for f in flags.split())
         self.rows.append(
             {"uses": uses, "data": data, "address": address, "result": result}
-            | {"flags": bits, "latency": latency, "at": at}
+            | {"flags": bits, "latency": latency, "at": at, "fields": fields, "branch": branch}
         )
 
-    def cycles(self, repeats: int = 400) -> float:
-        """Of one iteration, once it runs steadily."""
+    def cycles(self, repeats: int = 400, order: Sequence[int] = ()) -> float:
+        """Of one iteration, once it runs steadily; ``order``: of the instructions, if not as they
+        stand.  Unconditional branches are taken."""
         n = len(self.rows)
         none = 0xFFFF
         source = np.full((n, 8), none, np.uint16)
@@ -71,7 +77,8 @@ class Loop:
             "size": np.full(n, 8, np.uint16),
             "length": np.full(n, 4, np.uint8),
             "uops": np.ones(n, np.uint8),
-            "branch": np.zeros(n, np.uint8),
+            "fields": np.array([r["fields"] for r in self.rows], np.uint8),
+            "branch": np.array([r["branch"] for r in self.rows], np.uint8),
             "address_sources": roles[0],
             "data_sources": roles[1],
             "early_destinations": np.zeros(n, np.uint8),
@@ -85,9 +92,11 @@ class Loop:
             "use_cycles": np.ones(len(uses), np.float32),
         }
         core = _core.HardwareCore(ops, parameter_row(self.machine), [(64, ALU), (64, 0b11100)])
-        ids = np.tile(np.arange(n, dtype=np.uint32), repeats)
-        addr = np.tile(np.array([r["at"] for r in self.rows], np.uint64), repeats)
-        found = core.run(ids, addr, (addr != 0).astype(np.uint8), 0)
+        ids = np.tile(np.array(order or range(n), np.uint32), repeats)
+        addr = np.array([r["at"] for r in self.rows], np.uint64)[ids]
+        jumps = (ops["branch"] != 0) & (ops["branch"] != _core.BRANCH_KINDS.index("conditional"))
+        bits = (addr != 0) * HAS_ADDRESS + jumps[ids] * TAKEN
+        found = core.run(ids, addr, bits.astype(np.uint8), int(ids[0]))
         half = len(found) // 2
         return float(found[half:].sum(dtype=np.float64) / (repeats // 2))
 
@@ -100,7 +109,7 @@ def test_chains_take_their_latency_and_copies_their_ports() -> None:
     for k in range(6):
         copies.add(ALU, result=k, latency=3)
     assert copies.cycles() == pytest.approx(3, abs=0.05)
-    free = Loop()
+    free = Loop(op_cache_more=0)
     for k in range(8):
         free.add(result=k, flags="zero_idiom")
     assert free.cycles() == pytest.approx(1, abs=0.05)
@@ -120,10 +129,132 @@ def test_loads_take_the_caches_latency() -> None:
 )
 def test_forwarding_and_renamed_memory(renaming: int, second: int, expected: float) -> None:
     """A store and a load of the same bytes, by the same base register or by another one."""
-    loop = Loop(memory_renaming=renaming, forward_latency=7)
+    loop = Loop(memory_renaming=renaming, forward_latency=7, rename_loads=0)
     loop.add(STORE, DATA, address=1, data=3, flags="store", latency=0, at=0x10000)
-    loop.add(LOAD, address=second, result=3, latency=0, flags="load", at=0x10000)
+    loop.add(LOAD, address=second, result=3, latency=0, flags="load renamable", at=0x10000)
     assert loop.cycles() == pytest.approx(expected, abs=0.6)
+
+
+@pytest.mark.parametrize(("stores", "cycles"), [(4, 3), (15, 8), (20, 14)])
+def test_registers_of_the_last_stores_are_renamed(stores: int, cycles: float) -> None:
+    """A chain of 3 cycles through a store and a load, and other stores between, two a cycle."""
+    loop = Loop(memory_renaming=2, forward_latency=11, rename_stores=16)
+    loop.add(STORE, DATA, address=1, data=3, flags="store", latency=0, at=0x10000)
+    for k in range(stores):
+        loop.add(STORE, DATA, address=2, data=4, flags="store", latency=0, at=0x10008 + 8 * k)
+    loop.add(LOAD, address=1, result=3, latency=0, flags="load renamable", at=0x10000)
+    loop.add(ALU, data=3, result=3, latency=3)
+    assert loop.cycles() == pytest.approx(max(cycles, stores + 1), abs=0.7)
+
+
+@pytest.mark.parametrize(("loads", "cycles"), [(0, 7), (1, 0.5)])
+def test_a_load_learns_how_many_stores_ago_its_store_was(loads: int, cycles: float) -> None:
+    loop = Loop(memory_renaming=1, forward_latency=7, rename_loads=loads)
+    loop.add(STORE, DATA, address=1, data=3, flags="store", latency=0, at=0x10000)
+    loop.add(LOAD, address=2, result=3, latency=0, flags="load renamable", at=0x10000)
+    assert loop.cycles(800) == pytest.approx(cycles, abs=0.6)
+
+
+def test_an_addition_has_another_ones_result_early() -> None:
+    def chain(*flags: str) -> float:
+        loop = Loop(add_forward=1)
+        for f in flags:
+            loop.add(ALU, data=1, result=1, latency=2, flags=f)
+        return loop.cycles()
+
+    assert chain("addition", "addition") == pytest.approx(4, abs=0.05)
+    assert chain("addition", "vector") == pytest.approx(5, abs=0.05)
+
+
+def test_a_scaled_index_takes_longer() -> None:
+    loop = Loop(load_latency=4, scaled_latency=1)
+    loop.add(LOAD, address=1, result=1, latency=0, flags="load scaled", at=0x10000)
+    assert loop.cycles() == pytest.approx(5, abs=0.05)
+
+
+def test_a_load_of_two_lines_takes_its_port_twice() -> None:
+    loop = Loop()
+    loop.add(LOAD, address=1, result=2, latency=0, flags="load", at=0x1003C)
+    assert loop.cycles() == pytest.approx(2, abs=0.15)
+
+
+def test_stores_go_to_so_many_lines_two_a_cycle() -> None:
+    def cycles(lines: int) -> float:
+        loop = Loop(store_lines=4, store_commits=2)
+        for k in range(lines):
+            loop.add(address=1, data=2, flags="store", latency=0, at=0x10000 + 64 * k)
+        return loop.cycles() / lines
+
+    assert cycles(4) == pytest.approx(0.5, abs=0.02)
+    assert cycles(8) == pytest.approx(1, abs=0.02)
+
+
+def test_a_pair_of_operations_loses_cycles_of_a_port() -> None:
+    """The second of two that depend on each other takes 1 + `wakeup_cycles` of two ports."""
+    loop = Loop(wakeup_cycles=1)
+    loop.add(ALU, data=1, result=2, flags="alu")
+    loop.add(ALU, data=2, result=3, flags="alu")
+    assert loop.cycles() == pytest.approx(1.5, abs=0.05)
+    loop.machine = loop.machine.replace(wakeup_cycles=0)
+    assert loop.cycles() == pytest.approx(1, abs=0.05)
+
+
+def test_a_move_is_one_slot_with_what_follows() -> None:
+    def cycles(second: str) -> float:
+        loop = Loop(op_cache_more=0, op_cache_width=32, wakeup_cycles=0)
+        loop.machine = loop.machine.replace(width=2, retire_width=2)
+        loop.add(result=2, data=1, flags="eliminated_move", latency=0)
+        loop.add(result=2, data=2, flags=second, latency=0)
+        return loop.cycles()
+
+    assert cycles("takes_move") == pytest.approx(0.5, abs=0.05)
+    assert cycles("no_op") == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("count", "more", "cycles"), [(96, 0, 12), (96, 1, 14), (96, 2, 18), (48, 1, 7)]
+)
+def test_lines_of_many_entries_are_delivered_slowly(count: int, more: float, cycles: float) -> None:
+    """Lines of 16 instructions, whose entries of six go on from line to line: three begin in each
+    of the first two, two in the third.  Two take a cycle, a third one 1 + `op_cache_more`."""
+    loop = Loop(op_cache_entry=6, op_cache_width=12, op_cache_more=more)
+    for _ in range(count):
+        loop.add(flags="no_op", latency=0)
+    assert loop.cycles() == pytest.approx(cycles, abs=0.05)
+
+
+@pytest.mark.parametrize(("fields", "cycles"), [(0, 14), (1, 14), (2, 18), (3, 18)])
+def test_two_fields_take_two_places_of_an_entry(fields: int, cycles: float) -> None:
+    """Every second instruction has so many: entries hold four instructions in place of six, so that
+    four begin in each line of 16."""
+    loop = Loop(op_cache_entry=6, op_cache_width=12, op_cache_more=1)
+    for k in range(96):
+        loop.add(flags="no_op", latency=0, fields=fields * (k % 2))
+    assert loop.cycles() == pytest.approx(cycles, abs=0.05)
+
+
+@pytest.mark.parametrize(("fields", "cycles"), [(0, 6), (1, 14)])
+def test_a_branch_s_distance_is_a_field_of_its_pair(fields: int, cycles: float) -> None:
+    """Eight pairs of a comparison and a branch in each line."""
+    loop = Loop(op_cache_entry=6, op_cache_width=12, op_cache_more=1)
+    kind = _core.BRANCH_KINDS.index("conditional")
+    for _ in range(48):
+        loop.add(flags="no_op fuses_with_branch", latency=0, fields=fields)
+        loop.add(flags="no_op conditional_branch", latency=0, fields=1, branch=kind)
+    assert loop.cycles() == pytest.approx(cycles, abs=0.1)
+
+
+@pytest.mark.parametrize(("order", "cycles"), [((0, 1, 3, 0, 2, 3), 7), ((0, 1, 3, 0, 1, 3), 3)])
+def test_indirect_branches_of_several_targets(order: tuple[int, ...], cycles: float) -> None:
+    """Two of them and two jumps: with several targets three cycles, with one a cycle, and half a
+    cycle for a jump."""
+    loop = Loop(indirect_cycles=3, indirect_penalty=0.5, taken_per_cycle=2, op_cache_more=0)
+    kinds = _core.BRANCH_KINDS
+    loop.add(flags="no_op", latency=0, branch=kinds.index("indirect"))
+    loop.add(flags="no_op", latency=0)
+    loop.add(flags="no_op", latency=0)
+    loop.add(flags="no_op", latency=0, branch=kinds.index("jump"))
+    assert loop.cycles(order=order) == pytest.approx(cycles, abs=0.1)
 
 
 def test_vectors_and_addresses_without_a_base_are_not_renamed() -> None:

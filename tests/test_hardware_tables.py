@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from tracekit.errors import FormatError, UsageError
 from tracekit.hardware.forms import decode_form, form, split_operands
-from tracekit.hardware.hardware_ops import LOAD, OPERATION, STORE_ADDRESS, STORE_DATA
+from tracekit.hardware.hardware_ops import (
+    LOAD,
+    OPERATION,
+    STORE_ADDRESS,
+    STORE_DATA,
+    _fields,
+)
 from tracekit.hardware.instruction_table import InstructionTable, Measured, table_names
 from tracekit.hardware.llvm_tables import groups
 from tracekit.hardware.nearest_form import nearest_form
@@ -195,8 +201,45 @@ def test_zen5_is_measured() -> None:
     assert len(table.measured) > 500 and "measured" in table.source
 
 
+def test_zen5_shifts_where_it_branches() -> None:
+    table = InstructionTable.load("znver5")
+
+    def units(form: str) -> int:
+        ((mask, cycles),) = table[form].uses
+        assert cycles == 1
+        return mask
+
+    branches = units("jcc rel")
+    assert branches.bit_count() == 3
+    for shift in ("sar r64, i", "shlx r64, r64, r64", "tzcnt r64, r64", "bt r64, i"):
+        assert units(shift) == branches
+    multiplies = units("imul r64, r64")
+    assert multiplies.bit_count() == 3 and (multiplies | branches).bit_count() == 4
+    assert units("lea r64, [b+s+d]").bit_count() == 2
+    assert units("popcnt r64, r64") == units("add r64, r64")
+
+
 def nearest(name: str, table: InstructionTable) -> str:
     return nearest_form(name, table.entries, table.isa)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        ("488b00", 0),  # mov rax, [rax]
+        ("48034518", 1),  # add rax, [rbp + 0x18]
+        ("488b048d10000000", 1),  # mov rax, [rcx*4 + 0x10]
+        ("488d05ff000000", 1),  # lea rax, [rip + 0xff]
+        ("8b042500000010", 1),  # mov eax, [0x10000000]
+        ("48c70001000000", 1),  # mov qword ptr [rax], 1
+        ("c7450801000000", 2),  # mov dword ptr [rbp + 8], 1
+        ("4883c4f0", 1),  # add rsp, -0x10
+        ("0f84ff000000", 1),  # je
+        ("48b88877665544332211", 2),  # movabs
+    ],
+)
+def test_displacements_and_immediates(code: str, fields: int) -> None:
+    assert _fields(decode_form(bytes.fromhex(code), "x86")) == fields
 
 
 def test_nearest_form() -> None:
@@ -220,6 +263,15 @@ def test_idioms_moves_and_fusion() -> None:
     assert OpFlag.ZERO_IDIOM in flags("c5edefca")  # vpxor ymm1, ymm2, ymm2
     assert OpFlag.ZERO_IDIOM not in flags("c5f5efca")  # vpxor ymm1, ymm1, ymm2
     assert OpFlag.DEPENDENCY_BREAKING in flags("660f76c0")  # pcmpeqd xmm0, xmm0
+    assert OpFlag.VECTOR not in flags("488d4708")  # lea rax, [rdi + 8]: [b+d] is no register b
+    assert OpFlag.VECTOR in flags("f20f104708")  # movsd xmm0, [rdi + 8]
+    assert OpFlag.SCALED in flags("488b04c7") and OpFlag.SCALED not in flags("488b0407")
+    assert OpFlag.ADDITION in flags("f20f58c1") and OpFlag.ADDITION not in flags("f20f59c1")
+    # add rax, rbx; add rax, rax; add rax, [rbx]; shl rax, 3
+    assert OpFlag.TAKES_MOVE in flags("4801d8", "zen5") and not flags("4801d8") & OpFlag.TAKES_MOVE
+    for code in ("4801c0", "480303", "48c1e003"):
+        assert OpFlag.TAKES_MOVE not in flags(code, "zen5")
+    assert OpFlag.MOVES_STACK in flags("4883ec10") and OpFlag.MOVES_STACK not in flags("4829c4")
     assert OpFlag.ELIMINATED_MOVE in flags("4889c3")
     assert OpFlag.ELIMINATED_MOVE not in flags("4889c3", "intel-icelake")
     assert OpFlag.MOVE in flags("4889c3", "intel-icelake")

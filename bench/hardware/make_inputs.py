@@ -60,11 +60,41 @@ def document(r: random.Random) -> bytes:
     return ("[" + ",\n".join(out) + "]\n").encode()
 
 
+def spaced(r: random.Random) -> bytes:
+    """The long text with some of its blanks doubled."""
+    blanks = (b" ", b"  ")
+    words = long_text(r).split(b" ")
+    return b"".join(w + blanks[r.random() < 0.02] for w in words)[:-1]
+
+
+def long_text(r: random.Random) -> bytes:
+    """The text eight times."""
+    return text(r) * 8
+
+
+def sums(r: random.Random) -> bytes:
+    """For bc: pi, e and roots to some hundred digits."""
+    roots = "".join(f"sqrt({r.randrange(2, 10**6)})\n" for _ in range(300))
+    return f"scale=500\n4*a(1)\ne(1)\nscale=400\n{roots}".encode()
+
+
+def macros(r: random.Random) -> bytes:
+    """For m4: a recursion, and sums."""
+    step = "`eval(fib(decr($1)) + fib(decr(decr($1))))'"
+    head = f"define(`fib', `ifelse($1, 0, 0, $1, 1, 1, {step})')"
+    lines = [f"fib({r.randrange(14, 20)}) eval({r.randrange(999)} * 7 % 13)" for _ in range(60)]
+    return "\n".join([head, *lines, ""]).encode()
+
+
 KINDS: dict[str, Callable[[random.Random], bytes]] = {
     "text": text,
     "code": code,
     "module": lambda r: code(r, 30),
     "document": document,
+    "spaced": spaced,
+    "long": long_text,
+    "sums": sums,
+    "macros": macros,
 }
 
 if __name__ == "__main__":

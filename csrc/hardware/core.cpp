@@ -15,6 +15,15 @@ constexpr Cycle no_cycle = std::numeric_limits<Cycle>::max();
 Cycle rounded(double c) { return static_cast<Cycle>(std::lround(c)); }
 // Of one instruction: more micro-ops than that take their slots and ports in bulk.
 constexpr int most_slots = 64;
+// How often a load must have met its store at one distance before that is relied on: Zen 5 needs
+// between 64 and 256 times, and 150 fit (a loop that changes it every so many rounds).
+constexpr int rename_training = 128;
+
+// A move, and behind it an operation on what was moved.
+bool takes_move(const Op& op, const Op& behind) {
+  return op.is(op_bit::eliminated_move) && behind.is(op_bit::takes_move) &&
+         behind.pc == op.pc + op.length && behind.result[0] == op.result[0];
+}
 
 }  // namespace
 
@@ -32,11 +41,15 @@ Core::Core(const MachineParameters& p, OpTable table, std::span<const SchedulerS
       store_queue_(p.store_queue),
       int_registers_(p.int_registers),
       vector_registers_(p.vector_registers),
+      rename_of_(table_.ops.size(), -1),
+      written_lines_(static_cast<std::size_t>(p.store_lines), no_line),
       width_(static_cast<int>(p.width)),
       retire_width_(static_cast<int>(p.retire_width)),
       load_latency_(rounded(p.load_latency)),
       vector_load_latency_(rounded(p.vector_load_latency)),
       indexed_latency_(rounded(p.indexed_latency)),
+      scaled_latency_(rounded(p.scaled_latency)),
+      add_forward_(rounded(p.add_forward)),
       forward_latency_(rounded(p.forward_latency)),
       vector_forward_latency_(rounded(p.vector_forward_latency)),
       forward_fail_(rounded(p.forward_fail)),
@@ -66,8 +79,8 @@ void Core::run(const Block& block, float* out) {
   for (std::size_t i = 0; i < n; ++i) {
     const Op& op = ops[block.sid[i]];
     const Op& behind = ops[i + 1 < n ? block.sid[i + 1] : block.next];
-    const bool fuses = op.is(op_bit::fuses_with_branch) &&
-                       behind.is(op_bit::conditional_branch) && behind.pc == op.pc + op.length &&
+    const bool fuses = op.is(op_bit::fuses_with_branch) && behind.is(op_bit::conditional_branch) &&
+                       behind.pc == op.pc + op.length &&
                        !(op.is(op_bit::fuses_limited) && behind.is(op_bit::reads_carry));
     const Row row{&op,
                   block.sid[i],
@@ -76,7 +89,8 @@ void Core::run(const Block& block, float* out) {
                   (block.bits[i] & row_bit::taken) != 0,
                   (block.bits[i] & row_bit::has_addr) != 0,
                   fuses,
-                  std::exchange(fused, fuses)};
+                  std::exchange(fused, fuses),
+                  takes_move(op, behind)};
     const Cycle before = retire_;
     if (op.is(op_bit::rep) && repeated_ == &op)
       repeat(row);
@@ -89,8 +103,9 @@ void Core::run(const Block& block, float* out) {
 // Allocation: in order, so many slots a cycle, when all that the row needs is free.
 Cycle Core::dispatch(const Row& row) {
   const Op& op = *row.op;
-  const int slots = row.fused_branch ? 0 : std::min<int>(op.uops, most_slots);
-  const int more = row.fused_branch ? 0 : op.uops - slots;
+  const bool none = row.fused_branch || row.fused_move;
+  const int slots = none ? 0 : std::min<int>(op.uops, most_slots);
+  const int more = none ? 0 : op.uops - slots;
   const Cycle delivered = front_.deliver(op, static_cast<unsigned>(slots), queue_.free_at());
   Cycle at = std::max({dispatch_, delivered, serial_});
   if (op.is(op_bit::serializing)) at = std::max(at, retire_ + 1);
@@ -128,8 +143,42 @@ void Core::read_registers(const Row& row, Times& t) const {
   for (unsigned left = op.address_sources; left; left &= left - 1)
     t.address = std::max(t.address, register_[op.source[std::countr_zero(left)]]);
   if (op.is(op_bit::zero_idiom | op_bit::dependency_breaking)) return;
+  const auto& there = op.is(op_bit::addition) ? to_addition_ : register_;
   for (unsigned left = op.data_sources; left; left &= left - 1)
-    t.data = std::max(t.data, register_[op.source[std::countr_zero(left)]]);
+    t.data = std::max(t.data, there[op.source[std::countr_zero(left)]]);
+}
+
+// What the address is made of: its registers as they are now, or 0 where it has none.
+std::uint64_t Core::expression(const Op& op) const {
+  std::uint64_t out = 0;
+  for (unsigned left = op.address_sources; left; left &= left - 1) {
+    const std::uint16_t r = op.source[std::countr_zero(left)];
+    out = (out ^ ((r + 1ULL) << 32 | version_[r])) * 0x9e3779b97f4a7c15ULL;
+  }
+  return out;
+}
+
+// Cycles that its port loses besides, because it waits there for another operation: most behind one
+// that waited for none itself, the less the farther ahead that is.
+float Core::waits_in_scheduler(const Row& row, const Times& t) {
+  const Op& op = *row.op;
+  makes_ = Made::otherwise;
+  if (p_.wakeup_cycles == 0 || !op.is(op_bit::alu) || row.fused_first || row.fused_branch) return 0;
+  Cycle latest = t.dispatched + 1;
+  std::uint16_t last = no_register;
+  for (unsigned left = op.data_sources; left; left &= left - 1) {
+    const std::uint16_t r = op.source[std::countr_zero(left)];
+    if (register_[r] <= latest) continue;
+    latest = register_[r];
+    last = r;
+  }
+  const Made made = last == no_register ? Made::otherwise : made_[last];
+  makes_ = made == Made::otherwise ? Made::first : Made::later;
+  if (made == Made::otherwise) return 0;
+  const auto all = static_cast<float>(p_.wakeup_cycles);
+  if (made == Made::later) return all / 8;
+  const auto far = static_cast<float>(rows_ - made_at_[last] - 1);
+  return all * std::max(0.25F, 1 - far / static_cast<float>(width_ + 2));
 }
 
 // Takes the ports of one use from `ready` on; the first cycle that it takes.  `last`: of those that
@@ -171,12 +220,19 @@ Cycle Core::execute(const Op& op, Cycle ready, Cycle dispatched, bool operates) 
   return std::max(first + latency, last + (latency > 0 ? 1 : 0));
 }
 
+// A cycle of its port, in which nothing is executed.
+void Core::lose_port(const Op& op, Cycle ready) {
+  for (std::uint32_t k = op.use_begin; k < op.use_end; ++k)
+    if (table_.uses[k].kind == UseKind::operation) ports_.book(ready, table_.uses[k].ports, 1);
+}
+
 // When the data of its load, which issues at `at`, is there.
 Cycle Core::loaded(const Row& row, Cycle at) {
   const Op& op = *row.op;
   const bool vector = op.is(op_bit::vector);
   const Cycle latency = (vector ? vector_load_latency_ : load_latency_) +
-                        (op.is(op_bit::indexed) ? indexed_latency_ : 0);
+                        (op.is(op_bit::indexed) ? indexed_latency_ : 0) +
+                        (op.is(op_bit::scaled) ? scaled_latency_ : 0);
   ++counts_.loads;
   const StoreBuffer::Found found = stores_.find(row.address, op.size, at);
   if (found.match == StoreBuffer::Match::none) {
@@ -200,25 +256,60 @@ Cycle Core::loaded(const Row& row, Cycle at) {
            forward_fail_;
   }
   ++counts_.forwarded;
-  const unsigned base_at = op.address_sources ? std::countr_zero(unsigned{op.address_sources}) : 0;
-  const std::uint16_t base = op.address_sources ? op.source[base_at] : no_register;
-  // Vectors, and addresses without a register, are not renamed.
-  const bool renamed = p_.memory_renaming != 0 && !vector && base != no_register &&
-                       base == s.base && !op.is(op_bit::indexed) && version_[base] == s.version &&
-                       (p_.memory_renaming == 2 || op.is(op_bit::stack_base));
-  if (renamed) return s.data;
+  if (renamed(row, found)) return s.data;
   const Cycle forward = vector ? vector_forward_latency_ : forward_latency_;
   // At least a load's latency, and so many cycles behind the data.
   return std::max(at + latency, s.data + forward);
+}
+
+// Whether it takes its value from the register of a store: one of the same address's expression, or
+// one that it always took so many stores later.  Vectors and parts of registers are not renamed.
+bool Core::renamed(const Row& row, const StoreBuffer::Found& found) {
+  const Op& op = *row.op;
+  if (p_.memory_renaming == 0 || !op.is(op_bit::renamable) || found.store->address != row.address ||
+      static_cast<double>(found.distance) > p_.rename_stores)
+    return false;
+  const std::uint64_t same = found.store->expression;
+  if (same != 0 && same == expression(op) && (p_.memory_renaming == 2 || op.is(op_bit::stack_base)))
+    return true;
+  if (p_.rename_loads == 0) return false;
+  std::int16_t& place = rename_of_[row.sid];
+  if (place < 0) {
+    if (rename_.size() < static_cast<std::size_t>(p_.rename_loads)) {
+      rename_.emplace_back();
+      place = static_cast<std::int16_t>(rename_.size() - 1);
+    } else {
+      const auto oldest = std::ranges::min_element(rename_, {}, &Rename::used);
+      rename_of_[oldest->sid] = -1;
+      place = static_cast<std::int16_t>(oldest - rename_.begin());
+    }
+    rename_[static_cast<std::size_t>(place)] = {row.sid, 0, found.distance, rows_};
+    return false;
+  }
+  Rename& r = rename_[static_cast<std::size_t>(place)];
+  r.used = rows_;
+  if (r.distance != found.distance) {
+    r.distance = found.distance;
+    r.sure = 0;
+    return false;
+  }
+  if (r.sure < rename_training) {
+    ++r.sure;
+    return false;
+  }
+  return true;
 }
 
 Cycle Core::load(const Row& row, Times& t) {
   const Op& op = *row.op;
   Cycle ready = std::max(t.address, load_barrier_), last = 0, first = no_cycle;
   if (op.is(op_bit::locked)) ready = std::max({ready, retire_, drained_});
-  for (std::uint32_t k = op.use_begin; k < op.use_end; ++k)
-    if (table_.uses[k].kind == UseKind::load)
-      first = std::min(first, book(table_.uses[k], k, ready, t.dispatched, false, last));
+  const bool split = row.accesses && (row.address & 63) + op.size > 64;  // takes a port twice
+  for (std::uint32_t k = op.use_begin; k < op.use_end; ++k) {
+    if (table_.uses[k].kind != UseKind::load) continue;
+    first = std::min(first, book(table_.uses[k], k, ready, t.dispatched, false, last));
+    if (split) ports_.book(ready, table_.uses[k].ports, 1);
+  }
   if (first == no_cycle) first = ready;
   last = std::max(last, first);
   if (!row.accesses) return last + load_latency_;
@@ -244,11 +335,7 @@ void Core::store(const Row& row, Times& t) {
   }
   t.done = std::max({t.done, t.store_known, t.store_data});
   if (!row.accesses) return;
-  const unsigned at = op.address_sources ? std::countr_zero(unsigned{op.address_sources}) : 0;
-  const std::uint16_t base =
-      op.address_sources && !op.is(op_bit::indexed) ? op.source[at] : no_register;
-  StoreBuffer::Store s{row.address, op.size, t.store_known, t.store_data, 0, base,
-                       base == no_register ? 0 : version_[base]};
+  StoreBuffer::Store s{row.address, op.size, t.store_known, t.store_data, 0, expression(op)};
   // It is written when it has retired; drain() tells the cache, which may take longer.
   s.written = std::max({retire_ + 1, t.done + 2, drained_ + 1});
   stores_.put(s);
@@ -260,28 +347,36 @@ void Core::write_results(const Row& row, const Times& t) {
     const std::uint16_t r = op.result[k];
     if (op.early_results >> k & 1) {
       if (op.is(op_bit::stack_engine)) continue;
-      register_[r] = t.address + 1;
+      register_[r] = to_addition_[r] = t.address + 1;
+      made_[r] = Made::otherwise;
     } else {
-      register_[r] = t.done;
+      to_addition_[r] = t.done;
+      register_[r] = t.done + (op.is(op_bit::addition) ? add_forward_ : 0);
+      made_[r] = makes_;
+      made_at_[r] = rows_;
     }
-    ++version_[r];
+    if (!op.is(op_bit::moves_stack)) ++version_[r];
   }
 }
 
 void Core::drain(const Row& row, const Times& t) {
   const Op& op = *row.op;
   Cycle at = std::max({retire_ + 1, store_barrier_});
+  const std::uint64_t line = row.address >> line_bits;
+  const auto found = std::ranges::find(written_lines_, line);
   if (at > drained_) {
     drained_now_ = 0;
   } else if (drained_now_ >= static_cast<int>(p_.store_commits) ||
-             row.address >> line_bits != drained_line_) {  // several a cycle go to one line
+             found == written_lines_.end()) {  // several a cycle go to lines that are being written
     at = drained_ + 1;
     drained_now_ = 0;
   } else {
     at = drained_;
   }
   ++drained_now_;
-  drained_line_ = row.address >> line_bits;
+  std::rotate(written_lines_.begin(), found == written_lines_.end() ? found - 1 : found,
+              found == written_lines_.end() ? found : found + 1);
+  written_lines_.front() = line;
   // Lines are asked for when the address is known; they are written in order.
   const Cycle asked = std::max(t.store_known, retire_);
   const bool nontemporal = op.is(op_bit::nontemporal);
@@ -297,7 +392,8 @@ void Core::drain(const Row& row, const Times& t) {
 
 void Core::retire(const Row& row, Times& t) {
   const Op& op = *row.op;
-  const int slots = row.fused_branch ? 0 : std::min<int>(op.uops, most_slots);
+  const bool none = row.fused_branch || row.fused_move;
+  const int slots = none ? 0 : std::min<int>(op.uops, most_slots);
   const Cycle at = std::max(retire_, t.done + 1);
   if (at > retire_) {
     retire_ = at;
@@ -334,15 +430,16 @@ void Core::branch(const Row& row, const Times& t) {
 void Core::step(const Row& row) {
   const Op& op = *row.op;
   wanted_ = 0;
-  const bool executes =
-      !op.is(op_bit::zero_idiom | op_bit::eliminated_move | op_bit::no_op);
+  const bool executes = !op.is(op_bit::zero_idiom | op_bit::eliminated_move | op_bit::no_op);
   for (std::uint32_t k = op.use_begin; executes && k < op.use_end; ++k)
     if (table_.uses[k].ports)
-      wanted_ |= 1U << scheduler_of_[static_cast<std::size_t>(
-          std::countr_zero(table_.uses[k].ports))];
+      wanted_ |=
+          1U << scheduler_of_[static_cast<std::size_t>(std::countr_zero(table_.uses[k].ports))];
+  ++rows_;
   Times t;
   t.dispatched = dispatch(row);
   read_registers(row, t);
+  const int more = whole(waits_in_scheduler(row, t), wakeup_carry_);
   if (!executes) {
     t.done = op.is(op_bit::eliminated_move) ? t.data : t.dispatched;
   } else {
@@ -350,6 +447,7 @@ void Core::step(const Row& row) {
     // call [m] and push [m] load what they store or jump to; the trace has the load's address.
     if (loads) t.data = std::max(t.data, load(row, t));
     t.done = execute(op, t.data, t.dispatched, !row.fused_first);
+    for (int k = 0; k < more; ++k) lose_port(op, t.data);
     // Its store is written before the next one's load: retirement's cycles are part of it.
     if (op.is(op_bit::locked))
       t.done = std::max(t.done, t.data + rounded(p_.locked_latency) - load_latency_ - 2);

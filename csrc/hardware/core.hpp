@@ -1,4 +1,4 @@
-// A real processor's core: walks a trace in order, once, and says when each instruction retires.  No
+// A real processor's core: walks a trace in order, once, and says when each instruction retires. No
 // event queue: an instruction's times follow from those before it (as in csrc/sim).
 #pragma once
 
@@ -46,7 +46,8 @@ class Core {
   std::size_t statics() const { return table_.ops.size(); }
 
   struct Counts {
-    std::uint64_t branches{}, mispredicted{}, loads{}, forwarded{}, forward_failed{}, order_clears{};
+    std::uint64_t branches{}, mispredicted{}, loads{}, forwarded{}, forward_failed{},
+        order_clears{};
   };
   const Counts& counts() const { return counts_; }
 
@@ -57,6 +58,7 @@ class Core {
     std::uint64_t address, next;  // next: the pc of the instruction behind
     bool taken, accesses;
     bool fused_first, fused_branch;  // with the row behind, with the row before
+    bool fused_move;                 // a move that is one slot with the row behind
   };
   // Times of a row on its way.
   struct Times {
@@ -65,8 +67,7 @@ class Core {
   // When the entry of so many entries ago is free again.
   class Window {
    public:
-    explicit Window(double entries)
-        : size_(static_cast<std::size_t>(entries)), free_(size_, 0) {}
+    explicit Window(double entries) : size_(static_cast<std::size_t>(entries)), free_(size_, 0) {}
     Cycle free_at() const { return free_[at_]; }
     void take(Cycle until) {
       free_[at_] = until;
@@ -82,6 +83,10 @@ class Core {
   void repeat(const Row& row);
   Cycle dispatch(const Row& row);
   void read_registers(const Row& row, Times& t) const;
+  std::uint64_t expression(const Op& op) const;
+  bool renamed(const Row& row, const StoreBuffer::Found& found);
+  float waits_in_scheduler(const Row& row, const Times& t);
+  void lose_port(const Op& op, Cycle ready);
   Cycle execute(const Op& op, Cycle ready, Cycle dispatched, bool operates);
   Cycle book(const PortUse& use, std::size_t k, Cycle ready, Cycle dispatched, bool divider,
              Cycle& last);
@@ -107,14 +112,32 @@ class Core {
   Window rob_, queue_, load_queue_, store_queue_, int_registers_, vector_registers_;
   std::array<Cycle, most_registers> register_{};
   std::array<std::uint32_t, most_registers> version_{};
+  std::array<Cycle, most_registers> to_addition_{};  // when a floating-point addition may have it
+  // What made a register: nothing of the ALUs, one that waited for none of them, another one; and
+  // how many instructions ago that was.
+  enum class Made : std::uint8_t { otherwise, first, later };
+  std::array<Made, most_registers> made_{};
+  std::array<std::uint64_t, most_registers> made_at_{};
+  // Loads whose store is known by how many stores ago it was.
+  struct Rename {
+    std::uint32_t sid{};
+    int sure{};
+    std::uint64_t distance{}, used{};
+  };
+  std::vector<Rename> rename_;
+  std::vector<std::int16_t> rename_of_;       // of a static instruction: its place there, or -1
+  std::vector<std::uint64_t> written_lines_;  // that stores went to last, the latest first
+  std::uint64_t rows_{};
+  Made makes_{};
   const int width_, retire_width_;
-  const Cycle load_latency_, vector_load_latency_, indexed_latency_, forward_latency_,
-      vector_forward_latency_, forward_fail_, mispredict_, order_clear_, alias_;
+  const Cycle load_latency_, vector_load_latency_, indexed_latency_, scaled_latency_, add_forward_,
+      forward_latency_, vector_forward_latency_, forward_fail_, mispredict_, order_clear_, alias_;
   Cycle dispatch_{}, retire_{}, drained_{}, serial_{}, load_barrier_{}, store_barrier_{};
   int dispatched_now_{}, retired_now_{}, drained_now_{};
   std::uint32_t wanted_{};  // schedulers that the row waits in, a bit each
   const Op* repeated_{};
-  std::uint64_t repeat_line_{no_line}, drained_line_{no_line};
+  std::uint64_t repeat_line_{no_line};
+  float wakeup_carry_{};
   double repeat_bytes_{};
   Cycle repeat_start_{};
   Counts counts_;

@@ -40,10 +40,10 @@ class DataMemory {
     std::uint64_t pc;
     Cycle at;
   };
-  Cycle fetch(std::uint64_t line, Cycle at);         // when the instruction line is there
-  Cycle load(const Access& a, Cycle latency);        // when the data is there
-  Cycle store(const Access& a, bool nontemporal);    // when the line can be written
-  void prefetch(std::uint64_t address, Cycle at);    // what an instruction asks for
+  Cycle fetch(std::uint64_t line, Cycle at);       // when the instruction line is there
+  Cycle load(const Access& a, Cycle latency);      // when the data is there
+  Cycle store(const Access& a, bool nontemporal);  // when the line can be written
+  void prefetch(std::uint64_t address, Cycle at);  // what an instruction asks for
   std::uint64_t page_of(std::uint64_t address) const { return address / page_bytes_; }
 
  private:

@@ -1,6 +1,7 @@
 #include "hardware/front_end.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/predictors/make.hpp"
 
@@ -20,9 +21,13 @@ FrontEnd::FrontEnd(const MachineParameters& p, DataMemory& memory)
       indirect_(static_cast<std::size_t>(p.indirect_entries)),
       btb_l1_(static_cast<std::size_t>(p.btb_l1), 8),
       btb_l2_(std::max<std::size_t>(1, static_cast<std::size_t>(p.btb_l2)), 8),
-      op_cache_(std::max<std::size_t>(1, static_cast<std::size_t>(p.op_cache_ops) / entry_ops), 8),
+      op_cache_(
+          std::max<std::size_t>(1, static_cast<std::size_t>(p.op_cache_ops / p.op_cache_entry)), 8),
+      entry_ops_(static_cast<unsigned>(p.op_cache_entry)),
       taken_cost_(parts(1 / p.taken_per_cycle)),
       cached_cost_(parts(1 / p.op_cache_width)),
+      entry_cost_(parts(p.op_cache_entry / p.op_cache_width)),
+      later_cost_(parts(1 + p.op_cache_more)),
       decode_cost_(parts(1 / p.decode_width)),
       byte_cost_(parts(1 / p.fetch_bytes)),
       ahead_(static_cast<std::size_t>(p.fetch_ahead), 0) {}
@@ -37,27 +42,59 @@ void FrontEnd::next_block(std::uint64_t line) {
   if (!jumped_) predicted_ += unit / 2;
 }
 
+// Places in an entry.  One of them has room for one displacement or immediate; a branch that is one
+// slot with the instruction before it has its displacement there.
+unsigned FrontEnd::places(const Op& op, unsigned slots) {
+  const bool before = std::exchange(field_, op.fields != 0);
+  if (slots == 0) return op.branch != 0 && before ? 1 : 0;
+  return std::max(slots, std::min<unsigned>(op.fields, 2));
+}
+
 Cycle FrontEnd::deliver(const Op& op, unsigned slots, Cycle room) {
   delivered_ = std::max(delivered_, room * unit);
   const std::uint64_t line = op.pc >> line_bits;
-  if (jumped_ || line != line_) next_block(line);
-  if (jumped_ || in_entry_ + slots > entry_ops || op.pc >> line_bits != entry_) {
-    entry_ = line;
+  const bool other = jumped_ || line != line_;
+  if (other) {
+    // One in which no entry began, because one of the line before went on into it, took a cycle.
+    if (entries_ == 0 && cached_ && p_.op_cache_more != 0) delivered_ += unit;
+    next_block(line);
+    entries_ = 0;
+  }
+  const unsigned held = places(op, slots);
+  // Where entries are modelled, one goes on into the next line.
+  const bool enters = jumped_ || in_entry_ + held > entry_ops_ || (other && p_.op_cache_more == 0);
+  if (enters) {
+    ++entries_;
     in_entry_ = 0;
     cached_ = p_.op_cache_ops != 0 && op_cache_.find(spread(op.pc)) != nullptr;
     if (!cached_ && p_.op_cache_ops != 0) op_cache_.put(spread(op.pc));
   }
-  in_entry_ += slots;
+  in_entry_ += held;
   jumped_ = false;
   delivered_ = std::max(delivered_, predicted_);
   if (cached_) {
-    delivered_ += cached_cost_ * slots;
+    from_op_cache(slots, enters);
   } else {
     delivered_ = std::max(delivered_, line_ready_);
     delivered_ += std::max(decode_cost_, byte_cost_ * op.length);
   }
   if (op.is(op_bit::microcoded)) delivered_ += parts(p_.microcode_stall);
   return delivered_ / unit;
+}
+
+// Entries come side by side, so many micro-ops a cycle.  Where more entries begin in a line than
+// that, each further group of them takes its cycle and `op_cache_more` besides.
+void FrontEnd::from_op_cache(unsigned slots, bool entered) {
+  if (p_.op_cache_more == 0) {
+    delivered_ += cached_cost_ * slots;
+    return;
+  }
+  if (!entered) return;
+  const unsigned group = std::max(1U, static_cast<unsigned>(p_.op_cache_width) / entry_ops_);
+  if (entries_ <= group)
+    delivered_ += entry_cost_;
+  else if ((entries_ - 1) % group == 0)
+    delivered_ += later_cost_;
 }
 
 void FrontEnd::redirect(Cycle at) {
@@ -69,7 +106,9 @@ void FrontEnd::redirect(Cycle at) {
 // The target buffers' part of a taken branch.
 void FrontEnd::follow_taken(const BranchEvent& branch) {
   jumped_ = true;
-  predicted_ += taken_cost_;
+  // A loop of one block is not followed twice a cycle.
+  predicted_ += branch.pc == last_taken_ ? std::max(taken_cost_, unit) : taken_cost_;
+  last_taken_ = branch.pc;
   indirect_.push(branch.pc, branch.next);
   const std::uint64_t key = spread(branch.pc);
   if (btb_l1_.find(key)) return;
@@ -85,6 +124,13 @@ void FrontEnd::follow_taken(const BranchEvent& branch) {
   predicted_ = std::max(predicted_, delivered_) + parts(p_.decode_resteer);
 }
 
+bool FrontEnd::has_several_targets(const BranchEvent& branch) {
+  Target& t = target_[(branch.pc ^ branch.pc >> 11) % target_.size()];
+  if (t.pc != branch.pc) t = {branch.pc, branch.next, false};
+  t.several |= t.first != branch.next;
+  return t.several;
+}
+
 bool FrontEnd::wrong(const BranchEvent& branch) {
   const bool taken = direction_->fetch(branch);
   direction_->commit();
@@ -94,9 +140,13 @@ bool FrontEnd::wrong(const BranchEvent& branch) {
   if (branch.kind == BranchKind::indirect || branch.kind == BranchKind::indirect_call ||
       branch.kind == BranchKind::indirect_conditional) {
     right = indirect_.right(branch.pc, branch.next) && right;
-    predicted_ += parts(p_.indirect_penalty);
+    const Cycle more = parts(p_.indirect_penalty);
+    predicted_ += has_several_targets(branch)
+                      ? std::max(more, parts(p_.indirect_cycles) -
+                                           std::min(taken_cost_, parts(p_.indirect_cycles)))
+                      : more;
   } else if (branch.kind == BranchKind::ret) {
-    predicted_ += parts(p_.indirect_penalty);
+    predicted_ += parts(p_.return_penalty);
   }
   follow_taken(branch);
   return !right;

@@ -31,10 +31,12 @@ class FrontEnd {
 
  private:
   static constexpr Cycle unit = 64;  // times here are in such parts of a cycle
-  static constexpr unsigned entry_ops = 8;
   static Cycle parts(double cycles) { return static_cast<Cycle>(cycles * unit + 0.5); }
   void next_block(std::uint64_t line);
   void follow_taken(const BranchEvent& branch);
+  bool has_several_targets(const BranchEvent& branch);
+  unsigned places(const Op& op, unsigned slots);
+  void from_op_cache(unsigned slots, bool entered);
 
   const MachineParameters p_;
   DataMemory& memory_;
@@ -42,15 +44,24 @@ class FrontEnd {
   bp::ReturnStack returns_;
   IndirectPredictor indirect_;
   Lines btb_l1_, btb_l2_, op_cache_;
-  const Cycle taken_cost_, cached_cost_, decode_cost_, byte_cost_;
+  const unsigned entry_ops_;
+  const Cycle taken_cost_, cached_cost_, entry_cost_, later_cost_, decode_cost_, byte_cost_;
   Cycle predicted_{};  // the prediction has come so far
   Cycle delivered_{};
   Cycle line_ready_{};
   std::vector<Cycle> ahead_;  // when each of the last blocks was begun to be delivered
   std::size_t blocks_{};
-  std::uint64_t line_{no_line}, entry_{no_line};
-  unsigned in_entry_{entry_ops};
+  std::uint64_t line_{no_line};
+  std::uint64_t last_taken_{};
+  // Of indirect branches: the target at first, and whether it had another one since.
+  struct Target {
+    std::uint64_t pc{}, first{};
+    bool several{};
+  };
+  std::vector<Target> target_ = std::vector<Target>(2048);
+  unsigned in_entry_{}, entries_{};  // entries that began in the line since it was entered
   bool cached_{}, jumped_{true};
+  bool field_{};  // the instruction before has a displacement or an immediate
 };
 
 }  // namespace tracekit::hardware

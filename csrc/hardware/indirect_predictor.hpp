@@ -1,6 +1,6 @@
-// Where indirect branches go, by the path that led to them: tagged tables over ever longer paths, of
-// which the longest that matches predicts (Seznec, "A 64-Kbytes ITTAGE indirect branch predictor",
-// JWAC-2, 2011), here with full tags' hashes and one bit of trust.
+// Where indirect branches go, by the path that led to them: tagged tables over ever longer paths,
+// of which the longest that matches predicts (Seznec, "A 64-Kbytes ITTAGE indirect branch
+// predictor", JWAC-2, 2011), here with full tags' hashes and one bit of trust.
 #pragma once
 
 #include <array>
@@ -56,8 +56,8 @@ class IndirectPredictor {
     const auto step = static_cast<std::uint32_t>(mix(pc ^ target << 1) >> 40) & 0xffff;
     for (std::size_t t = 1; t < tables; ++t) {
       const std::uint32_t old = steps_[(now_ - length[t]) & (kept - 1)];
-      path_[t] = std::rotl(path_[t], 3) ^ step ^
-                 std::rotl(old, static_cast<int>(3 * length[t] % 32));
+      path_[t] =
+          std::rotl(path_[t], 3) ^ step ^ std::rotl(old, static_cast<int>(3 * length[t] % 32));
     }
     steps_[now_++ & (kept - 1)] = step;
   }

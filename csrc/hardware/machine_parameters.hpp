@@ -7,14 +7,16 @@
 
 namespace tracekit::hardware {
 
-// PARAMETER(name, least, most): the order is that of a row that Python hands over.  Latencies are in
-// cycles of the core, sizes of caches in kB; tracekit/hardware/parameters.py says what each means.
+// PARAMETER(name, least, most): the order is that of a row that Python hands over.  Latencies are
+// in cycles of the core, sizes of caches in kB; tracekit/hardware/parameters.py says what each
+// means.
 // clang-format off
 #define TRACEKIT_HARDWARE_PARAMETERS(PARAMETER)                                                    \
   PARAMETER(clock_ghz, 0.05, 20)                                                                   \
   /* front end */                                                                                  \
   PARAMETER(fetch_bytes, 4, 256) PARAMETER(decode_width, 1, 32)                                    \
   PARAMETER(op_cache_ops, 0, 65536) PARAMETER(op_cache_width, 1, 32) PARAMETER(op_queue, 1, 1024)  \
+  PARAMETER(op_cache_entry, 1, 64) PARAMETER(op_cache_more, 0, 16)                                 \
   PARAMETER(fetch_ahead, 1, 256) PARAMETER(taken_per_cycle, 0.1, 4)                                \
   PARAMETER(microcode_stall, 0, 64)                                                                \
   /* branches */                                                                                   \
@@ -22,14 +24,18 @@ namespace tracekit::hardware {
   PARAMETER(decode_resteer, 0, 100) PARAMETER(btb_l1, 1, 65536) PARAMETER(btb_l2, 0, 131072)       \
   PARAMETER(btb_l2_penalty, 0, 32) PARAMETER(return_stack, 1, 1024)                                \
   PARAMETER(indirect_entries, 16, 65536) PARAMETER(indirect_penalty, 0, 32)                        \
+  PARAMETER(indirect_cycles, 0, 32) PARAMETER(return_penalty, 0, 32)                               \
   /* back end */                                                                                   \
   PARAMETER(width, 1, 32) PARAMETER(retire_width, 1, 64) PARAMETER(rob, 8, 4096)                   \
   PARAMETER(load_queue, 1, 1024) PARAMETER(store_queue, 1, 1024)                                   \
   PARAMETER(int_registers, 8, 4096) PARAMETER(vector_registers, 8, 4096)                           \
+  PARAMETER(wakeup_cycles, 0, 8) PARAMETER(add_forward, 0, 8)                                      \
   /* accesses */                                                                                   \
-  PARAMETER(store_commits, 1, 8)                                                                   \
+  PARAMETER(store_commits, 1, 8) PARAMETER(store_lines, 1, 64)                                     \
   PARAMETER(load_latency, 1, 64) PARAMETER(vector_load_latency, 1, 64)                             \
-  PARAMETER(indexed_latency, 0, 8) PARAMETER(forward_latency, 0, 64)                               \
+  PARAMETER(indexed_latency, 0, 8) PARAMETER(scaled_latency, 0, 8)                                 \
+  PARAMETER(forward_latency, 0, 64) PARAMETER(rename_loads, 0, 4096)                               \
+  PARAMETER(rename_stores, 1, 1024)                                                                \
   PARAMETER(vector_forward_latency, 0, 64) PARAMETER(forward_fail, 0, 100)                         \
   PARAMETER(memory_renaming, 0, 2) PARAMETER(order_clear, 0, 100)                                  \
   PARAMETER(line_split, 0, 32) PARAMETER(page_split, 0, 200) PARAMETER(store_split, 0, 64)         \

@@ -35,6 +35,12 @@ namespace tracekit::hardware {
 // nontemporal          its stores go past the caches
 // indexed              its address has an index register
 // stack_base           its address is a distance from the stack's or the frame's pointer
+// scaled               its address has an index times two, four or eight
+// takes_move           is one slot with a move into its destination before it
+// addition             of floating point: another one takes its result early
+// alu                  an operation of general registers that waits in their scheduler
+// renamable            its access is of a whole general register
+// moves_stack          changes the stack pointer by a constant
 // clang-format off
 #define TRACEKIT_HARDWARE_OP_BITS(BIT)                                                             \
   BIT(zero_idiom, 0) BIT(eliminated_move, 1) BIT(no_op, 2) BIT(serializing, 3)                     \
@@ -42,7 +48,8 @@ namespace tracekit::hardware {
   BIT(vector, 9) BIT(stack_engine, 10) BIT(divider, 11) BIT(rep, 12) BIT(fence, 13) BIT(wide, 14)  \
   BIT(fuses_limited, 15) BIT(software_prefetch, 16) BIT(microcoded, 17) BIT(move, 18)              \
   BIT(syscall, 19) BIT(reads_carry, 20) BIT(nontemporal, 21) BIT(indexed, 22) BIT(stack_base, 23)  \
-  BIT(dependency_breaking, 24)
+  BIT(dependency_breaking, 24) BIT(scaled, 25) BIT(takes_move, 26) BIT(addition, 27)               \
+  BIT(alu, 28) BIT(renamable, 29) BIT(moves_stack, 30)
 // clang-format on
 
 namespace op_bit {
@@ -75,6 +82,7 @@ struct Op {
   std::uint16_t size{};                  // of its first access, in bytes
   std::uint8_t length{};                 // of its machine code
   std::uint8_t uops{};                   // slots
+  std::uint8_t fields{};                 // displacements and immediates of its machine code
   std::uint8_t branch{};                 // BranchKind
   std::uint8_t address_sources{}, data_sources{};  // a bit for each place of source
   std::uint8_t early_results{};                    // of result: those that follow from the address

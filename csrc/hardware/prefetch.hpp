@@ -103,7 +103,9 @@ class RegionPrefetcher {
     std::uint32_t lines{};
     int sure{};
   };
-  static std::uint64_t key(std::uint64_t pc, unsigned place) { return (pc * lines + place) ^ pc >> 9; }
+  static std::uint64_t key(std::uint64_t pc, unsigned place) {
+    return (pc * lines + place) ^ pc >> 9;
+  }
   // Those that were used both times are to be brought.
   void learn(const Active& a) {
     Pattern& p = pattern_[a.key & (pattern_.size() - 1)];

@@ -16,16 +16,16 @@ class StoreBuffer {
   struct Store {
     std::uint64_t address{};
     unsigned size{};
-    Cycle known{};    // when its address is
-    Cycle data{};     // when its data is there
-    Cycle written{};  // when it has left for the data cache
-    std::uint16_t base{no_register};
-    std::uint32_t version{};  // of the base
+    Cycle known{};               // when its address is
+    Cycle data{};                // when its data is there
+    Cycle written{};             // when it has left for the data cache
+    std::uint64_t expression{};  // of its address: registers and their versions, 0 for none
   };
   enum class Match : std::uint8_t { none, whole, part };
   struct Found {
     Match match{Match::none};
-    const Store* store{};  // the youngest that has some of the bytes
+    const Store* store{};      // the youngest that has some of the bytes
+    std::uint64_t distance{};  // stores since, and itself
   };
 
   // The stores follow each other in the program's order.
@@ -70,7 +70,7 @@ class StoreBuffer {
     const Store& s = store_[youngest & (kept - 1)];
     const bool whole = !hole && youngest == oldest && s.address <= address &&
                        end <= s.address + std::max(1U, s.size);
-    return {whole ? Match::whole : Match::part, &s};
+    return {whole ? Match::whole : Match::part, &s, count_ + 1 - youngest};
   }
 
  private:

@@ -29,6 +29,11 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--seconds", type=float, default=180.0, help="to repeat what disagrees, at the most (180)"
     )
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
+    p.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="do not keep it as this computer's ($XDG_CACHE_HOME/tracekit/machines)",
+    )
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
     p.set_defaults(func=run, parser=p)
@@ -37,7 +42,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit calibrate``; returns the exit code."""
     from tracekit.errors import UsageError
-    from tracekit.hardware import HardwareMachine, calibrate
+    from tracekit.hardware import HardwareMachine, calibrate, keep_machine
     from tracekit.io.output import check_output, write_json
     from tracekit.plotting import check_picture
     from tracekit.progress import Progress
@@ -56,11 +61,14 @@ def run(args: argparse.Namespace) -> int:
             report=lambda done, of, label: progress.update(done, label),
         )
     write_json(args.output, found.machine.to_dict(), force=args.force)
+    kept = None if args.no_cache else keep_machine(found.machine)
     if args.plot:
         found.plot(args.plot, force=args.force)
     if not reported(args, found.to_dict):
         _print(found)
         print(f"wrote {args.output}")
+        if kept is not None:
+            print(f"and {kept}, which tracekit predict finds by itself")
     return 0
 
 

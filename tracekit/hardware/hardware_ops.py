@@ -30,8 +30,11 @@ _DATA_MOVES_ONLY: Final = OpFlag.ZERO_IDIOM | OpFlag.ELIMINATED_MOVE | OpFlag.NO
 class HardwareOps:
     """One row a static instruction.
 
-    ``uops`` u8: allocation slots.  ``flags`` u32: `OpFlag`.  ``latency`` f32: cycles from the last
-    data source or loaded value to the result.  ``address_sources``, ``data_sources``,
+    ``uops`` u8: allocation slots.  ``fields`` u8: displacements and immediates of x86's machine
+    code, of which one of 64 bits counts twice.  ``size`` u16: bytes of its access.  ``flags`` u32:
+    `OpFlag`.
+    ``latency`` f32: cycles from the last data source or loaded value to the result.
+    ``address_sources``, ``data_sources``,
     ``early_destinations`` u8: bits of places in the statics' ``src_*`` and ``dst_*``
     (`tracekit.hardware.operand_roles`).  Its uses are ``use_begin[i]`` to ``use_begin[i + 1]`` of
     ``use_kind`` u8 (0 operation, 1 load, 2 store's address, 3 store's data), ``use_ports`` u32 (a
@@ -40,6 +43,8 @@ class HardwareOps:
     """
 
     uops: npt.NDArray[np.uint8]
+    fields: npt.NDArray[np.uint8]
+    size: npt.NDArray[np.uint16]
     flags: npt.NDArray[np.uint32]
     latency: npt.NDArray[np.float32]
     address_sources: npt.NDArray[np.uint8]
@@ -92,6 +97,8 @@ class Coverage(NamedTuple):
 
 class _Row(NamedTuple):
     uops: int
+    fields: int
+    size: int
     flags: int
     latency: float
     roles: Roles
@@ -128,6 +135,8 @@ def hardware_ops(table: _Table, statics: Any, isa: str) -> HardwareOps:
 
     return HardwareOps(
         column([min(r.uops, 255) for r in rows], np.uint8),
+        column([r.fields for r in rows], np.uint8),
+        column([r.size for r in rows], np.uint16),
         column([r.flags for r in rows], np.uint32),
         column([r.latency for r in rows], np.float32),
         column([r.roles.address_sources for r in rows], np.uint8),
@@ -199,6 +208,9 @@ def _inputs(statics: Any) -> Any:
 
 _IS_LOAD: Final = 1 << FLAGS.index("IsLoad")
 _IS_STORE: Final = 1 << FLAGS.index("IsStore")
+_MEMORY_BITS: Final = re.compile(r"\bm(\d+)")
+#: An operand that is a number, or an address that has one.
+_FIELD: Final = re.compile(r"^-?\d|[-+] \d[0-9a-fx]*]|\[-?\d|\[rip")
 _ELEMENTS: Final = re.compile(r"v?p?(?:gather|scatter)")
 
 
@@ -221,15 +233,39 @@ def _row(
         flags |= OpFlag.STORE
     if d.form == INVALID:
         flags |= OpFlag.NO_OP
+    size = _size(d, size, isa)
     latency = entry.latency
     work = entry.uses
     if flags & _DATA_MOVES_ONLY:
         latency, work = 0.0, ()
     flags |= _of_entry(entry, table, isa)
+    if _is_alu(flags, work):
+        flags |= OpFlag.ALU
+    if size in (4, 8) and not flags & OpFlag.VECTOR:
+        flags |= OpFlag.RENAMABLE
     uses = [(OPERATION, mask, cycles) for mask, cycles in work]
     uses += _memory_uses(table, d, flags, size, code, isa)
     roles = operand_roles(d, isa, sources, destinations)
-    return _Row(entry.uops, int(flags), latency, roles, tuple(uses), d.form, own)
+    fields = _fields(d) if isa == "x86" else 0
+    return _Row(entry.uops, fields, size, int(flags), latency, roles, tuple(uses), d.form, own)
+
+
+def _fields(d: Decoded) -> int:
+    """Displacements and immediates, as the assembler writes them."""
+    if d.mnemonic == "movabs":
+        return 2
+    return sum(bool(_FIELD.search(o)) for o in d.operands)
+
+
+def _size(d: Decoded, size: int, isa: str) -> int:
+    """Bytes of its access: of the form, where a trace has gem5's, which halves vectors."""
+    found = _MEMORY_BITS.search(d.form) if isa == "x86" and not _ELEMENTS.match(d.form) else None
+    return max(size, int(found[1]) // 8) if found and size else size
+
+
+def _is_alu(flags: OpFlag, work: Sequence[tuple[int, float]]) -> bool:
+    other = OpFlag.VECTOR | OpFlag.CONDITIONAL_BRANCH | OpFlag.MICROCODED | OpFlag.DIVIDER
+    return bool(work) and not flags & (other | OpFlag.STACK_ENGINE)
 
 
 def _of_entry(entry: Entry, table: _Table, isa: str) -> OpFlag:

@@ -47,8 +47,10 @@ class HardwareMachine:
     (``tracekit machines --parameters``).  ``table`` names the instruction table; ``measured`` has
     forms whose latency and reciprocal throughput (cycles) were measured on this computer, and
     replace the table's.  ``calibration``: every value that ``tracekit calibrate`` measured, those
-    that are no parameters, too, or None.  ``checked``: what ``tracekit validate`` found on the
-    processor itself, or None.  ``sources``: where the numbers are from.
+    that are no parameters, too, or None.  ``fitted``: what ``tracekit validate --fit`` made of a
+    few programs' times, whose ``factor`` multiplies all cycles, or None.  ``checked``: what
+    ``tracekit validate`` found on the processor itself, or None.  ``sources``: where the numbers
+    are from.
 
     Raises `UsageError`, which names everything that is wrong.
 
@@ -68,6 +70,8 @@ class HardwareMachine:
     decode_width: int
     op_cache_ops: int
     op_cache_width: int
+    op_cache_entry: int = 8
+    op_cache_more: float = 0
     op_queue: int
     fetch_ahead: int
     taken_per_cycle: float = 1.0
@@ -80,6 +84,8 @@ class HardwareMachine:
     return_stack: int
     indirect_entries: int
     indirect_penalty: float = 0
+    indirect_cycles: float = 0
+    return_penalty: float = 0
     width: int
     retire_width: int
     rob: int
@@ -87,14 +93,20 @@ class HardwareMachine:
     store_queue: int
     int_registers: int
     vector_registers: int
+    wakeup_cycles: float = 0
+    add_forward: float = 0
     store_commits: int = 1
+    store_lines: int = 1
     load_latency: float
     vector_load_latency: float
     indexed_latency: float = 0
+    scaled_latency: float = 0
     forward_latency: float
     vector_forward_latency: float
     forward_fail: float
     memory_renaming: int = 0
+    rename_stores: int = 16
+    rename_loads: int = 0
     order_clear: float
     line_split: float = 1
     page_split: float
@@ -136,6 +148,7 @@ class HardwareMachine:
     prefetch_page_cross: int = 0
     measured: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     calibration: Mapping[str, float] | None = None
+    fitted: Mapping[str, object] | None = None
     checked: Mapping[str, object] | None = None
     sources: str = ""
     notes: tuple[str, ...] = ()
@@ -200,7 +213,7 @@ class HardwareMachine:
             value: Any = getattr(self, f.name)
             if f.name == "schedulers":
                 value = [{"entries": s.entries, "ports": list(s.ports)} for s in value]
-            elif f.name in ("measured", "calibration", "checked") and value is not None:
+            elif f.name in ("measured", "calibration", "fitted", "checked") and value is not None:
                 value = dict(value)
             elif f.name == "notes":
                 value = list(value)
@@ -220,6 +233,11 @@ class HardwareMachine:
     def period_ps(self) -> float:
         """The clock's period in picoseconds."""
         return 1000 / self.clock_ghz
+
+    @property
+    def factor(self) -> float:
+        """What cycles are multiplied by: 1 where nothing was fitted."""
+        return 1.0 if self.fitted is None else float(str(self.fitted["factor"]))
 
     @property
     def checked_on_hardware(self) -> str:

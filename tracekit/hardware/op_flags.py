@@ -42,6 +42,12 @@ class OpFlag(IntFlag):
     SYSCALL = 1 << 19
     READS_CARRY = 1 << 20
     DEPENDENCY_BREAKING = 1 << 24
+    SCALED = 1 << 25
+    TAKES_MOVE = 1 << 26
+    ADDITION = 1 << 27
+    ALU = 1 << 28
+    RENAMABLE = 1 << 29
+    MOVES_STACK = 1 << 30
 
 
 _F = OpFlag
@@ -51,6 +57,7 @@ _SERIALIZING: Final = frozenset(
 _FENCES: Final = frozenset(["mfence", "sfence", "lfence", "dmb", "dsb"])
 _NO_OPS: Final = frozenset(["nop", "endbr64", "endbr32", "fnop", "bti", "hint", "yield"])
 _STACK: Final = frozenset(["push", "pop", "call", "ret", "pushfq", "popfq"])
+_ADDRESS: Final = re.compile(r"\[[^]]*]")
 _VECTOR_KINDS: Final = re.compile(r"(?<![a-z])(?:[xyz]?mm|st|k|[bhsdqv](?:\.\d*[bhsdq])?)(?![a-z])")
 _X86_BRANCH: Final = re.compile(r"j(?:n?[osp]|n?[bl]|[agbl]e|a|g|e|ne)$")
 _ARM_BRANCH: Final = re.compile(r"b\.|cbn?z$|tbn?z$")
@@ -67,6 +74,10 @@ _VECTOR_MOVE: Final = re.compile(
 )
 _ARM_MOVE: Final = re.compile(r"mov (?:x, x|w, w)|mov v\.16b, v\.16b")
 
+_SCALED: Final = re.compile(r"\*[248]")
+_ADDITION: Final = re.compile(r"v?(?:add|sub)[sp][sd]")
+_AFTER_MOVE: Final = frozenset(["add", "sub", "and", "or", "xor", "inc", "dec", "not"])
+_WHOLE: Final = re.compile(r"\w+ r(?:32|64)(?:, (?:r32|r64|i))?")
 _ARITHMETIC: Final = frozenset(["add", "sub", "and", "or", "xor"])
 _COUNTS: Final = frozenset(["inc", "dec"])
 
@@ -89,7 +100,7 @@ def _common(d: Decoded, name: str) -> OpFlag:
         flags |= _F.SYSCALL | _F.SERIALIZING
     if name.startswith("prefetch") or name == "prfm" or name == "prfum":
         flags |= _F.SOFTWARE_PREFETCH
-    if _VECTOR_KINDS.search(d.form.partition(" ")[2]):
+    if _VECTOR_KINDS.search(_ADDRESS.sub("", d.form.partition(" ")[2])):
         flags |= _F.VECTOR
     if d.mnemonic in _CARRY:
         flags |= _F.READS_CARRY
@@ -109,7 +120,23 @@ def _x86_flags(d: Decoded, family: str) -> OpFlag:
         flags |= _F.CONDITIONAL_BRANCH
     if "zmm" in d.form or "m512" in d.form:
         flags |= _F.WIDE
+    if name != "lea" and _SCALED.search("".join(d.operands)):
+        flags |= _F.SCALED
+    if _ADDITION.fullmatch(name):
+        flags |= _F.ADDITION
+    if name in ("add", "sub") and d.operands[0] == "rsp" and d.operands[1][:1] in "-0123456789":
+        flags |= _F.MOVES_STACK
+    if family == "zen5" and _takes_move(d, name):
+        flags |= _F.TAKES_MOVE
     return flags | _idiom(d, name, family) | _move(d, family) | _fusion(d, name, family)
+
+
+def _takes_move(d: Decoded, name: str) -> bool:
+    """Whether a move into its destination right before it is one slot with it (measured)."""
+    operands = d.operands
+    if name not in _AFTER_MOVE or "[" in "".join(operands) or not _WHOLE.fullmatch(d.form):
+        return False
+    return len(operands) == 1 or operands[0] != operands[1]
 
 
 def _idiom(d: Decoded, name: str, family: str) -> OpFlag:

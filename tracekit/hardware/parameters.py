@@ -54,6 +54,14 @@ HARDWARE_PARAMETERS: tuple[HardwareParameter, ...] = (
         "that the cache of decoded instructions holds; 0: there is none",
     ),
     _number("op_cache_width", int, "micro-ops/cycle", "that it delivers"),
+    _number("op_cache_entry", int, "micro-ops", "in an entry of that cache", 8),
+    _number(
+        "op_cache_more",
+        float,
+        "cycles",
+        "lost where a line has more entries than it delivers a cycle; 0: entries are not modelled",
+        0,
+    ),
     _number("op_queue", int, "micro-ops", "between the front end and allocation"),
     _number(
         "fetch_ahead", int, "blocks of 64 bytes", "that the branch prediction runs ahead of fetch"
@@ -85,6 +93,14 @@ HARDWARE_PARAMETERS: tuple[HardwareParameter, ...] = (
         "lost to an indirect branch or a return that is predicted",
         0,
     ),
+    _number(
+        "indirect_cycles",
+        float,
+        "cycles",
+        "that the prediction of an indirect branch takes which had several targets",
+        0,
+    ),
+    _number("return_penalty", float, "cycles", "lost to a return that is predicted", 0),
     _number("width", int, "micro-ops/cycle", "allocated"),
     _number("retire_width", int, "micro-ops/cycle", "retired"),
     _number("rob", int, "micro-ops", "reorder buffer"),
@@ -92,12 +108,28 @@ HARDWARE_PARAMETERS: tuple[HardwareParameter, ...] = (
     _number("store_queue", int, "stores", "from allocation until they are written"),
     _number("int_registers", int, "results", "of general registers in flight"),
     _number("vector_registers", int, "results", "of vector registers in flight"),
-    _number("store_commits", int, "stores/cycle", "written to one line of the data cache", 1),
+    _number(
+        "wakeup_cycles",
+        float,
+        "cycles",
+        "of its port that an operation loses which waits for one that waited for none",
+        0,
+    ),
+    _number(
+        "add_forward",
+        float,
+        "cycles",
+        "less from a floating-point addition to another than to anything else",
+        0,
+    ),
+    _number("store_commits", int, "stores/cycle", "written to lines that are being written", 1),
+    _number("store_lines", int, "lines", "being written at a time", 1),
     _number(
         "load_latency", float, "cycles", "from a general register's address to the loaded value"
     ),
     _number("vector_load_latency", float, "cycles", "the same into a vector register"),
     _number("indexed_latency", float, "cycles", "more, where the address has an index", 0),
+    _number("scaled_latency", float, "cycles", "more, where its index is multiplied", 0),
     _number("forward_latency", float, "cycles", "from a store to a load of the same bytes"),
     _number("vector_forward_latency", float, "cycles", "the same for vectors"),
     _number(
@@ -111,6 +143,14 @@ HARDWARE_PARAMETERS: tuple[HardwareParameter, ...] = (
         int,
         "0 to 2",
         "a load takes the register of a store: 0 never, 1 relative to the stack, 2 to any base",
+        0,
+    ),
+    _number("rename_stores", int, "stores", "of the last, whose registers loads take", 16),
+    _number(
+        "rename_loads",
+        int,
+        "loads",
+        "besides, whose store is known by how many stores ago it was; 0: none",
         0,
     ),
     _number(
@@ -192,7 +232,7 @@ _BY_NAME = {p.name: p for p in HARDWARE_PARAMETERS}
 #: What a file has beside the numbers.
 _OTHERS = (
     *("kind", "name", "cpu", "isa", "table", "predictor", "schedulers", "measured"),
-    *("calibration", "checked", "sources", "notes"),
+    *("calibration", "fitted", "checked", "sources", "notes"),
 )
 _REQUIRED = ("name", "isa", "table", "predictor", "schedulers")
 
@@ -204,9 +244,11 @@ def hardware_errors(machine: Mapping[str, Any]) -> list[str]:
     for key in machine:
         if key not in known:
             near = difflib.get_close_matches(str(key), sorted(known), 1)
-            errors.append(f"{key} is no parameter{f'; did you mean {near[0]}?' if near else ''}")
+            errors.append(
+                f"{_short(key)[1:-1]} is no parameter{f'; did you mean {near[0]}?' if near else ''}"
+            )
     if machine.get("kind", "hardware") != "hardware":
-        errors.append(f'kind is {machine["kind"]!r}; "hardware"')
+        errors.append(f'kind is {_short(machine["kind"])}; "hardware"')
     missing = [n for n in _REQUIRED if n not in machine]
     missing += [p.name for p in HARDWARE_PARAMETERS if p.default is None and p.name not in machine]
     if missing:
@@ -219,22 +261,32 @@ def hardware_errors(machine: Mapping[str, Any]) -> list[str]:
 
 def _number_error(p: HardwareParameter, value: object) -> str:
     kind = "a whole number" if p.type is int else "a number"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return f"{p.name} is {value!r}; {kind} from {p.least:g} to {p.most:g}"
-    if (p.type is int and value != int(value)) or not p.least <= value <= p.most:
-        return f"{p.name} is {value!r}; {kind} from {p.least:g} to {p.most:g}"
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if not _is_number(value, p.least, p.most) or (p.type is int and not whole):
+        return f"{p.name} is {_short(value)}; {kind} from {p.least:g} to {p.most:g}"
     return ""
+
+
+def _is_number(value: Any, least: float, most: float) -> bool:
+    """Also of whole numbers that no float holds, and of no number at all."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and least <= value <= most
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _text_errors(machine: Mapping[str, Any]) -> list[str]:
     errors = [
-        f"{key} is {machine[key]!r}; a text"
+        f"{key} is {_short(machine[key])}; a text that can be printed"
         for key in ("name", "cpu", "table", "sources")
-        if key in machine and not isinstance(machine[key], str)
+        if key in machine and not (isinstance(machine[key], str) and machine[key].isprintable())
     ]
     for key, choices in (("isa", ISAS), ("predictor", HARDWARE_PREDICTORS)):
         if key in machine and machine[key] not in choices:
-            errors.append(f"{key} is {machine[key]!r}; one of {', '.join(choices)}")
+            errors.append(f"{key} is {_short(machine[key])}; one of {', '.join(choices)}")
     notes = machine.get("notes", ())
     if isinstance(notes, str) or not _all(notes, str):
         errors.append("notes: a list of texts")
@@ -248,7 +300,18 @@ def _text_errors(machine: Mapping[str, Any]) -> list[str]:
     for key in ("calibration", "checked"):
         if machine.get(key) is not None and not isinstance(machine[key], Mapping):
             errors.append(f"{key}: an object, or null")
+    checked = machine.get("checked")
+    mean = checked.get("mean", 0.0) if isinstance(checked, Mapping) else 0.0
+    if not _is_number(mean, 0.0, math.inf):
+        errors.append(f"checked.mean is {_short(mean)}; a share")
+    if machine.get("fitted") is not None and not _is_fit(machine["fitted"]):
+        errors.append("fitted: an object with a factor from 0.5 to 2, or null")
     return errors
+
+
+def _is_fit(value: object) -> bool:
+    factor = value.get("factor") if isinstance(value, Mapping) else None
+    return not isinstance(factor, bool) and isinstance(factor, int | float) and 0.5 <= factor <= 2
 
 
 def _all(values: object, kind: type) -> bool:
@@ -267,7 +330,7 @@ def _scheduler_errors(schedulers: object) -> list[str]:
             continue
         entries = s["entries"]
         if isinstance(entries, bool) or not isinstance(entries, int) or not 1 <= entries <= 4096:
-            errors.append(f"schedulers[{k}].entries is {entries!r}; from 1 to 4096")
+            errors.append(f"schedulers[{k}].entries is {_short(entries)}; from 1 to 4096")
         if isinstance(s["ports"], str) or not _all(s["ports"], str) or not s["ports"]:
             errors.append(f"schedulers[{k}].ports: a list of names")
     return errors
@@ -276,12 +339,10 @@ def _scheduler_errors(schedulers: object) -> list[str]:
 def _measured_error(form: str, m: object) -> str:
     """Of one form's latency and reciprocal throughput, cycles; null where one did not settle."""
     if not isinstance(m, Mapping) or not set(m) <= {"latency", "throughput"}:
-        return f'measured[{form!r}]: an object of "latency" and "throughput"'
+        return f'measured[{_short(form)}]: an object of "latency" and "throughput"'
     for key, value in m.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return f"measured[{form!r}].{key} is {value!r}; a number of cycles"
-        if not (math.isfinite(value) and 0 <= value <= 100_000):
-            return f"measured[{form!r}].{key} is {value!r}; from 0 to 100000"
+        if not _is_number(value, 0.0, 100_000.0):
+            return f"measured[{_short(form)}].{key} is {_short(value)}; cycles from 0 to 100000"
     return ""

@@ -79,6 +79,7 @@ def walk_hardware(
 ) -> Iterator[tuple[int, F32]]:
     """The first row of each block, and its cycles: float32 [rows, machines]."""
     cores = hardware_cores(trace, machines)
+    factors = np.array([m.factor for m in machines], np.float32)
     n = len(trace)
     workers = min(len(cores), threads or available_cores())
     with ThreadPoolExecutor(workers) as pool:
@@ -99,7 +100,7 @@ def walk_hardware(
             ) -> Any:
                 return core.run(ids, addr, bits, next_)
 
-            yield begin, np.stack(list(pool.map(one, cores)), axis=1)
+            yield begin, np.stack(list(pool.map(one, cores)), axis=1) * factors
 
 
 def simulate_hardware(
@@ -148,8 +149,8 @@ def simulate(
 
     The simulator follows the trace's committed instructions through a model of gem5's O3 or Minor
     CPU with its caches and memory, or through one of a real processor; nothing in it is fitted to
-    times.  Wrong-path instructions, the operating system's own work and other cores are not
-    modelled.
+    times, but for the one factor of a machine that ``tracekit validate --fit`` wrote.  Wrong-path
+    instructions, the operating system's own work and other cores are not modelled.
 
     trace: a feats.zst, open or by its path; real processors need one with machine code, as
         recordings have it.

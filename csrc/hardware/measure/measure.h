@@ -28,10 +28,11 @@ struct tk_form {
   const unsigned char *setup, *setup_end, *body, *body_end;
 };
 
-// One kernel to be timed, with its arguments.
+// One kernel to be timed, with its arguments; before that its loop runs `lead` times untimed, which
+// brings its code into the caches.
 struct tk_call {
   const void *code;
-  uint64_t a, b, scratch, count;
+  uint64_t a, b, scratch, count, lead;
 };
 
 TRACEKIT_EXPORT const struct tk_snippet *tk_snippets(size_t *count);

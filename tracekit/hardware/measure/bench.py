@@ -9,20 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import TracekitError
-from tracekit.hardware.measure.kernels import Kernel, kernel
-from tracekit.hardware.measure.library import Call, DataPages, snippets, time_calls
+from tracekit.hardware.measure.kernels import Kernel, family, kernel
+from tracekit.hardware.measure.library import Call, DataPages, time_calls
 from tracekit.hardware.measure.timing import CHAIN, CHAIN_LOOPS, Run, Timer
 
 __all__ = ["PAGE", "Bench", "Experiment", "family", "first_above"]
 
 PAGE = 4096
 Offsets = npt.NDArray[np.int64]
-
-
-def family(prefix: str, count: int) -> list[str]:
-    """``count`` snippets of a family in turn: those named ``prefix`` and a number."""
-    names = [n for n in (f"{prefix}{i}" for i in range(16)) if n in snippets()]
-    return [names[i % len(names)] for i in range(count)]
 
 
 def first_above(
@@ -150,7 +144,8 @@ Measured = Mapping[str, float]
 @dataclass(frozen=True)
 class Experiment:
     """One experiment: ``run`` gives values by name; two rounds agree where each differs by at most
-    ``relative`` of itself or ``absolute``.  ``label`` is what is shown meanwhile."""
+    ``relative`` of itself or ``absolute``.  ``label`` is what is shown meanwhile; ``alone``: it
+    needs the whole core, which another thread may not share."""
 
     name: str
     label: str
@@ -158,6 +153,7 @@ class Experiment:
     relative: float = 0.05
     absolute: float = 0.3
     own: Mapping[str, float] = field(default_factory=dict)
+    alone: bool = True
 
     def agree(self, name: str, a: float, b: float) -> bool:
         """Whether two rounds' values of ``name`` agree."""

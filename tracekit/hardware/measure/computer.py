@@ -170,10 +170,12 @@ def calibrate(
     unsettled = [k for k, o in settling.outcomes.items() if not o.settled] + forms.unsettled
     if unsettled:
         notes.append(f"did not settle, left at {base.name}'s value: {', '.join(unsettled)}")
+    parameters = parameters_of(settled, float(middle))
     machine = base.replace(
         name=name,
         cpu=cpu_name(),
-        **parameters_of(settled, float(middle)),
+        **parameters,
+        retire_width=max(base.retire_width, int(parameters.get("width", base.width))),
         schedulers=schedulers_of(base, settled),
         measured=measured_forms(forms),
         checked=None,

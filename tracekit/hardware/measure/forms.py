@@ -54,6 +54,7 @@ def measure_forms(bench: Bench, end: float, report: Callable[[int, int, str], No
     """Every form of the library, each twice and again while rounds disagree, until ``end``
     (time.monotonic's seconds); ``report(done, of, label)`` is told how far it is."""
     kernels = form_kernels()
+    bench.timer.alone = True
     found = FormTimes()
     rounds: dict[int, list[float]] = {i: [] for i in range(len(kernels))}
     left = list(rounds)

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from tracekit.hardware.measure.bench import Bench, Experiment, family, first_above
-from tracekit.hardware.measure.kernels import kernel
-from tracekit.hardware.measure.library import snippets
+from tracekit.hardware.measure.kernels import branch_to, kernel
+from tracekit.hardware.measure.library import isa, snippets
 from tracekit.hardware.measure.timing import Run
 
 __all__ = ["EXPERIMENTS"]
+
+_LINE: Final = 64
+#: Instructions of a line that are tried, and by how many cycles one more of them must cost.
+_FEWEST, _MOST, _STEP = 5, 15, 0.8
+
+
+def mixture() -> list[str]:
+    """240 independent instructions of every kind, none of which takes all units of its own."""
+    return [
+        n
+        for k in range(30)
+        for n in (
+            *(f"result{2 * k % 8}", f"vector{2 * k % 8}", f"result{(2 * k + 1) % 8}"),
+            *(f"vector_load{k % 4}", f"result{(2 * k + 4) % 8}", f"vector{(2 * k + 1) % 8}"),
+            *(f"result{(2 * k + 5) % 8}", f"store{k % 4}"),
+        )
+    ]
 
 
 def width(bench: Bench) -> dict[str, float]:
@@ -19,16 +38,11 @@ def width(bench: Bench) -> dict[str, float]:
         found[f"{name}_per_cycle"] = 1 / bench.cycles(family(name, 240), 240)
     found["store_per_cycle"] = 1 / bench.cycles(family("store", 240), 240)
     found["nop_per_cycle"] = 1 / bench.cycles(["nop"] * 240, 240)
-    mixed = [
-        n
-        for k in range(30)
-        for n in (
-            *(f"result{2 * k % 8}", f"vector{2 * k % 8}", f"result{(2 * k + 1) % 8}"),
-            *(f"vector_load{k % 4}", f"result{(2 * k + 4) % 8}", f"vector{(2 * k + 1) % 8}"),
-            *(f"result{(2 * k + 5) % 8}", f"store{k % 4}"),
-        )
-    ]
-    found["mixed_per_cycle"] = 1 / bench.cycles(mixed, len(mixed))
+    found["mixed_per_cycle"] = 1 / bench.cycles(mixture(), len(mixture()))
+    if "pair0" in snippets():
+        found["pair_cycles"] = bench.cycles(family("pair", 120), 120)
+    for name in ("float_add", "float_multiply", "float_both"):
+        found[f"{name}_cycles"] = bench.cycles([name] * 60, 60)
     found["move_chain_cycles"] = bench.cycles(["chain_move"] * 120, 240)
     return found
 
@@ -54,7 +68,40 @@ def code_size(bench: Bench) -> dict[str, float]:
     return found
 
 
+def _lines(count: int) -> bytes:
+    """Sixteen lines of code of ``count`` instructions, the last of which jumps to the next line."""
+    known = snippets()
+    out = b""
+    for _ in range(16):
+        one = b"".join(known[f"{'load' if k % 2 else 'result'}{k % 4}"] for k in range(count - 1))
+        one += branch_to("jump", _LINE - len(one))
+        out += one + known["nop"] * (_LINE - len(one))
+    return out
+
+
+def lines(bench: Bench) -> dict[str, float]:
+    """How many instructions of a line of code come together, and what a line of more takes."""
+    if isa() != "x86":  # whose instructions are short enough for a line of many
+        return {}
+
+    def time(count: int) -> float:
+        # places in memory differ in how they meet the predictors: the best of three
+        return min(bench.cycles(_lines(count), 16, rounds=5) for _ in range(3))
+
+    cycles = [time(n) for n in range(_FEWEST, _MOST + 1)]
+    steps = np.diff(cycles)
+    most = int(np.argmax(steps))
+    if steps[most] < _STEP:
+        return {"line_step_cycles": 0.0}
+    return {
+        "line_step_cycles": float(steps[most]),
+        "line_together": _FEWEST + most,
+        "line_more_cycles": cycles[most + 1],
+    }
+
+
 EXPERIMENTS = (
     Experiment("width", "width", width, 0.04, 0.1),
+    Experiment("lines of code", "lines of code", lines, 0.05, 0.2),
     Experiment("code size", "cache of decoded instructions", code_size, 0.12, 0.2),
 )

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from tracekit.hardware.measure.library import CodePages, isa, snippets
 
-__all__ = ["Kernel", "branch_to", "kernel"]
+__all__ = ["Kernel", "branch_to", "family", "kernel"]
+
+
+def family(prefix: str, count: int) -> list[str]:
+    """``count`` snippets of a family in turn: those named ``prefix`` and a number."""
+    names = [n for n in (f"{prefix}{i}" for i in range(16)) if n in snippets()]
+    return [names[i % len(names)] for i in range(count)]
 
 
 def branch_to(name: str, distance: int) -> bytes:

@@ -56,6 +56,7 @@ class _Call(ctypes.Structure):
         ("b", ctypes.c_uint64),
         ("scratch", ctypes.c_uint64),
         ("count", ctypes.c_uint64),
+        ("lead", ctypes.c_uint64),
     )
 
 
@@ -72,13 +73,15 @@ class FormKernel(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A kernel to be timed: its address, its arguments, and how often its loop runs."""
+    """A kernel to be timed: its address, its arguments, how often its loop runs, and how often
+    untimed before that."""
 
     code: int
     a: int
     b: int
     scratch: int
     loops: int
+    lead: int = 0
 
 
 def isa() -> str:

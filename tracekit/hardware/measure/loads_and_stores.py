@@ -12,6 +12,7 @@ __all__ = ["EXPERIMENTS"]
 #: Value -> the snippet that is a step of it.
 _STEPS = {
     "indexed_load_cycles": "load_chain",
+    "scaled_load_cycles": "load_chain_scaled",
     "vector_load_cycles": "vector_load_chain",
     "forward_renamed_cycles": "forward64",
     "forward_cycles": "forward_register",

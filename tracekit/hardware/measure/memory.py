@@ -90,21 +90,27 @@ def first_cache(bench: Bench) -> dict[str, float]:
     # the first size that misses in each of its sets, or in some of them
     found["l1d_kb"] = (full - 1) * PAGE / 1024
     found["l2_latency_raw"] = bench.latency(bench.lines(int(found["l1d_kb"]) * 1024 * 2))
-    found["line_bytes"] = _line(bench, least, int(found["l1d_kb"]) << 10)
+    found["line_bytes"] = _line(bench, int(found["l1d_kb"]) << 10)
     return found
 
 
-def _line(bench: Bench, least: float, size: int) -> float:
-    """Bytes from a place to the nearest that has to be fetched separately."""
+def _line(bench: Bench, size: int) -> float:
+    """Bytes from a place to the nearest that has to be fetched separately: where a second load
+    costs nearer to one of another line than to one of the same line, whose line may still be on
+    its way into the cache."""
     block = 1024
     blocks = bench.rng.permutation(8 * size // block).astype(np.int64) * block
-    for distance in (16, 32, 64, 128, 256, 512):
+    alone = bench.latency(blocks)
+
+    def second(distance: int) -> float:
         pairs = np.stack((blocks, blocks + distance), axis=1).ravel()
-        alone = bench.latency(blocks)
-        both = 2 * bench.latency(pairs)
-        if both - alone > least:
+        return 2 * bench.latency(pairs) - alone
+
+    same, other = second(8), second(block // 2)
+    for distance in (16, 32, 64, 128, 256):
+        if second(distance) > (same + other) / 2:
             return float(distance)
-    return float(block)
+    return float(block // 2)
 
 
 def second_cache(bench: Bench) -> dict[str, float]:
@@ -268,10 +274,12 @@ def parallel_misses(bench: Bench) -> dict[str, float]:
 
 
 EXPERIMENTS = (
-    Experiment("first cache", "data cache", first_cache, 0.03),
-    Experiment("tlb", "TLBs", tlb, 0.15, 2.0, {"dtlb": 0.02, "tlb_l2": 0.25}),
-    Experiment("second cache", "second cache", second_cache, 0.04, own={"l2_kb": 0.0}),
-    Experiment("third cache", "third cache and memory", third_cache, 0.1, 2.0, {"l3_kb": 0.35}),
-    Experiment("bandwidth", "bandwidths", bandwidth, 0.12),
-    Experiment("parallel misses", "misses at a time", parallel_misses, 0.15),
+    Experiment("first cache", "data cache", first_cache, 0.03, alone=False),
+    Experiment("tlb", "TLBs", tlb, 0.15, 2.0, {"dtlb": 0.02, "tlb_l2": 0.25}, alone=False),
+    Experiment("second cache", "second cache", second_cache, 0.04, own={"l2_kb": 0.0}, alone=False),
+    Experiment(
+        "third cache", "third cache and memory", third_cache, 0.1, 2.0, {"l3_kb": 0.35}, alone=False
+    ),
+    Experiment("bandwidth", "bandwidths", bandwidth, 0.12, alone=False),
+    Experiment("parallel misses", "misses at a time", parallel_misses, 0.15, alone=False),
 )

@@ -56,6 +56,6 @@ def neighbours(bench: Bench) -> dict[str, float]:
 
 
 EXPERIMENTS = (
-    Experiment("strides", "prefetchers by stride", strides, 0.35, 8.0),
-    Experiment("neighbours", "prefetchers by place", neighbours, 0.3, 60.0),
+    Experiment("strides", "prefetchers by stride", strides, 0.35, 8.0, alone=False),
+    Experiment("neighbours", "prefetchers by place", neighbours, 0.3, 60.0, alone=False),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tracekit.errors import TracekitError
-from tracekit.hardware.measure.bench import Bench, Experiment, family
+from tracekit.hardware.measure.bench import Bench, Experiment
 
 __all__ = ["SHARE", "Outcome", "Settling", "quiet_share"]
 
@@ -50,7 +50,6 @@ class Settling:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     disturbed: int = 0
-    _width: float = float("inf")
 
     def run(self, experiments: Sequence[Experiment]) -> None:
         """Run them all: two rounds of all in turn, so that a value's rounds lie apart, then again
@@ -75,17 +74,19 @@ class Settling:
         for _ in range(DISTURBED):
             clock = self.bench.timer.ns_per_cycle
             before, wall, used = len(clock), time.perf_counter(), time.thread_time()
+            shared, waited = self.bench.timer.shared, self.bench.timer.waited
+            self.bench.timer.alone = e.alone
             found = {k: float(v) for k, v in e.run(self.bench).items() if np.isfinite(v)}
             wall, used = time.perf_counter() - wall, time.thread_time() - used
+            wall -= self.bench.timer.waited - waited
             here = np.array(clock[before:]) if len(clock) > before else np.ones(1)
             jump = float(np.quantile(here, 0.9) / np.quantile(here, 0.1))
-            slower = self._slower()
             if used < SHARE * wall - 0.005:
                 reason = f"another program took {1 - used / wall:.0%} of the processor"
             elif jump > JUMP:
                 reason = f"the clock moved by {jump - 1:.0%}"
-            elif slower > JUMP:
-                reason = f"another thread shares the core, which is {slower - 1:.0%} slower"
+            elif self.bench.timer.shared > shared:
+                reason = "another thread shares the core"
             else:
                 return found
             self.disturbed += 1
@@ -95,13 +96,6 @@ class Settling:
             f"{e.label}: {reason}, {DISTURBED} times in a row",
             hint="end what else runs on this computer, or name a free processor with --cpu",
         )
-
-    def _slower(self) -> float:
-        """How much longer independent instructions take than in this run's best moment: a busy
-        thread of the same core takes half of it, which no clock tells."""
-        here = self.bench.cycles(family("result", 96), 96, rounds=5)
-        self._width = min(here, self._width)
-        return here / self._width
 
     def _agreed(self, e: Experiment, rounds: list[dict[str, float]]) -> bool:
         names = {n for r in rounds for n in r}
@@ -127,8 +121,10 @@ class Settling:
             self.bench.found[name] = value
 
 
-def quiet_share(bench: Bench, seconds: float = 0.05) -> float:
+def quiet_share(bench: Bench, seconds: float = 0.1) -> float:
     """The share of the processor's time that this thread gets while it computes."""
+    # naps between timings would hide a neighbour: who wakes up is served first
+    bench.timer.alone = False
     wall, used = time.perf_counter(), time.thread_time()
     while time.perf_counter() - wall < seconds:
         bench.cycles(["chain_add"] * 64, 64, rounds=3)

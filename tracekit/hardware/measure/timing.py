@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from tracekit.errors import TracekitError
 from tracekit.hardware.measure.kernels import Kernel, kernel
 from tracekit.hardware.measure.library import Call, DataPages, time_calls
+from tracekit.hardware.measure.shared_core import SHARED, SharedCore
 
 __all__ = ["Run", "Timer"]
 
 #: Additions in the loop of the reference, and how often it runs: about 4 us at 4 GHz.
 CHAIN, CHAIN_LOOPS = 200, 80
+#: The same untimed before: what ran between may have pushed its code out of the caches.
+CHAIN_LEAD = 8
 #: Nanoseconds that one timing of a kernel should take.
 ENOUGH = 20_000.0
+#: Seconds of a nap while another thread shares the core, and that all repetitions of a timer may
+#: take.
+_NAP, _PATIENCE = 0.003, 60.0
+
+T = TypeVar("T")
 
 
 @functools.cache
@@ -40,12 +50,17 @@ class Run:
 class Timer:
     """Times kernels in cycles a step.
 
-    ``ns_per_cycle`` holds the reference's time of every round so far: the clock.
+    ``ns_per_cycle`` holds the reference's time of every round so far: the clock; ``waited``:
+    seconds that timings waited because another thread shared the core, ``shared``: how many of
+    them did so in vain; ``alone``: whether timings wait for that at all.
     """
 
     def __init__(self) -> None:
         self.data = DataPages(1 << 21, large=True)
         self.ns_per_cycle: list[float] = []
+        self.waited, self.shared, self.alone = 0.0, 0, True
+        self._lost = 0.0
+        self._core: SharedCore | None = None
 
     def close(self) -> None:
         """Give the memory back."""
@@ -54,7 +69,29 @@ class Timer:
     def reference(self) -> Call:
         """The chain of additions that is the clock."""
         at = self.data.address
-        return Call(chain().entry, at, at, at, CHAIN_LOOPS)
+        return Call(chain().entry, at, at, at, CHAIN_LOOPS, CHAIN_LEAD)
+
+    def slower(self) -> float:
+        """How many times as long independent additions take as in the best moment so far."""
+        if self._core is None:  # the thread is pinned by now
+            self._core = SharedCore()
+        return self._core.slower()
+
+    def undisturbed(self, measure: Callable[[], T]) -> T:
+        """What ``measure`` gives while no other thread shares the core: it is repeated until none
+        does, or until patience ends."""
+        while True:
+            begin = time.perf_counter()
+            found = measure()
+            if not self.alone or self.slower() <= SHARED:
+                return found
+            if self._lost > _PATIENCE:
+                self.shared += 1
+                return found
+            asleep = time.perf_counter()
+            time.sleep(_NAP)
+            self.waited += time.perf_counter() - asleep
+            self._lost += time.perf_counter() - begin
 
     def _call(self, run: Run, count: int) -> Call:
         scratch = self.data.address if run.scratch is None else run.scratch
@@ -94,7 +131,7 @@ class Timer:
         for run, n in zip(runs, counts, strict=True):
             if n is not None:
                 calls += [self._call(run, n), self.reference()]
-        times = time_calls(calls, rounds)
+        times = self.undisturbed(lambda: time_calls(calls, rounds))
         if times is None:
             raise TracekitError("a kernel failed that has run before")
         references = times[:, 0::2] / (CHAIN * CHAIN_LOOPS)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tracekit.hardware.measure.bench import Bench, Experiment, Offsets, family
+from tracekit.hardware.measure.front_end import mixture
 from tracekit.hardware.measure.kernels import kernel
 from tracekit.hardware.measure.library import Call, snippets, time_calls
 from tracekit.hardware.measure.timing import CHAIN, CHAIN_LOOPS
@@ -54,7 +55,7 @@ class _Misses:
             a = bench.data.address + int(self.first[start])
             b = bench.data.address + int(self.second[start])
             calls += [Call(k.entry, a, b, bench.scratch, _LOOPS), bench.timer.reference()]
-        times = time_calls(calls, 1)
+        times = bench.timer.undisturbed(lambda: time_calls(calls, 1))
         if times is None:
             return float("nan")
         clock = times[0, 0::2] / (CHAIN * CHAIN_LOOPS)
@@ -93,6 +94,13 @@ def _between(misses: _Misses, filler: Callable[[int], list[str]]) -> int | None:
     return window(time)
 
 
+def paired_nops(bench: Bench) -> int:
+    """How many instructions that do nothing are one slot: Zen 4 allocates twelve of them a cycle,
+    and six of any others."""
+    plain = bench.cycles(["wide_nop"] * 240, 240)
+    return 2 if bench.cycles(mixture(), len(mixture())) > 1.8 * plain else 1
+
+
 def in_flight(bench: Bench) -> dict[str, float]:
     """Reorder buffer, register files and queues: what is done, but cannot retire."""
     misses = _Misses(bench)
@@ -112,6 +120,8 @@ def in_flight(bench: Bench) -> dict[str, float]:
         "store_queue": _between(misses, lambda n: family("store", n)),
     }
     found = {k: float(v) for k, v in tried.items() if v is not None}
+    if "nop" in found:  # where two of them are one slot
+        found["nop"] /= paired_nops(bench)
     whole = [found.pop(k) for k in ("nop", "move", "mixed") if k in found]
     if whole:
         found["rob"] = max(whole) + 2  # with the misses
