@@ -5,22 +5,42 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import shutil
 import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.cli.main import main
 from tracekit.errors import FormatError, TracekitError
-from tracekit.validation import Group, ListedProgram, draw, judge, load_list
+from tracekit.hardware import HardwareMachine
+from tracekit.hardware.measure.shared_core import SharedCore
+from tracekit.validation import (
+    Group,
+    ListedProgram,
+    Validation,
+    draw,
+    fitted_factor,
+    judge,
+    load_list,
+)
 from tracekit.validation.judging import Judged
 from tracekit.validation.timing import Timed, clock_ghz, medians, read_times, time_once
 
 BENCH = Path(__file__).parent.parent / "bench" / "hardware" / "list.json"
+
+
+SHARES = SharedCore.shared
+
+
+@pytest.fixture(autouse=True)
+def own_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program stands still for what else the computer of the tests does."""
+    monkeypatch.setattr(SharedCore, "shared", lambda self: False)
 
 
 def listed(name: str, half: str = "development", work: float = 1) -> ListedProgram:
@@ -40,6 +60,7 @@ def judged(
 # --- the list
 
 
+@settings(deadline=None)
 @given(st.sets(st.text(min_size=1), min_size=1), st.integers(0, 2**40))
 def test_halves_are_halves(families: set[str], seed: int) -> None:
     found = draw(sorted(families), seed)
@@ -82,11 +103,31 @@ SMALL: dict[str, Any] = {
         ({"programs": [{**SMALL["programs"][0], "input": "x"}]}, "no input 'x'"),
         ({"groups": [{"name": "g", "versions": ["b"]}]}, "no program 'b'"),
         ({"environment": {"A": 1}}, "environment: an object of texts"),
+        ({"fitting": {"seed": 1}}, "fitting: an object of seed and candidates"),
+        ({"fitting": {"seed": 1, "candidates": ["a", "b"]}}, "2 candidates; at least 5"),
+        ({"fitting": {"seed": 1, "candidates": list("bcdefgh")}}, "fitting: seed 1 draws "),
+        ({"fitting": {"seed": "1", "candidates": list("bcdefgh")}}, "seed: a whole number"),
     ],
 )
 def test_lists_that_are_none(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     (tmp_path / "l.json").write_text(json.dumps({**SMALL, **change}))
     with pytest.raises(FormatError, match=said):
+        load_list(tmp_path / "l.json")
+
+
+def test_programs_to_fit_on_are_of_neither_half(tmp_path: Path) -> None:
+    five = [{"name": n, "family": 2 * n, "half": "fitting", "command": ["true"]} for n in "bcdef"]
+    made = {**SMALL, "fitting": {"seed": 3, "candidates": list("bcdef")}}
+    made["programs"] = [*SMALL["programs"], *five]
+    (tmp_path / "l.json").write_text(json.dumps(made))
+    assert sum(p.half == "fitting" for p in load_list(tmp_path / "l.json").programs) == 5
+    five[0]["family"] = "f"  # of program a, in the development half
+    (tmp_path / "l.json").write_text(json.dumps(made))
+    with pytest.raises(FormatError, match="fitting: family f is in a half, too"):
+        load_list(tmp_path / "l.json")
+    del made["programs"][1]
+    (tmp_path / "l.json").write_text(json.dumps(made))
+    with pytest.raises(FormatError, match="fitting: seed 3 draws b, c, d, e, f"):
         load_list(tmp_path / "l.json")
 
 
@@ -110,6 +151,41 @@ def test_programs_that_fail_are_said() -> None:
         time_once("absent", ["/no/such/program"], None, {})
 
 
+class Shared:
+    """A core that is shared at these looks."""
+
+    def __init__(self, *looks: bool) -> None:
+        self.looks = list(looks)
+
+    def shared(self) -> bool:
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+
+def test_a_program_stands_still_while_the_core_is_shared() -> None:
+    words = ["sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"]
+    free = time_once("loop", words, None, {}, Shared(False))  # type: ignore[arg-type]
+    looks = Shared(*[True] * 200, False)
+    waits = time_once("loop", words, None, {}, looks)  # type: ignore[arg-type]
+    assert free["still"] == 0 and waits["still"] > 0.05
+    assert waits["wall"] > waits["still"] and len(looks.looks) == 1
+
+
+def test_a_core_that_stays_shared_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracekit.validation.timing._PATIENCE", 0.05)
+    with pytest.raises(TracekitError, match="another thread shares the core"):
+        time_once("long", ["sleep", "60"], None, {}, Shared(True))  # type: ignore[arg-type]
+
+
+def test_the_core_of_this_thread() -> None:
+    core = SharedCore()
+    assert core._least > 0
+    core._least /= 4  # a moment in which it was four times as fast
+    assert SHARES(core)
+    core._least *= 400
+    assert not SHARES(core)
+
+
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.floats(1, 5)), min_size=2, max_size=9))
 def test_medians(times: list[tuple[float, float]]) -> None:
     told = [{"program": "p", "user": u, "system": 0.5, "clock": c} for u, c in times]
@@ -136,7 +212,7 @@ def test_what_spreads_is_measured_again() -> None:
 
 def test_a_damaged_file_of_times(tmp_path: Path) -> None:
     file = tmp_path / "times.jsonl"
-    file.write_text('{"program": "p", "user": 1, "clock": 3}\n{"program"\n')
+    file.write_text('{"program": "p", "user": 1, "system": 0, "clock": 3}\n{"program"\n')
     with pytest.raises(FormatError, match="line 2"):
         read_times(file)
 
@@ -144,6 +220,7 @@ def test_a_damaged_file_of_times(tmp_path: Path) -> None:
 # --- judging
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=8), st.floats(0.05, 20))
 def test_no_constant_is_better(times: list[float], other: float) -> None:
     programs = [judged(str(i), t, t) for i, t in enumerate(times)]
@@ -173,6 +250,17 @@ def test_baselines_are_fitted_on_the_development_half_alone() -> None:
     assert told["constant ns/instruction"]["mean"] > 0.99
 
 
+def test_a_factor_is_the_median_of_programs() -> None:
+    ratios = {"a": 1.1, "b": 1.2, "c": 1.3, "d": 5.0, "e": 1.0}
+    some = [judged(n, r, 1.0, "fitting") for n, r in ratios.items()]
+    factor, others = fitted_factor(some)
+    assert factor == 1.2
+    assert others["b"] == pytest.approx((1.1 + 1.3) / 2 / 1.2 - 1)
+    assert others["d"] == pytest.approx(1.15 / 5 - 1)
+    found = judge(some, [])
+    assert found.baselines == {} and found.summary("test")["programs"] == 0
+
+
 def test_pairs() -> None:
     programs = [
         judged("a", 1.0, 1.0),
@@ -190,6 +278,32 @@ def test_pairs() -> None:
     assert ("a", "e") not in by  # under 3 %
     told = judge(programs, [Group("g", ("a", "b", "c"))]).summary("development")
     assert (told["pairs"], told["pairs_right"]) == (2, 2)
+
+
+# --- builds
+
+
+def test_a_build_that_a_kill_left_without_its_mode_runs(tmp_path: Path) -> None:
+    """And what a command makes lies in a folder that nobody can guess, whatever else lies there."""
+    made = {
+        **SMALL,
+        "builds": {"p": ["sh", "-c", "printf '#!/bin/sh\\n' > $0", "{out}"]},
+        "programs": [{**SMALL["programs"][0], "command": ["{build:p}"]}],
+    }
+    (tmp_path / "l.json").write_text(json.dumps(made))
+    folder = tmp_path / "v"
+    folder.mkdir()
+    (tmp_path / "mine").write_text("mine")
+    (folder / ".build-p.made").symlink_to(tmp_path / "mine")
+    steps = Validation(load_list(tmp_path / "l.json"), folder)
+    steps.build()
+    out = folder / "build-p"
+    assert out.read_text() == "#!/bin/sh\n" and os.access(out, os.X_OK)
+    assert (tmp_path / "mine").read_text() == "mine"
+    out.chmod(0o644)  # killed between the file's name and its mode
+    steps.build()
+    assert os.access(out, os.X_OK) and steps.there(steps.programs[0])
+    assert {p.name for p in folder.iterdir()} == {".build-p.made", "build-p"}
 
 
 # --- all of it
@@ -238,7 +352,80 @@ def test_a_validation_from_the_list_to_the_picture(
     assert Path("l.validation/times.jsonl").read_bytes() == stamp
     told = capsys.readouterr().out
     assert "left out: absent" in told and "constant ns/instruction" in told
+    # What came out goes into the machine's file.
+    assert main(["validate", "l.json", "--machine", "zen5", "--write"]) != 0
+    assert "zen5 is no file" in capsys.readouterr().err
+    Path("here.json").write_text(json.dumps(HardwareMachine.load("zen5").to_dict()))
+    assert main(["validate", "l.json", "--machine", "here.json", "--half", "test", "--write"]) != 0
+    assert "both halves" in capsys.readouterr().err
+    write = ["validate", "l.json", "--machine", "here.json", "--rounds", "3", "--write", "--json"]
+    assert main(write) == 0
+    test = json.loads(capsys.readouterr().out)["halves"]["test"]["prediction"]
+    checked = HardwareMachine.load("here.json").checked
+    assert checked is not None and checked["mean"] == test["mean"] and checked["half"] == "test"
+    monkeypatch.setattr("tracekit.cli.cmd_validate._MOST_LEFT_OUT", 0)
+    assert main(write) != 0
+    assert "1 judged programs are left out, over 0" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["validate", "l.json", "--half", "third"])
     assert main(["validate", "l.json", "--only", "nobody"]) != 0
     assert "no program 'nobody'" in capsys.readouterr().err
+
+
+def test_a_factor_is_fitted_on_the_programs_of_neither_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Loops under QEMU, whose times are made up."""
+    if shutil.which("qemu-x86_64") is None or shutil.which("gcc") is None:
+        pytest.skip("needs qemu-user and gcc")
+    monkeypatch.chdir(tmp_path)
+    Path("p.c").write_text(
+        "#include <stdlib.h>\nint main(int c, char** v) { volatile long s = 0, n = atol(v[1]);"
+        " for (long i = 0; i < n; ++i) s += i; return 0; }\n"
+    )
+    names = ["m", "n", "o", "p", "q"]
+    programs = [
+        {"name": n, "family": n, "half": "fitting", "command": ["{build:p}", str(10**6 + k)]}
+        for k, n in enumerate(names)
+    ]
+    made = {
+        **SMALL,
+        "builds": {"p": ["gcc", "-O1", "{list}/p.c", "-o", "{out}"]},
+        "fitting": {"seed": 1, "candidates": names},
+        "programs": [*SMALL["programs"], *programs],
+    }
+    Path("l.json").write_text(json.dumps(made))
+    Path("here.json").write_text(json.dumps(HardwareMachine.load("zen5").to_dict()))
+    fit = ["validate", "l.json", "--machine", "here.json", "--rounds", "2", "--fit", "f.json"]
+
+    def time_once(name: str, *_: Any) -> dict[str, Any]:
+        user = 4e-4 * slower * (1 + 0.1 * names.index(name))
+        return {"program": name, "user": user, "system": 0.0, "clock": 4.1}
+
+    slower = 1.0
+    monkeypatch.setattr("tracekit.validation.steps.time_once", time_once)
+    assert main([*fit, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["programs"]) == set(names)
+    machine = HardwareMachine.load("f.json")
+    assert machine.fitted is not None and machine.factor == pytest.approx(found["factor"], abs=1e-4)
+    ratios = sorted(1 / (1 + e["error"]) for e in found["programs"].values())
+    assert machine.factor == pytest.approx(ratios[2], abs=1e-4)
+    # Predictions with the factor are so many times as long, and a second fit is the same.
+    again = ["validate", "l.json", "--half", "fitting", "--steps", "predict", "--json"]
+    assert main([*again, "--machine", "f.json"]) == 0
+    for p in json.loads(capsys.readouterr().out)["programs"]:
+        before = found["programs"][p["name"]]["error"]
+        assert 1 + p["error"] == pytest.approx(machine.factor * (1 + before), rel=1e-3)
+    assert main([*fit, "--force", "--machine", "f.json"]) == 0
+    assert HardwareMachine.load("f.json").factor == machine.factor
+    assert "with the factor of the others" in capsys.readouterr().out
+    assert main(fit) != 0 and "f.json" in capsys.readouterr().err
+    assert main([*fit[:-1], "g.json", "--half", "test"]) != 0
+    assert "nothing is judged" in capsys.readouterr().err
+    slower = 100.0
+    Path("l.validation/times.jsonl").unlink()
+    assert main([*fit[:-1], "g.json"]) != 0
+    assert "of those predicted: too far for a factor" in capsys.readouterr().err
+    monkeypatch.setattr("tracekit.validation.steps.SPREAD", -1.0)
+    assert main([*fit[:-1], "g.json"]) != 0 and not Path("g.json").exists()

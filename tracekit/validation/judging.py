@@ -16,7 +16,7 @@ from tracekit.mixture.least_squares import nnls
 from tracekit.validation.program_list import Group, ListedProgram
 from tracekit.validation.timing import Timed
 
-__all__ = ["BASELINES", "Judged", "Judgement", "judge", "pairs_of", "summary"]
+__all__ = ["BASELINES", "Judged", "Judgement", "fitted_factor", "judge", "pairs_of", "summary"]
 
 F64 = npt.NDArray[np.float64]
 
@@ -86,6 +86,19 @@ def summary(predicted: F64, truth: F64, some: Sequence[Judged]) -> dict[str, flo
         "median": float(np.median(errors)),
         "spearman": None if math.isnan(rank) else rank,
     }
+
+
+def fitted_factor(some: Sequence[Judged]) -> tuple[float, dict[str, float]]:
+    """What predictions are to be multiplied by: the median of measured over predicted, which one
+    program that is far off does not move.  And of each program the error with the factor of all
+    others: what to expect of programs that were not fitted."""
+    ratios = {j.program.name: j.seconds / j.predicted for j in some}
+    left_out = {
+        name: float(np.median([r for n, r in ratios.items() if n != name])) / ratio - 1
+        for name, ratio in ratios.items()
+        if len(ratios) > 1
+    }
+    return float(np.median(list(ratios.values()))), left_out
 
 
 def judge(programs: Sequence[Judged], groups: Sequence[Group]) -> Judgement:

@@ -12,9 +12,12 @@ from typing import Any, Final
 from tracekit.errors import FormatError
 from tracekit.io.files import read_json
 
-__all__ = ["HALVES", "Group", "ListedProgram", "ProgramList", "draw", "load_list"]
+__all__ = ["FITTING", "HALVES", "Group", "ListedProgram", "ProgramList", "draw", "load_list"]
 
 HALVES: Final = ("development", "test")
+#: What programs are of that are in neither half: what calibration leaves is fitted on them.
+FITTING: Final = "fitting"
+_FITTED: Final = 5
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ def load_list(path: str | Path) -> ProgramList:
     if not isinstance(data, dict) or not isinstance(data.get("programs"), list):
         raise wrong("a list has programs: a list of objects")
     unknown = set(data) - {"seed", "environment", "cpu", "builds", "inputs", "programs", "groups"}
+    unknown -= {FITTING}
     if unknown:
         raise wrong(f"unknown keys: {', '.join(sorted(unknown))}")
     seed = data.get("seed")
@@ -104,11 +108,14 @@ def load_list(path: str | Path) -> ProgramList:
     names = [p.name for p in programs]
     if not programs or len(set(names)) < len(names):
         raise wrong("programs: none, or two of one name")
-    drawn = draw([p.family for p in programs], seed)
+    drawn = draw([p.family for p in programs if p.half != FITTING], seed)
+    _check_fitting(data.get(FITTING), programs, drawn, wrong)
     for p in programs:
-        if drawn[p.family] != p.half:
+        if p.half != FITTING and drawn[p.family] != p.half:
             raise wrong(f"{p.name}: seed {seed} draws {p.family} for {drawn[p.family]}")
     groups = []
+    if not isinstance(data.get("groups", []), list):
+        raise wrong("groups: a list")
     for g in data.get("groups", []):
         if not isinstance(g, dict) or not isinstance(g.get("name"), str):
             raise wrong("groups: objects with a name and versions")
@@ -135,6 +142,28 @@ def load_list(path: str | Path) -> ProgramList:
     return out
 
 
+def _check_fitting(
+    told: Any, programs: Sequence[ListedProgram], drawn: Mapping[str, str], wrong: Any
+) -> None:
+    """The programs to fit on are five of the candidates, drawn by a seed, of families that are in
+    neither half."""
+    given = [p for p in programs if p.half == FITTING]
+    if told is None and not given:
+        return
+    if not isinstance(told, dict) or set(told) != {"seed", "candidates"}:
+        raise wrong(f"{FITTING}: an object of seed and candidates")
+    if isinstance(told["seed"], bool) or not isinstance(told["seed"], int):
+        raise wrong(f"{FITTING}: seed: a whole number")
+    candidates = sorted(set(_words(told["candidates"], f"{FITTING}: candidates", wrong)))
+    if len(candidates) < _FITTED:
+        raise wrong(f"{FITTING}: {len(candidates)} candidates; at least {_FITTED}")
+    chosen = set(random.Random(told["seed"]).sample(candidates, _FITTED))
+    if {p.name for p in given} != chosen:
+        raise wrong(f"{FITTING}: seed {told['seed']} draws {', '.join(sorted(chosen))}")
+    if both := {p.family for p in given} & drawn.keys():
+        raise wrong(f"{FITTING}: family {min(both)} is in a half, too")
+
+
 def _program(entry: Any, index: int, wrong: Any) -> ListedProgram:
     given = entry if isinstance(entry, dict) else {}
     name = given.get("name")
@@ -145,8 +174,8 @@ def _program(entry: Any, index: int, wrong: Any) -> ListedProgram:
     if unknown := set(given) - known:
         raise wrong(f"{name}: unknown keys: {', '.join(sorted(unknown))}")
     family, half = given.get("family"), given.get("half")
-    if not isinstance(family, str) or half not in HALVES:
-        raise wrong(f"{name}: family: a name; half: development or test")
+    if not isinstance(family, str) or half not in (*HALVES, FITTING):
+        raise wrong(f"{name}: family: a name; half: development, test or fitting")
     work = given.get("work", 1)
     if isinstance(work, bool) or not isinstance(work, int | float) or not work > 0:
         raise wrong(f"{name}: work: a positive number")

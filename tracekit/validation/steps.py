@@ -19,8 +19,9 @@ import tracekit.hardware
 from tracekit import _core
 from tracekit.errors import TracekitError, UsageError
 from tracekit.hardware import HardwareMachine
+from tracekit.hardware.measure.shared_core import SharedCore
 from tracekit.io.files import read_json
-from tracekit.io.output import replacing, write_json
+from tracekit.io.output import replacing, scratch, write_json
 from tracekit.schema import OP_CLASSES
 from tracekit.store.reader import TraceFile
 from tracekit.validation.judging import Judged, Judgement, judge
@@ -79,25 +80,25 @@ class Validation:
         for done, (kind, name, command) in enumerate(needed):
             out = self.folder / f"{kind}-{name}"
             self.report({"done": done, "of": len(needed), "name": name})
-            if out.exists():
-                continue
-            with replacing(out) as file:
-                partial = out.with_name(f".{out.name}.made")
-                try:
-                    done_ = subprocess.run(
-                        self.list.filled(command, self.folder, partial),
-                        capture_output=True, text=True, errors="replace",
-                    )  # fmt: skip
-                    if done_.returncode != 0:
-                        last = (done_.stderr.strip().splitlines() or ["no message"])[-1]
-                        raise TracekitError(f"{kind} {name} failed: {last}", path=self.list.path)
-                    file.write(partial.read_bytes())
-                except OSError as e:
-                    raise TracekitError(f"{kind} {name}: {e.strerror}", path=command[0]) from None
-                finally:
-                    partial.unlink(missing_ok=True)
-            if kind == "build":
+            if not out.exists():
+                self._make(f"{kind} {name}", command, out)
+            if kind == "build" and not os.access(out, os.X_OK):  # a kill may have come before
                 out.chmod(0o755)
+
+    def _make(self, what: str, command: Sequence[str], out: Path) -> None:
+        with replacing(out) as file, scratch([self.folder]) as place:
+            made = place / out.name
+            try:
+                done = subprocess.run(
+                    self.list.filled(command, self.folder, made),
+                    capture_output=True, text=True, errors="replace",
+                )  # fmt: skip
+                if done.returncode != 0:
+                    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                    raise TracekitError(f"{what} failed: {last}", path=self.list.path)
+                file.write(made.read_bytes())
+            except OSError as e:
+                raise TracekitError(f"{what}: {e.strerror}", path=command[0]) from None
 
     def _command(self, p: ListedProgram) -> tuple[list[str], Path | None]:
         source = self.folder / f"input-{p.input}" if p.input else None
@@ -147,12 +148,13 @@ class Validation:
                 counts[t["program"]] += 1
         of = sum(max(0, rounds - n) for n in counts.values())
         done = 0
+        core = SharedCore() if of else None
         for number in range(rounds):
             for p in programs:
                 if counts[p.name] > number:
                     continue
                 command, source = self._command(p)
-                add_time(self._times, time_once(p.name, command, source, self._environment))
+                add_time(self._times, time_once(p.name, command, source, self._environment, core))
                 done += 1
                 self.report({"done": done, "of": of, "name": p.name})
 
@@ -297,7 +299,9 @@ def _simulator() -> bytes:
 
 
 def _key(machine: HardwareMachine) -> str:
-    text = json.dumps(machine.to_dict(), sort_keys=True).encode()
+    # What was found out about a machine changes none of its times.
+    numbers = {k: v for k, v in machine.to_dict().items() if k != "checked"}
+    text = json.dumps(numbers, sort_keys=True).encode()
     return hashlib.sha256(_simulator() + text).hexdigest()[:16]
 
 

@@ -2,12 +2,18 @@
 
 A processor's clock moves by a tenth within minutes, and so do times; cycles (time x the clock of
 the moment) move less.  So each program is timed once a round, between two chains.
+
+A virtual processor is often one thread of a core whose other one is somebody else's.  So a program
+stands still while that one is busy.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
+import signal
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +23,8 @@ from typing import Any, Final
 
 from tracekit import _core
 from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.hardware.measure.shared_core import SharedCore
+from tracekit.io.files import MAX_JSON, parse_json, read_limited
 from tracekit.io.output import append_line
 
 __all__ = ["SPREAD", "Timed", "clock_ghz", "medians", "read_times", "time_once"]
@@ -25,6 +33,8 @@ __all__ = ["SPREAD", "Timed", "clock_ghz", "medians", "read_times", "time_once"]
 SPREAD: Final = 0.05
 _ROUNDS: Final = 100_000  # of 64 additions: some 1.6 ms
 _ENOUGH: Final = 10
+#: Seconds from look to look, and that one run may stand still.
+_SLICE, _PATIENCE = 0.003, 60.0
 
 
 @dataclass(frozen=True)
@@ -50,13 +60,42 @@ def clock_ghz() -> float:
     return 64e-9 * _ROUNDS / best
 
 
+def _attended(name: str, pid: int, core: SharedCore) -> tuple[int, Any, float]:
+    """Waits for a process group's leader, which stands still while another thread shares the core:
+    status, resource usage, seconds that it stood still."""
+    still = 0.0
+    while True:
+        ended, status, usage = os.wait4(pid, os.WNOHANG)
+        if ended:
+            return status, usage, still
+        if core.shared():
+            begin = time.monotonic()
+            os.killpg(pid, signal.SIGSTOP)
+            while core.shared():
+                if still + time.monotonic() - begin > _PATIENCE:
+                    raise TracekitError(
+                        f"{name}: another thread shares the core, for {_PATIENCE:.0f} s of one run",
+                        hint="name a free processor with --cpu, or time on another computer",
+                    )
+                time.sleep(_SLICE / 10)
+            os.killpg(pid, signal.SIGCONT)
+            still += time.monotonic() - begin
+        time.sleep(_SLICE)
+
+
 def time_once(
-    name: str, command: Sequence[str], standard_input: Path | None, environment: Mapping[str, str]
+    name: str,
+    command: Sequence[str],
+    standard_input: Path | None,
+    environment: Mapping[str, str],
+    core: SharedCore | None = None,
 ) -> dict[str, Any]:
     """Runs it once between two chains; its output is dropped.  Children that it waits for count.
+    It stands still while another thread shares ``core``, the one that this thread is pinned to.
 
-    Raises `TracekitError` where it cannot be started, or fails.
+    Raises `TracekitError` where it cannot be started, or fails, or the core stays shared.
     """
+    core = core or SharedCore()
     before = clock_ghz()
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, str(standard_input or os.devnull), os.O_RDONLY, 0),
@@ -65,11 +104,18 @@ def time_once(
     begin = time.monotonic()
     try:
         pid = os.posix_spawnp(
-            command[0], list(command), {**os.environ, **environment}, file_actions=actions
-        )
+            command[0], list(command), {**os.environ, **environment}, file_actions=actions,
+            setpgroup=0,
+        )  # fmt: skip
     except OSError as e:
         raise TracekitError(f"{name}: {e.strerror}", path=command[0]) from None
-    _, status, usage = os.wait4(pid, 0)
+    try:
+        status, usage, still = _attended(name, pid, core)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
     wall = time.monotonic() - begin
     if status != 0:
         raise TracekitError(f"{name}: ended with status {os.waitstatus_to_exitcode(status)}")
@@ -78,6 +124,7 @@ def time_once(
         "user": usage.ru_utime,
         "system": usage.ru_stime,
         "wall": wall,
+        "still": still,
         "clock": (before + clock_ghz()) / 2,
         "time": time.time(),
     }
@@ -93,11 +140,14 @@ def read_times(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     out = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(read_limited(path, MAX_JSON).splitlines(), 1):
         try:
-            entry = json.loads(line)
-            float(entry["user"]), float(entry["clock"]), str(entry["program"])
-        except (ValueError, KeyError, TypeError):
+            entry = parse_json(line)
+            numbers = [float(entry[k]) for k in ("user", "system", "clock")]
+            right = isinstance(entry["program"], str) and all(map(math.isfinite, numbers))
+            if not right or any(isinstance(entry[k], str) for k in ("user", "system", "clock")):
+                raise ValueError
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise FormatError(f"line {number} is no time of a program", path=str(path)) from None
         out.append(entry)
     return out
