@@ -4,14 +4,17 @@ streams."""
 from __future__ import annotations
 
 import itertools
+import random
 import struct
 from pathlib import Path
 
+import column_pins
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.native_macro import native_macro
 
+from tracekit import _core
 from tracekit._core import DrmemtraceParser, EncodingTable
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extraction import extract
@@ -311,3 +314,37 @@ def test_any_text_is_survived(noise: bytes) -> None:
             source.take(0)
         except TracekitError:
             pass
+
+
+@pytest.mark.parametrize("name", ["lackey", "execlog", "champsim", "wide", "drmemtrace"])
+@settings(deadline=None, max_examples=8)
+@given(st.integers(0, 2**32))
+def test_rows_of_pieces(name: str, seed: int) -> None:
+    """A branch at the end of a piece gets its outcome from the next one."""
+    data = {
+        "lackey": column_pins._lackey, "execlog": lambda: column_pins._execlog(X86_CODES),
+        "champsim": lambda: column_pins._champsim(False),
+        "wide": lambda: column_pins._champsim(True), "drmemtrace": column_pins._drmemtrace,
+    }[name]()[: 96 * 200]  # fmt: skip
+
+    def read(edges: list[int]) -> tuple[object, ...]:
+        source, stage = recognise(data, "x", "x86"), _core.FeatureStage(8, 6, False)
+        assert source is not None
+        for a, b in itertools.pairwise(edges):
+            source.feed(data[a:b])
+            if b > 2000:  # the architecture of a drmemtrace stands at its start
+                stage.add(source.take(0))
+        source.finish()
+        stage.add(source.take(0))
+        stage.add(source.take(0))
+        stage.finish()
+        streams = stage.chunk()["streams"]
+        del streams["static_id"]  # numbers in the order in which they were met
+        return streams, source.counters(), source.stats()
+
+    r = random.Random(seed)
+    cuts = sorted(r.randrange(len(data)) for _ in range(r.choice((1, 20, 300))))
+    assert read([0, *cuts, len(data)]) == read([0, len(data)])
+
+
+X86_CODES = (0x90, 0x38B, 0x389, 0x1074, 0xA4F3, 0x0F75, 0x50F)

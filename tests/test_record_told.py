@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.test_record import RECORD, TIMEOUT, _why_not, programs, started
+from tests.test_record import RECORD, TIMEOUT, _why_not, options, programs, running, started
 from tracekit.cli.main import main
 from tracekit.errors import RecordError
 from tracekit.inputs.tks import summary
 from tracekit.record import permission, record_pid
 
 pytestmark = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
-__all__ = ["programs"]  # a fixture
+__all__ = ["programs", "running"]  # fixtures
 
 ROOT = os.geteuid() == 0
 NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if ROOT else {}
@@ -154,14 +156,14 @@ def test_quiet_is_the_summary_alone(tmp_path: Path) -> None:
     command = [*RECORD, "-o", str(tmp_path / "x.tks"), "--period", "0", "--epoch", "300"]
     busy = "for _ in range(10**7): pass"
     said = {}
-    for options in ((), ("-q",), ("-q", "--json")):
+    for words in ((), ("-q",), ("-q", "--json")):
         done = subprocess.run(
-            [*command, "--force", "--count", "3", *options, "--", sys.executable, "-c", busy],
+            [*command, "--force", "--count", "3", *words, "--", sys.executable, "-c", busy],
             capture_output=True,
             timeout=TIMEOUT,
         )
         assert done.returncode == 0, done.stderr
-        said[options] = done.stderr.decode().splitlines()
+        said[words] = done.stderr.decode().splitlines()
     assert len(said[()]) >= 2 and "the program lost" in said[()][-1]
     (line,) = said["-q",]
     assert "the program lost" in line
@@ -201,3 +203,32 @@ def test_what_started_is_still_there(programs: dict[str, str]) -> None:
     permission.check_traceable(child.pid)
     child.communicate(timeout=TIMEOUT)
     permission.check_traceable(child.pid)  # nobody is there: nothing to say
+
+
+def processors() -> dict[int, set[str]]:
+    """Of each thread of this process, where it may run."""
+    found: dict[int, set[str]] = {}
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            text = (task / "status").read_text().partition("Cpus_allowed_list:\t")[2]
+            found[int(task.name)] = {text.partition("\n")[0]}
+    return found
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
+def test_who_steps_stays_with_the_copy(running: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """On one processor, and may run wherever it could before when the epoch is over."""
+    after: list[set[int]] = []
+
+    def take() -> None:
+        record_pid(running.pid, tmp_path / "x.tks", options(count=1, epoch=5000))
+        after.append(os.sched_getaffinity(0))
+
+    mine = os.sched_getaffinity(0)
+    thread = threading.Thread(target=take)
+    thread.start()
+    seen: set[str] = set()
+    while thread.is_alive():
+        seen |= processors().get(thread.native_id or 0, set())
+    thread.join()
+    assert after == [mine] and {str(cpu) for cpu in mine} & seen

@@ -46,6 +46,21 @@ std::uint64_t now_ns() {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
+std::uint64_t thread_cpu_ns() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+std::uint64_t process_cpu_ns(pid_t pid) {
+  clockid_t clock;
+  timespec t;
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
 namespace {
 
 // Interrupts this thread's system calls after a while, again and again until it is disarmed.
@@ -119,8 +134,26 @@ bool is_group_stop(int status) {
   return stop_event(status) == PTRACE_EVENT_STOP && stop_signal(status) != SIGTRAP;
 }
 
+namespace {
+
+// A process that has ended but was not waited for cannot be attached to: EPERM, as a foreign one.
+bool has_ended(pid_t tid) {
+  std::ifstream file("/proc/" + std::to_string(tid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return true;
+  const std::size_t name = line.rfind(')');
+  return name != std::string::npos && name + 2 < line.size() &&
+         (line[name + 2] == 'Z' || line[name + 2] == 'X');
+}
+
+}  // namespace
+
 void seize(pid_t tid, unsigned long options) {
-  call(PTRACE_SEIZE, tid, nullptr, word(options), "cannot attach");
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, word(options)) == 0) return;
+  const int why = errno;
+  if (why == ESRCH || has_ended(tid)) throw Gone{};
+  errno = why;
+  throw_errno("cannot attach");
 }
 void interrupt(pid_t tid) { call(PTRACE_INTERRUPT, tid, nullptr, nullptr, "cannot interrupt"); }
 void set_options(pid_t tid, unsigned long options) {

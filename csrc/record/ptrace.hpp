@@ -33,6 +33,7 @@ class Error : public std::runtime_error {
 
 [[noreturn]] void throw_errno(const std::string& what);
 std::uint64_t now_ns();  // CLOCK_MONOTONIC
+std::uint64_t thread_cpu_ns();
 
 // The process has ended (or its thread has): nothing is wrong, there is just nothing left to trace.
 struct Gone {
@@ -64,6 +65,8 @@ void poke(pid_t tid, std::uint64_t address,
           std::span<const std::uint8_t> bytes);  // read-only pages too
 
 // Bytes read, less than asked for at the end of what is mapped; 0 where nothing is.
+// Processor time of another process, to the nanosecond where its clock may be read.
+std::uint64_t process_cpu_ns(pid_t pid);
 std::size_t read_memory(pid_t pid, std::uint64_t address, void* to, std::size_t n);
 
 struct Mapping {

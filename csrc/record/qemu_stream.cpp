@@ -267,8 +267,8 @@ void QemuStream::row(Thread& t, std::uint32_t index) {
   if (code_->traits(id).silent) count_silent(t);
 }
 
-// The last row ran to its end.  Helpers of newer QEMU access memory without telling: x87's ten bytes,
-// fxsave and the like.
+// The last row ran to its end.  Helpers of newer QEMU access memory without telling: x87's ten
+// bytes, fxsave and the like.
 void QemuStream::settle(Thread& t) {
   if (!t.continues || t.dropped || code_->traits(t.last).rep) return;
   if (incomplete(t, code_->traits(t.last))) count_silent(t);

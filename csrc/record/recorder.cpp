@@ -19,26 +19,6 @@
 
 namespace tracekit::record {
 
-namespace {
-
-std::uint64_t thread_cpu_ns() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(t.tv_nsec);
-}
-
-// Processor time of another process, to the nanosecond where its clock may be read.
-std::uint64_t process_cpu_ns(pid_t pid) {
-  clockid_t clock;
-  timespec t;
-  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(t.tv_nsec);
-}
-
-}  // namespace
-
 std::uint64_t minor_faults(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -112,6 +92,7 @@ EpochResult Recorder::epoch(const EpochRequest& request, const Poll& poll) {
       }
       const StepResult steps = stepper_.copy(copy, request.limits, who, batch_, poll);
       if (steps.reason == EndReason::exited && steps.status) snapshot.copy.has_died();
+      out.crowded_ns = steps.crowded_ns;
       out.info.cpu_ns = process_cpu_ns(copy);
       snapshot.copy.kill();
       out.info.step_ns = now_ns() - start - snapshot.pause_ns - snapshot.waited_ns;

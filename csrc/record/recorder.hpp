@@ -25,7 +25,8 @@ struct EpochResult {
   Outcome outcome{Outcome::gone};
   tks::EpochInfo info{};  // where the outcome is `taken`
   std::uint64_t waited_ns{};
-  std::uint64_t reap_ns{};  // a second, shorter pause, where the program had to reap its copy
+  std::uint64_t reap_ns{};     // a second, shorter pause, where the program had to reap its copy
+  std::uint64_t crowded_ns{};  // processor time of ours while others wanted that core, of a copy
   std::uint64_t size{}, accesses{};
   std::uint64_t handled{};  // faults that the copy's own handlers saw to
   std::string maps;  // what was stepped: its /proc/PID/maps, empty where the outcome is not `taken`

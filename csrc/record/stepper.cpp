@@ -11,6 +11,8 @@
 
 #include <algorithm>
 
+#include "record/same_core.hpp"
+
 namespace tracekit::record {
 
 namespace {
@@ -152,10 +154,12 @@ class Stepper::Run {
   StepResult run() {
     s_.code_.forget();
     try {
-      if (in_copy_)
+      if (in_copy_) {
         s_.look_at_maps(tid_);
-      else
+        together_.stay(tid_);
+      } else {
         result_.maps = maps_text(tid_);
+      }
       regs_ = get_regs(tid_);
       std::optional<End> end;
       for (std::uint64_t round = 0; !end; ++round) {
@@ -182,6 +186,7 @@ class Stepper::Run {
   StepResult ended(const End& end) {
     result_.reason = end.why;
     result_.detail = static_cast<std::uint32_t>(end.detail);
+    if (in_copy_) result_.crowded_ns = together_.crowded_ns();
     std::string now = end.why == EndReason::exec ? std::string() : maps_text(tid_);
     if (!now.empty()) result_.maps = std::move(now);
     return std::move(result_);
@@ -284,6 +289,7 @@ class Stepper::Run {
       resume(PTRACE_SINGLESTEP, tid_, signal_);
       signal_ = 0;
       status = wait_blocking(tid_, poll_);
+      together_.step();
     }
     ++result_.steps;
     return counted;
@@ -368,6 +374,7 @@ class Stepper::Run {
   const Poll& poll_;
   const bool in_copy_;
   const std::uint64_t begin_ = now_ns();
+  SameCore together_;
   StepResult result_;
   Regs regs_{};
   const CodeCache::Entry* at_ = nullptr;

@@ -31,6 +31,7 @@ struct StepResult {
   std::optional<int> status;   // the thread has ended: its wait status
   std::uint64_t steps{};       // single steps made; more than instructions where strings repeat
   std::uint64_t unrecorded{};  // accesses left out: a repeat that ran on over the limit
+  std::uint64_t crowded_ns{};  // processor time of a copy and us while others wanted their core
   std::uint64_t handled{};     // faults that a handler of the copy's saw to
   bool lacks_memory{};         // a fault, at memory that the original may reach: all is void
   std::string maps;            // /proc/PID/maps, as late as it could be read

@@ -19,8 +19,9 @@ class RecordOptions:
     longest life of a copy.  ``accesses``: the most that an epoch holds.  ``max_overhead``: a
     fraction (0.001 = 0.1 %) from which the period is chosen, by measured costs.  ``in_place``: step
     the program itself, through its system calls.  ``full``: all of it, from the first instruction.
-    ``lowest_priority``: the copy runs only when nothing else wants the processor.  ``aslr``: False
-    starts the program with its memory at the same addresses in each run.
+    ``snapshots_only``: an epoch that a copy could not be stepped for is skipped, never stepped in
+    the program.  ``lowest_priority``: the copy runs only when nothing else wants the processor.
+    ``aslr``: False starts the program with its memory at the same addresses in each run.
     """
 
     epoch: int = 100_000
@@ -37,6 +38,7 @@ class RecordOptions:
     follow_forks: bool = False
     follow_exec: bool = False
     in_place: bool = False
+    snapshots_only: bool = False
     full: bool = False
     lowest_priority: bool = True
     aslr: bool = True
@@ -55,6 +57,8 @@ class RecordOptions:
             raise UsageError("--full steps the program itself anyway: leave out --in-place")
         if self.full and (self.max_overhead is not None or self.random):
             raise UsageError("--full records every instruction: there is nothing to choose")
+        if self.snapshots_only and (self.in_place or self.full):
+            raise UsageError("snapshots_only: neither in_place nor full")
         if self.in_place and self.max_overhead is not None:
             raise UsageError(
                 "--max-overhead is for snapshots; --in-place stops the program while it steps"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tracekit.errors import RecordError
+from tracekit.errors import ProcessEndedError, RecordError
 
 _KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD of linux/sched.h
 _YAMA: Final = Path("/proc/sys/kernel/yama/ptrace_scope")
@@ -31,7 +31,7 @@ def check_traceable(pid: int) -> None:
         )
         flags = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6])
         if status.get("State", "").startswith("Z"):
-            raise RecordError(
+            raise ProcessEndedError(
                 f"process {pid} has ended; its parent has not asked for its exit code"
             )
         if flags & _KERNEL_THREAD:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tracekit.errors import TracekitError
+from tracekit.errors import ProcessEndedError, TracekitError
 from tracekit.symbols import Mapped
 
 _ADDR_NO_RANDOMIZE: Final = 0x0040000  # linux/personality.h
@@ -91,7 +91,7 @@ def command(pid: int) -> list[str]:
     try:
         text = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except FileNotFoundError:
-        raise TracekitError(f"there is no process {pid}") from None
+        raise ProcessEndedError(f"there is no process {pid}") from None
     except OSError as e:
         raise TracekitError(f"process {pid}: {e.strerror}") from None
     return text.rstrip("\0").split("\0")

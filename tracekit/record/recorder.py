@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tracekit import _core
-from tracekit.errors import RecordError, TracekitError, UsageError
+from tracekit.errors import ProcessEndedError, RecordError, TracekitError, UsageError
 from tracekit.extras import install_command
 from tracekit.inputs.tks import MAPS, TksWriter
 from tracekit.record import procfs
@@ -213,7 +213,7 @@ class Recording:
         try:
             self._pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
-            raise TracekitError(f"there is no process {pid}") from None
+            raise ProcessEndedError(f"there is no process {pid}") from None
         except OSError as e:
             raise TracekitError(
                 f"process {pid}: {e.strerror} (give a process, not a thread)"
@@ -366,6 +366,9 @@ class Recording:
             self._wait_rate = max(0.0, now.waited - self._before.waited) / since
         pid, tid = candidates[0]
         in_place = self._must_be_in_place(pid)
+        if in_place and self.options.snapshots_only:
+            self.totals.skipped["lacks_memory"] += 1
+            return False
         record = self._native.in_place if in_place else self._native.epoch
         before = thread_times(pid, tid) if in_place else None
         result = record(self._request(pid, tid, False, in_place))
@@ -402,7 +405,11 @@ class Recording:
         if not self.totals.missing:
             self._tell(
                 f"process {pid} has {described(missing)}, which a copy would not have as it is: "
-                "epochs are stepped in the program itself"
+                + (
+                    "no epochs"
+                    if self.options.snapshots_only
+                    else "epochs are stepped in the program itself"
+                )
             )
         for kind, size in missing.items():
             self.totals.missing[kind] = max(size, self.totals.missing.get(kind, 0))
@@ -414,14 +421,12 @@ class Recording:
         paused = (info["pause_ns"] + result["reap_ns"]) / 1e9
         alive, cpu = info["step_ns"] / 1e9, info["cpu_ns"] / 1e9
         copied = max(0.0, info["faults"] - self._fault_rate * alive) * self._page_copy
-        # What the program waited for a processor beyond what it does anyway.  Where the kernel does
-        # not tell, all of the copy's time is taken for the program's.
-        if info["in_place"]:
-            contended = 0.0
-        elif procfs.counts_waiting():
-            contended = min(max(0.0, waited - self._wait_rate * alive), cpu)
-        else:
-            contended = cpu
+        # What it waited for a processor beyond its usual, at most what we ran: copies of the lowest
+        # priority, while others wanted that core.  All of that where the kernel does not tell.
+        ours = min(cpu, result["crowded_ns"] / 1e9) if self.options.lowest_priority else cpu
+        if procfs.counts_waiting():
+            ours = min(max(0.0, waited - self._wait_rate * alive), ours)
+        contended = 0.0 if info["in_place"] else ours
         self.totals.paused += paused
         self.totals.page_copies += copied
         self.totals.contended += contended
