@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def busy(program: str, request: pytest.FixtureRequest) -> Iterator[int]:
     child = started([program, request.param])
+    # What it does until it waits for its threads or children must not be sampled.
+    state = Path(f"/proc/{child.pid}/stat")
+    while state.read_text().rpartition(")")[2].split()[0] != "S":
+        time.sleep(0.01)
     yield child.pid
     child.communicate(timeout=TIMEOUT)
 
@@ -107,8 +112,10 @@ def test_children_that_are_not_followed_are_told(
     assert [n for n in result["notes"] if "child processes" in n and "--follow-forks" in n]
 
 
-def test_stepping_is_not_the_programs_own_time(capsys: pytest.CaptureFixture[str]) -> None:
-    result = predicted(capsys, "--full", "--", "true")
+def test_stepping_is_not_the_programs_own_time(
+    capsys: pytest.CaptureFixture[str], tiny: str
+) -> None:
+    result = predicted(capsys, "--full", "--", tiny)
     assert result["usage"]["system"] is None and result["usage"]["system_share"] is None
     assert not [n for n in result["notes"] if "the kernel's" in n]
     assert not [n for n in result["notes"] if "mostly waits" in n or n.startswith("0.0%")]

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_sim import MACHINE, extract
 
+from tracekit.estimation.student import student
 from tracekit.mixture.model import Mixture
-from tracekit.prediction.sampling import NEW, Sums, estimate, interval, student, walk_epochs
+from tracekit.prediction.sampling import NEW, Sums, estimate, interval, walk_epochs
 from tracekit.sim import walk
 
 

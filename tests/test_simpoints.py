@@ -91,7 +91,8 @@ def test_one_phase_is_one_cluster():
 
 def test_score_falls_where_clusters_split_what_is_alike():
     pytest.importorskip("sklearn")
-    from tracekit.simpoint.clusters import _clusterings, bic, projected
+    from tracekit.phases.clustering import _clusterings, bic
+    from tracekit.simpoint.clusters import projected
 
     points = projected(two_phases(), 15, 1)
     scores = [bic(points, *c) for c in _clusterings(points, 3, 1)]

@@ -14,12 +14,16 @@ from tracekit.calibration import random_designs as default
 from tracekit.calibration.random_designs import random_designs
 from tracekit.calibration.row_classes import DIVISIONS, first_rows, informative_classes, log_shares
 from tracekit.mixture.fit import Sums, mixture_row, with_columns
+from tracekit.opening import open_trace
+from tracekit.progress import Progress
+from tracekit.sim.spread import Spread
 from tracekit.store.reader import TraceFile
 
 __all__ = [
     "ProgramInformation",
     "choose_programs",
     "core_information",
+    "informations",
     "machine_information",
     "most_informative",
 ]
@@ -97,6 +101,28 @@ def core_information(
     x = kept.totals([*cores, *random_designs(cores, designs, seed)], threads)[1]
     informative, _, spread = informative_classes(counts)
     return _information(x, x[:, : len(cores)], (informative, np.zeros_like(spread), spread))
+
+
+def informations(
+    paths: Sequence[str],
+    cores: Sequence[Mapping[str, Any]],
+    seed: int = 0,
+    threads: int | None = None,
+    spread: Spread | None = None,
+) -> list[ProgramInformation]:
+    """`core_information` of features, each; ``spread``: who does them, this process unless given,
+    which shows its progress."""
+    if spread is not None:
+        options = {"cores": [dict(c) for c in cores], "seed": seed}
+        found = spread("program_information", [(path, options) for path in paths])
+        return [ProgramInformation(**v) for v in found]
+    programs = []
+    with Progress("suggest", len(paths), "programs") as progress:
+        for i, path in enumerate(paths):
+            progress.update(i, path)
+            with open_trace(path) as trace:
+                programs.append(core_information(trace, cores, seed=seed, threads=threads))
+    return programs
 
 
 def most_informative(

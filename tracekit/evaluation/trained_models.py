@@ -12,11 +12,17 @@ import numpy.typing as npt
 from tracekit.dataset import Manifest, Program
 from tracekit.errors import UsageError
 from tracekit.evaluation.cross_validation import summarise
-from tracekit.extras import install_command
+from tracekit.evaluation.intervals import judged_intervals
+from tracekit.evaluation.program_totals import totals_of
+from tracekit.evaluation.several_workers import evaluated, evaluated_by
 from tracekit.mixture.fit import Sums
 from tracekit.mixture.model import FEATURE_SET, load_model
 from tracekit.model import Card, load_card
+from tracekit.prediction import predict
+from tracekit.prediction.intervals import Intervals, model_intervals
+from tracekit.sim import SamplePlan
 from tracekit.sim.clock import period
+from tracekit.sim.spread import Spread
 
 __all__ = ["evaluate_model"]
 
@@ -28,11 +34,23 @@ def evaluate_model(
     manifest: Manifest,
     rows: int | None = None,
     threads: int | None = None,
+    spread: Spread | None = None,
+    samples: SamplePlan | None = None,
 ) -> dict[str, Any]:
     """``unseen`` and ``seen`` (None where there is none): summaries over the programs whose family
-    no program of the model's training has, and over those that it was trained on."""
+    no program of the model's training has, and over those that it was trained on; each with
+    ``intervals`` (None where the model has no residuals).
+
+    ``rows``: only the first of each program; ``spread``: who does the programs, this process unless
+    given; ``samples``: of which rows a mixture's predictions are made, all unless given.  Raises
+    `UsageError` for samples of a network, of the first rows, or with ``spread``.
+    """
     card = load_card(folder)
-    names = [str(m.get("name")) for m in card.microarchitectures]
+    if samples is not None and card.feature_set != FEATURE_SET:
+        raise UsageError("a network predicts all rows, not samples", path=str(folder))
+    if samples is not None and (rows is not None or spread is not None):
+        raise UsageError("samples are of all rows, and this process takes them")
+    names = _names(card)
     trained = {
         p["name"] if isinstance(p, dict) else str(p) for p in card.training.get("programs", [])
     }
@@ -41,66 +59,74 @@ def evaluate_model(
         "unseen": [p for p in manifest.programs if p.family not in families],
         "seen": [p for p in manifest.programs if p.name in trained],
     }
-    cycles = _of_cores if card.feature_set == FEATURE_SET else _of_network
     periods = np.array([period(manifest.machines.get(m, {})) for m in names])
+    scale = np.ones(len(names))
+    if card.feature_set != FEATURE_SET and card.unit == "0.1ns":
+        scale = 1e-10 / periods
     out: dict[str, Any] = {"model": str(folder), "preset": card.preset, "rows": rows}
     for kind, programs in parts.items():
         if not programs:
             out[kind] = None
             continue
-        found, true = cycles(folder, card, programs, rows, threads, names, periods)
-        out[kind] = summarise(true, found, np.where(np.isfinite(periods), periods, 1.0), names)
+        clocks = np.where(np.isfinite(periods), periods, 1.0)
+        if samples is not None:
+            cycles, true, intervals = _sampled(folder, programs, samples, threads)
+        else:
+            found, true = _all(folder, programs, rows, threads, spread)
+            cycles = np.stack(found) * scale
+            of_cores = card.feature_set == FEATURE_SET
+            intervals = _intervals(folder, programs, cycles) if of_cores else [None]
+        own, total = [p.name for p in programs], np.stack([t.y.sum(axis=0) for t in true])
+        judged = judged_intervals(own, names, clocks, cycles, total, intervals)
+        out[kind] = {**summarise(true, cycles, clocks, names), "intervals": judged}
     return out
 
 
-def _true(p: Program, names: Sequence[str], rows: int | None) -> Sums:
-    with p.open() as data:
-        n = min(len(data), rows or len(data))
-        at = [data.column_of(m) for m in names]
-        y = data.sums(np.array([0, n]))[:, at]
-    return Sums(p.name, p.family, n, y, y)
-
-
-def _of_cores(
-    folder: str | Path,
-    _: Card,
-    programs: Sequence[Program],
-    rows: int | None,
-    threads: int | None,
-    names: Sequence[str],
-    __: F64,
-) -> tuple[F64, list[Sums]]:
+def _sampled(
+    folder: str | Path, programs: Sequence[Program], samples: SamplePlan, threads: int | None
+) -> tuple[F64, list[Sums], list[Intervals | None]]:
+    """What a mixture predicts of samples of each program, float64 [programs, machines], and the
+    truth of all rows."""
     model = load_model(folder)
-    true = [_true(p, names, rows) for p in programs]
-    found = []
-    for p, t in zip(programs, true, strict=True):
+    found, true = [], []
+    for p in programs:
         with p.open() as data:
-            sums = model.represent(data.trace, np.array([0, t.rows]), threads)
-        found.append(model.cycles(sums)[0])
-    return np.stack(found), true
+            at = [data.column_of(m) for m in model.names]
+            y = data.sums(np.array([0, len(data)]))[:, at]
+            true.append(Sums(p.name, p.family, len(data), y, y))
+            found.append(
+                predict(data.trace, model, own_machine=False, samples=samples, threads=threads)
+            )
+    return np.stack([r.cycles for r in found]), true, [r.intervals for r in found]
 
 
-def _of_network(
+def _intervals(
+    folder: str | Path, programs: Sequence[Program], cycles: F64
+) -> list[Intervals | None]:
+    """Of a mixture's ``cycles`` of whole programs, float64 [programs, machines]."""
+    model = load_model(folder)
+    out = []
+    for p, own in zip(programs, cycles, strict=True):
+        with p.open() as data:
+            out.append(model_intervals(model, data.trace, own))
+    return out
+
+
+def _names(card: Card) -> list[str]:
+    return [str(m.get("name")) for m in card.microarchitectures]
+
+
+def _all(
     folder: str | Path,
-    card: Card,
     programs: Sequence[Program],
     rows: int | None,
     threads: int | None,
-    names: Sequence[str],
-    periods: F64,
-) -> tuple[F64, list[Sums]]:
-    try:
-        from tracekit import infer
-    except ModuleNotFoundError:
-        raise UsageError("a network needs numba to be run", hint=install_command("infer")) from None
-    if card.unit not in ("cycles", "0.1ns"):
-        raise UsageError(f"the model counts in {card.unit!r}", path=str(folder))
-    engine = infer.load(folder, dtype="f32", threads=threads)
-    true = [_true(p, names, rows) for p in programs]
-    found = []
-    for p, t in zip(programs, true, strict=True):
-        with p.open() as data:
-            x = data.features(card.feature_set, (0, t.rows))
-            found.append(engine.totals(x, [0, t.rows])[0])
-    scale = 1e-10 / periods if card.unit == "0.1ns" else np.ones(len(names))
-    return np.stack(found) * scale, true
+    spread: Spread | None,
+) -> tuple[list[F64], list[Sums]]:
+    if spread is None:
+        model = totals_of(folder, threads)
+        each = [evaluated(model, p, rows) for p in programs]
+    else:
+        each = evaluated_by(spread, folder, programs, rows, threads)
+    true = [Sums(p.name, p.family, n, y, y) for p, (_, y, n) in zip(programs, each, strict=True)]
+    return [found for found, _, _ in each], true

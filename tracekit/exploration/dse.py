@@ -13,10 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import FormatError, UsageError
+from tracekit.exploration.intervals import design_intervals, tied_with_best
 from tracekit.exploration.objective import Expression
 from tracekit.io.files import read_json
+from tracekit.io.json_types import finite_or_null
 from tracekit.progress import Progress
-from tracekit.sim import machine_errors, machine_notes, totals
+from tracekit.sim import (
+    SampledCycles,
+    SamplePlan,
+    machine_errors,
+    machine_notes,
+    sampled_totals,
+    totals,
+)
 from tracekit.sim.clock import period
 from tracekit.sim.parameters import joined, suggestion
 from tracekit.sim.spread import Spread, spread_totals
@@ -86,21 +95,30 @@ def explore(
     *,
     quiet: bool = True,
     spread: Spread | None = None,
+    samples: SamplePlan | None = None,
 ) -> dict[str, Any]:
-    """Every design's cycles and objective for each trace, the best one first.
+    """Every design's cycles and objective for each trace, the best one first, with intervals and
+    which designs they do not tell from the best.
 
     ``known``: cycles of some programs on some designs (by number): the ratio of known to computed
     cycles, averaged over programs and smoothed over the designs' parameters (in logarithms, by
     ridge regression), is what corrects all others.  The objective may use each parameter that
     varies, ``cycles``, ``time`` (seconds) and the base machine's numbers.  ``quiet``: no progress
-    on standard error; ``spread``: who walks the traces instead.
+    on standard error; ``spread``: who walks the traces instead; ``samples``: of which rows the
+    cycles are estimated, all unless given (not with ``spread``).
     """
     expression = Expression(objective)
-    if spread is None:
-        raw = _walked(space, traces, threads, quiet)
-    else:
+    sampled: dict[str, SampledCycles] = {}
+    if spread is not None:
+        if samples is not None:
+            raise UsageError("samples are not spread")
         found = spread_totals(spread, list(traces.values()), space.machines)
         raw = {name: x[0] for name, x in zip(traces, found, strict=True)}
+    elif samples is not None:
+        sampled = _sampled(space, traces, samples, threads, quiet)
+        raw = {name: s.cycles for name, s in sampled.items()}
+    else:
+        raw = _walked(space, traces, threads, quiet)
     factor = _correction(space, raw, known or {})
     periods = np.array([period(m) for m in space.machines])
     numbers = {
@@ -116,15 +134,47 @@ def explore(
     }
     for name, cycles in raw.items():
         predicted = cycles * factor
-        values = expression({**numbers, "cycles": predicted, "time": predicted * periods})
-        values = np.broadcast_to(values, predicted.shape)
+
+        def value(cycles: F64) -> F64:
+            values = expression({**numbers, "cycles": cycles, "time": cycles * periods})
+            return np.broadcast_to(values, cycles.shape)
+
+        values = value(predicted)
         order = np.argsort(values, kind="stable")
+        best = int(order[0])
+        intervals, of_two = design_intervals(traces[name], predicted, sampled.get(name))
         out["programs"][name] = {
             "cycles": predicted.tolist(),
             "objective": values.tolist(),
             "ranking": order.tolist(),
-            "best": space.points[int(order[0])],
+            "best": space.points[best],
+            "half_interval": _numbers(intervals.half),
+            "model_half_interval": _numbers(intervals.model),
+            "sampling_half_interval": _numbers(intervals.sampling),
+            "tied_with_best": tied_with_best(predicted, best, value, intervals, of_two).tolist(),
+            "samples": intervals.samples,
+            "strange": intervals.strange,
+            "warnings": list(intervals.warnings),
         }
+    return out
+
+
+def _numbers(values: F64) -> list[float | None]:
+    return [finite_or_null(x) for x in values]
+
+
+def _sampled(
+    space: Space,
+    traces: Mapping[str, TraceFile],
+    plan: SamplePlan,
+    threads: int | None,
+    quiet: bool,
+) -> dict[str, SampledCycles]:
+    """Each trace's cycles on each design, from samples."""
+    out: dict[str, SampledCycles] = {}
+    for name, t in traces.items():
+        with Progress(f"{len(space.points)} designs, {name}", len(t), quiet=quiet) as progress:
+            out[name] = sampled_totals(t, space.machines, plan, threads, progress.update)
     return out
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tracekit.errors import FormatError, UsageError
 from tracekit.io.json_types import Json
+from tracekit.mixture.residuals import RESIDUALS, Residuals
 from tracekit.model import Card, ModelSpec, load_card, load_tensors, save_model
 from tracekit.sim import check_machines, totals
 from tracekit.sim.clock import period
@@ -36,7 +37,7 @@ class Mixture:
 
     ``cores``: the parameters of each core (one number of the representation each);
     ``machines``: what is known of each machine, name first; ``table`` float64 [machines, cores], >=
-    0."""
+    0.  ``residuals``: what model intervals are made of; None where the folder has none."""
 
     cores: list[dict[str, Json]]
     machines: list[dict[str, Json]]
@@ -44,6 +45,7 @@ class Mixture:
     training: dict[str, Json]
     arch: str = ""
     level: str = "micro"
+    residuals: Residuals | None = None
 
     def __post_init__(self) -> None:
         if self.table.shape != (len(self.machines), len(self.cores)):
@@ -96,6 +98,7 @@ class Mixture:
             self.training,
             self.arch,
             self.level,
+            self.residuals,
         )
 
     def with_machine(self, machine: Mapping[str, Json]) -> Mixture:
@@ -202,7 +205,7 @@ def _extraction(trace: TraceFile, level: str) -> str:
     return f"tracekit extract {shlex.quote(source)} --level {level} -o {shlex.quote(output)}"
 
 
-_SHIPPED = {"arm": "default_arm", "x86": "default_x86"}
+_SHIPPED = {"arm": "default_arm", "x86": "default_x86", "riscv": "default_riscv"}
 
 
 def default_model_path(arch: str = "arm") -> Path:
@@ -218,8 +221,8 @@ def default_model_path(arch: str = "arm") -> Path:
 def load_model(folder: str | os.PathLike[str] | None = None, arch: str = "arm") -> Mixture:
     """Load a mixture from its folder, checked by its golden rows.
 
-    folder: as ``tracekit train`` or `Mixture.save` wrote it; the one that ships for ``arch`` ("arm"
-        or "x86") unless given.
+    folder: as ``tracekit train`` or `Mixture.save` wrote it; the one that ships for ``arch``
+        ("arm", "x86" or "riscv") unless given.
 
     Raises `UsageError` where no model ships for ``arch`` or the folder has another kind of model,
     and `FormatError` with the file for one that is damaged.
@@ -260,6 +263,7 @@ def load_model(folder: str | os.PathLike[str] | None = None, arch: str = "arm") 
         card.training,
         str(card.extra.get("arch", "")),
         card.level or "micro",
+        Residuals.load(place) if (place := Path(folder) / RESIDUALS).exists() else None,
     )
     _check_golden(folder, card, model)
     return model

@@ -15,6 +15,7 @@ from tracekit.dataset import Manifest, Program
 from tracekit.errors import UsageError
 from tracekit.evaluation.ranks import kendall
 from tracekit.neuroscalar import ab, instructions
+from tracekit.neuroscalar.intervals import residuals_of
 from tracekit.neuroscalar.metrics import Scores, group_medians, mean_scores, score
 from tracekit.neuroscalar.model import CYCLES, MEAN, CycleModel
 from tracekit.neuroscalar.program_rows import (
@@ -63,7 +64,9 @@ def evaluate(
     """Scores of each model's machines and of the baselines, by program and over all; with more than
     one machine in all, ``ab`` compares them, ``ab_of_cores`` by their simulated cores alone.
 
-    ``sample``: of whole programs only every so manieth block of 5000 rows.
+    ``sample``: of whole programs only every so manieth block of 5000 rows.  ``intervals``: of
+    unseen families, how often intervals of a program's total hold that come from the other
+    families, and how wide they are.
     """
     if split not in SPLITS:
         raise UsageError(f"split {split!r}: one of {', '.join(SPLITS)}")
@@ -125,6 +128,8 @@ def evaluate(
         out["ab"] = _comparison(counts, without)
     if of_cores:
         out["ab_of_cores"] = _comparison(of_cores, without)
+    residuals = residuals_of(out)
+    out["intervals"] = None if residuals is None else residuals.coverage()
     return out
 
 

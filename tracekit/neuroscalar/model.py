@@ -115,14 +115,8 @@ class CycleModel:
 
     def rows(self, trace: TraceFile) -> Iterator[F32]:
         """The trace's instructions as the model's columns, block after block."""
-        check_arch(str(self.card.extra.get("arch", "")), trace)
+        self._check_rows(trace)
         if not self._cores:
-            if trace.index["level"] != "macro":
-                raise UsageError(
-                    "the model is of instructions; these rows are micro-ops",
-                    path=trace.path,
-                    hint="tracekit extract --level macro",
-                )
             for begin in range(0, len(trace), BLOCK):
                 end = min(begin + BLOCK, len(trace))
                 yield trace.features(self.card.feature_set, (begin, end))
@@ -136,6 +130,15 @@ class CycleModel:
                 yield np.hstack([block.values, more])
             else:
                 yield self.without_history(block.values)
+
+    def _check_rows(self, trace: TraceFile) -> None:
+        check_arch(str(self.card.extra.get("arch", "")), trace)
+        if not self._cores and trace.index["level"] != "macro":
+            raise UsageError(
+                "the model is of instructions; these rows are micro-ops",
+                path=trace.path,
+                hint="tracekit extract --level macro",
+            )
 
     def without_history(self, values: F32) -> F32:
         """Columns with an empty history, where the model has one."""
@@ -183,6 +186,25 @@ class CycleModel:
         parts = list(self.feed(self.rows(trace), outputs))
         empty = np.zeros((0, len(self.machines)), np.float32)
         return {o: np.concatenate([empty, *(p[o] for p in parts)]) for o in outputs}
+
+    @property
+    def cut(self) -> bool:
+        """Whether ranges of a trace's rows can be predicted apart: not where columns are those of
+        simulated cores, which carry their state from row to row."""
+        return not self._cores and hasattr(self.engine, "run_range")
+
+    def predict_range(self, trace: TraceFile, piece: tuple[int, int], output: str) -> F32:
+        """What `predict` has of a range of the rows, which begins on the engine's grid."""
+        low, high = piece
+        engine = self.engine
+        first = max(0, low - engine.warmup)
+        end = min(len(trace), high + engine.lookahead)
+        self._check_rows(trace)
+        x = trace.features(self.card.feature_set, (first, end))
+        asked = CYCLES if self._mapped and output == MEAN else output
+        found = {asked: np.empty((high - low, engine.width(asked)), np.float32)}
+        engine.run_range(x, first, low, high, engine.grid(None), found, None)
+        return self._readout(output, found, np.zeros((0, 0), np.float32))
 
 
 class _Kept:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tracekit.estimation.student import student
 from tracekit.prediction.live import Usage
-from tracekit.prediction.sampling import Estimate, student
+from tracekit.prediction.sampling import Estimate
 
 __all__ = ["advice"]
 

@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from tracekit.analysis.epoch_hashes import gaps
 from tracekit.hardware import HardwareMachine
+from tracekit.io.json_types import finite_or_null
 from tracekit.mixture.distribution import Distribution, measure, of_card
 from tracekit.mixture.model import Mixture
 from tracekit.prediction.advice import advice
+from tracekit.prediction.intervals import tied_with_fastest
 from tracekit.prediction.live import Usage
 from tracekit.prediction.real_machines import real_machines_of, real_times
 from tracekit.prediction.sampling import (
@@ -24,6 +26,7 @@ from tracekit.prediction.sampling import (
     sums_of,
     threads_of,
 )
+from tracekit.prediction.warm_samples import tells_touched
 from tracekit.progress import Progress
 from tracekit.record.missing import described
 from tracekit.sim.clock import period
@@ -63,7 +66,8 @@ def predict_program(
     names, labels = _labels(trace, by, binary, quiet)
     sums = sums_of(model, trace, labels, threads, quiet=quiet)
     sampled = not trace.index["source"].get("contiguous")
-    found = estimate(model, sums, sampled=sampled, here=here)
+    even = not tells_touched(trace)  # in time, else in instructions
+    found = estimate(model, sums, sampled=sampled, here=here, even_in_time=even)
     periods = np.array([period(m) for m in model.machines])
     seconds = _seconds(model, found, periods, usage, here)
     machines = []
@@ -71,11 +75,13 @@ def predict_program(
         machines.append(
             {
                 "name": str(m["name"]),
-                "cpi": _number(found.cpi[j]),
-                "cpi_half_interval": _number(found.half[j]),
-                "ns_per_instruction": _number(1e9 * periods[j] * found.cpi[j]),
-                "ns_half_interval": _number(1e9 * periods[j] * found.half[j]),
-                "cold_caches": _number(found.cold[j]),
+                "cpi": finite_or_null(found.cpi[j]),
+                "cpi_half_interval": finite_or_null(found.half[j]),
+                "ns_per_instruction": finite_or_null(1e9 * periods[j] * found.cpi[j]),
+                "ns_half_interval": finite_or_null(1e9 * periods[j] * found.half[j]),
+                "cpi_sampling_half_interval": finite_or_null(found.half[j]),
+                "cpi_model_half_interval": None,
+                "cold_caches": finite_or_null(found.cold[j]),
                 "seconds": seconds[j] if seconds else None,
             }
         )
@@ -116,21 +122,51 @@ def predict_program(
             for p in _processes(model, trace, sums, found, owners)
         ]
     elif by:
-        out["by"] = by
-        out["parts"] = _parts(model, sums, found, names, by)
+        out |= {"by": by, "parts": _parts(model, sums, found, names, by)}
     out["representation"] = (found.weights @ sums.warm / (found.weights @ sums.rows)).tolist()
     out["columns"] = [str(c["name"]) for c in model.cores]
     out["out_of_distribution"], out["notes"] = out_of_distribution(model, trace, found, usage)
+    _add_model_intervals(model, out)
     return out
+
+
+def _add_model_intervals(model: Mixture, out: dict[str, Any]) -> None:
+    """Widens the intervals by what the model is off on programs that it has not seen, and says
+    which machines they do not tell from the fastest."""
+    outside = out["out_of_distribution"].get("outside") or {}
+    strange = min(1.0, max(outside.values(), default=0.0))
+    known = model.residuals
+    names = [m["name"] for m in out["machines"]]
+    halves = np.full(len(names), np.nan) if known is None else known.half(names, strange)
+    for m, half in zip(out["machines"], np.expm1(halves).tolist(), strict=True):
+        if not np.isfinite(half) or m["cpi"] is None:
+            continue
+        m["cpi_model_half_interval"] = m["cpi"] * half
+        if m["cpi_half_interval"] is not None:
+            both = float(np.hypot(m["cpi_half_interval"], m["cpi"] * half))
+            m["cpi_half_interval"] = both
+            if m["ns_per_instruction"] is not None:
+                m["ns_half_interval"] = m["ns_per_instruction"] / m["cpi"] * both
+    ns, by_model, sampling = (
+        np.array([np.nan if (x := _in_ns(m, k)) is None else x for m in out["machines"]])
+        for k in ("cpi", "cpi_model_half_interval", "cpi_sampling_half_interval")
+    )
+    pairs = None if known is None else known.pair_halves(names, strange)
+    tied = tied_with_fastest(ns, by_model, sampling, pairs).tolist()
+    for m, near in zip(out["machines"], tied, strict=True):
+        m["tied_with_fastest"] = near
+
+
+def _in_ns(m: dict[str, Any], key: str) -> float | None:
+    """What is in cycles an instruction, in nanoseconds; None where one of both is not known."""
+    if m[key] is None or m["ns_per_instruction"] is None or not m["cpi"]:
+        return None
+    return float(m[key] / m["cpi"] * m["ns_per_instruction"])
 
 
 def _slowness(m: dict[str, Any]) -> float:
     ns = m["ns_per_instruction"]
     return float(ns) if ns is not None else float("inf")
-
-
-def _number(x: float) -> float | None:
-    return float(x) if np.isfinite(x) else None
 
 
 def _seconds(

@@ -25,7 +25,9 @@ import numpy.typing as npt
 
 from tracekit.analysis.epoch_hashes import gaps
 from tracekit.errors import UsageError
+from tracekit.estimation.student import student
 from tracekit.mixture.model import Mixture, check_trace
+from tracekit.prediction.warm_samples import of_program, sample_sums_of, tells_touched
 from tracekit.progress import Progress
 from tracekit.sim import walk
 from tracekit.store.reader import TraceFile
@@ -42,12 +44,6 @@ NEW, NEW_SPREAD = 0.3, 0.6
 EDGES = 0.01
 #: Epochs that are shorter say nothing.
 SHORTEST = 200
-#: Student's t for two-sided 95 %, 1 to 30 degrees of freedom.
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160),
-    *(2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056),
-    *(2.052, 2.048, 2.045, 2.042),
-)
 
 
 @dataclass(frozen=True)
@@ -80,8 +76,7 @@ class Estimate:
 
 def ranges_of(trace: TraceFile) -> list[Range]:
     """The epochs' ranges of rows, without those that are too short to say anything."""
-    edges = gaps(trace)
-    pairs = list(itertools.pairwise(edges))
+    pairs = of_program(trace, list(itertools.pairwise(gaps(trace))))
     return [p for p in pairs if p[1] - p[0] >= SHORTEST] or pairs
 
 
@@ -163,12 +158,17 @@ def sums_of(
     *,
     quiet: bool = True,
 ) -> Sums:
-    """``walk_epochs`` over a recording's epochs."""
+    """``walk_epochs`` over a recording's epochs; where it tells which lines were used before each,
+    and no ``labels`` are asked for, once, with warm caches."""
     contiguous = bool(trace.index.get("source", {}).get("contiguous"))
+    ranges = ranges_of(trace)
+    if labels is None and ranges and tells_touched(trace):
+        rows, warm = sample_sums_of(model, trace, ranges, threads, quiet=quiet)
+        return Sums(rows, warm, np.zeros_like(warm), None)
     return walk_epochs(
         model,
         trace,
-        ranges_of(trace),
+        ranges,
         labels=labels,
         contiguous=contiguous,
         threads=threads,
@@ -225,12 +225,3 @@ def interval(cycles: F64, rows: F64, weights: F64) -> tuple[F64, F64]:
     effective = total**2 / (w**2).sum()
     variance = (n - 1) / n * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
     return ratio, student(effective - 1) * np.sqrt(variance)
-
-
-def student(freedom: float) -> float:
-    """The two-sided 95 % point of Student's t, between whole degrees of freedom by the lower
-    one."""
-    k = int(freedom)
-    if k < 1:
-        return _T[0]
-    return _T[k - 1] if k <= len(_T) else 1.96 + 2.5 / k

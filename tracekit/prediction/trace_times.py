@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,10 +13,26 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
+from tracekit.io.json_types import finite_or_null
 from tracekit.mixture.model import Mixture, check_trace, load_model
 from tracekit.opening import at_level, open_trace
+from tracekit.prediction.intervals import (
+    Intervals,
+    added_intervals,
+    model_intervals,
+    tied_with_fastest,
+)
 from tracekit.progress import Progress
-from tracekit.sim import summary_of, walk
+from tracekit.sim import (
+    RowSource,
+    SampledCycles,
+    SamplePlan,
+    drawn,
+    sample_sums,
+    summary_of,
+    totals,
+    walk,
+)
 from tracekit.sim.clock import period
 from tracekit.sim.description import Machine
 from tracekit.store.reader import TraceFile
@@ -58,6 +74,7 @@ class PredictionResult:
     ``representation``: float64 [columns], the cycles of each of the model's simulated cores; those
     of two programs may be added.  ``columns``: the cores' names.
     ``parts``: by ``by``; phases in their order, else the largest first.
+    ``intervals``: of ``cycles``; None where the model has no residuals and nothing was sampled.
     """
 
     path: str
@@ -71,6 +88,7 @@ class PredictionResult:
     columns: tuple[str, ...]
     by: By | None = None
     parts: tuple[PredictedPart, ...] = ()
+    intervals: Intervals | None = None
 
     @property
     def cpi(self) -> F64:
@@ -82,6 +100,15 @@ class PredictionResult:
     def fastest_first(self) -> tuple[int, ...]:
         """Places of the machines, by seconds; those without a clock come last."""
         return tuple(np.argsort(self.seconds, kind="stable").tolist())
+
+    @property
+    def tied(self) -> npt.NDArray[np.bool_]:
+        """Machines that the intervals do not tell from the fastest: bool [machines]."""
+        if self.intervals is None:
+            return np.zeros(len(self.machines), np.bool_)
+        period = self.seconds / np.maximum(self.cycles, 1e-300)
+        i = self.intervals
+        return tied_with_fastest(self.seconds, i.model * period, i.sampling * period, i.pairs)
 
     def to_dict(self) -> dict[str, object]:
         """For JSON (docs/json.md, "tracekit predict")."""
@@ -110,6 +137,15 @@ class PredictionResult:
             "representation": self.representation.tolist(),
             "columns": list(self.columns),
         }
+        if (i := self.intervals) is not None:
+            entries: Any = out["machines"]
+            parts = zip(entries, i.half, i.model, i.sampling, self.tied, strict=True)
+            for entry, half, by_model, sampling, tied in parts:
+                entry["half_interval"] = finite_or_null(half)
+                entry["model_half_interval"] = finite_or_null(by_model)
+                entry["sampling_half_interval"] = finite_or_null(sampling)
+                entry["tied_with_fastest"] = bool(tied)
+            out |= {"samples": i.samples, "strange": i.strange, "warnings": list(i.warnings)}
         if self.by:
             out["by"] = self.by
             out["parts"] = [
@@ -154,17 +190,25 @@ class PredictionResult:
     def __str__(self) -> str:
         """A table, the fastest machine first."""
         width = max(len("machine"), *(len(m) for m in self.machines))
-        lines = [
-            f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions",
-            f"{'machine':<{width}}{'time':>14}{'cycles':>16}{'CPI':>9}",
-        ]
+        i, tied = self.intervals, self.tied
+        lines = [f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions"]
+        lines += [f"warning: {w}" for w in i.warnings] if i is not None else []
+        wide = f"{'± 95 %':>9}" if i is not None else ""
+        lines.append(f"{'machine':<{width}}{'time':>14}{'cycles':>16}{'CPI':>9}{wide}")
         for k in self.fastest_first:
             s = self.seconds[k]
             time = f"{1e6 * s:,.1f} us" if np.isfinite(s) else "?"
+            if i is not None:
+                share = i.half[k] / self.cycles[k] if self.cycles[k] else np.nan
+                wide = f"{share:>8.1%}" if np.isfinite(share) else f"{'?':>8}"
+                wide += "~" if tied[k] and k != self.fastest_first[0] else " "
             lines.append(
                 f"{self.machines[k]:<{width}}{time:>14}{self.cycles[k]:>16,.0f}{self.cpi[k]:>9.3f}"
-                f"  {self.summaries[k]}".rstrip()
+                f"{wide}  {self.summaries[k]}".rstrip()
             )
+        if i is not None:
+            of = f"the model, and of {i.samples} samples" if i.samples else "the model"
+            lines.append(f"±: of {of}; ~: not told from the fastest by it")
         return "\n".join(lines)
 
 
@@ -177,6 +221,7 @@ def predict(
     phases: int = 10,
     binary: str | os.PathLike[str] | None = None,
     own_machine: bool = True,
+    samples: SamplePlan | None = None,
     threads: int | None = None,
     quiet: bool = True,
 ) -> PredictionResult:
@@ -188,13 +233,15 @@ def predict(
 
     trace: a feats.zst, open or by its path.  Micro-ops of X86 are joined first (`tracekit.open`):
         its shipped model is of instructions.
-    model: a model, or its folder; the one that ships for the trace's instruction set unless given.
+    model: a model, or its folder; the one that ships for the trace's ISA unless given.
     machines: only these of the model's machines.
     by: parts to tell the time of as well: "phase" (``phases`` equal ranges of rows), "pc", or
         "symbol" (functions, as a recording knows them, or of ``binary``).
     binary: the traced ELF file.
     own_machine: on the machine that the trace was made on, too, where the trace tells it (those of
         the gem5 plug-in do) and the model has none of that name.
+    samples: of which rows the times are estimated, with warm caches and predictors; all rows unless
+        given.
     threads: of the processor; all that may be used unless given.
     quiet: show no progress on standard error.
 
@@ -217,6 +264,7 @@ def predict(
                 phases=phases,
                 binary=binary,
                 own_machine=own_machine,
+                samples=samples,
                 threads=threads,
                 quiet=quiet,
             )
@@ -229,8 +277,8 @@ def predict(
     model = model_for(trace, model, machines, own_machine)
     if model.arch == trace.arch == "x86" and (model.level, trace.level) == ("macro", "micro"):
         with at_level(trace, "macro") as joined:
-            return _predicted(joined, model, by, phases, binary, threads, quiet)
-    return _predicted(trace, model, by, phases, binary, threads, quiet)
+            return _predicted(joined, model, by, phases, binary, samples, threads, quiet)
+    return _predicted(trace, model, by, phases, binary, samples, threads, quiet)
 
 
 def model_for(
@@ -250,16 +298,45 @@ def _predicted(
     by: By | None,
     phases: int,
     binary: str | os.PathLike[str] | None,
+    samples: SamplePlan | None,
     threads: int | None,
     quiet: bool,
 ) -> PredictionResult:
-    symbols = None
-    if by == "symbol":
-        symbols = AddressMap.of(trace, None if binary is None else os.fspath(binary))
+    if samples is not None:
+        if by is not None:
+            raise UsageError("parts are of all rows, not of samples")
+        return _sampled(trace, model, samples, threads, quiet)
+    groups = _groups_of(trace, by, phases, None if binary is None else os.fspath(binary))
     check_trace(model, trace)
-    groups = _groups(by, phases, len(trace), trace.statics, symbols)
     sums, counts = _sums(model.cores, trace, groups, threads, quiet)
     return _result(model, trace, by, groups, sums, counts)
+
+
+def _sampled(
+    trace: TraceFile, model: Mixture, plan: SamplePlan, threads: int | None, quiet: bool
+) -> PredictionResult:
+    check_trace(model, trace)
+    rows = len(trace)
+    source = RowSource(trace)
+    samples = drawn(source, plan)
+    ranges = samples.ranges
+    groups = _groups(None, 1, rows, trace.statics, None)
+    with Progress(Path(trace.path).name, rows, quiet=quiet) as progress:
+        sums = sample_sums(source, model.cores, ranges, threads=threads, report=progress.update)
+    if samples.whole:
+        return _result(model, trace, None, groups, sums, np.array([rows]))
+    total, _ = samples.estimate(sums)
+    found = _result(model, trace, None, groups, total[None], np.array([rows]))
+    _, half = samples.estimate(model.cycles(sums))
+    whole = SampledCycles(found.cycles, half, ranges, rows)
+    intervals = found.intervals or Intervals(np.full(len(half), np.nan), half, len(ranges), 0.0)
+    intervals = replace(
+        intervals,
+        sampling=half,
+        samples=len(ranges),
+        warnings=tuple(filter(None, [whole.warning()])),
+    )
+    return replace(found, intervals=intervals)
 
 
 def group_totals(
@@ -272,9 +349,7 @@ def group_totals(
 ) -> tuple[F64, npt.NDArray[np.int64]]:
     """What `predict` sums of some of a model's cores, for `predict_from`: their cycles by part,
     float64 [parts, cores], and the parts' rows."""
-    symbols = AddressMap.of(trace, binary) if by == "symbol" else None
-    groups = _groups(by, phases, len(trace), trace.statics, symbols)
-    return _sums(cores, trace, groups, threads, True)
+    return _sums(cores, trace, _groups_of(trace, by, phases, binary), threads, True)
 
 
 def predict_from(
@@ -288,9 +363,7 @@ def predict_from(
     """`predict` where the walk is done: ``walked`` has `group_totals` of all of the model's
     cores."""
     check_trace(model, trace)
-    symbols = AddressMap.of(trace, binary) if by == "symbol" else None
-    groups = _groups(by, phases, len(trace), trace.statics, symbols)
-    return _result(model, trace, by, groups, *walked)
+    return _result(model, trace, by, _groups_of(trace, by, phases, binary), *walked)
 
 
 def total(results: Sequence[PredictionResult]) -> PredictionResult:
@@ -311,6 +384,7 @@ def total(results: Sequence[PredictionResult]) -> PredictionResult:
         np.sum([r.seconds for r in results], axis=0),
         np.sum([r.representation for r in results], axis=0),
         first.columns,
+        intervals=added_intervals([r.intervals for r in results], [1.0] * len(results)),
     )
 
 
@@ -322,9 +396,12 @@ def _sums(
     quiet: bool,
 ) -> tuple[F64, npt.NDArray[np.int64]]:
     """Of each group the cores' cycles, float64 [groups, cores], and the rows."""
-    sums = np.zeros((len(groups.names), len(cores)))
-    counts = np.zeros(len(groups.names), np.int64)
     with Progress(Path(trace.path).name, len(trace), quiet=quiet) as progress:
+        if groups.edges is not None:  # the rows' own cycles never leave the simulator
+            edges = groups.edges
+            return totals(trace, cores, edges, threads, progress.update), np.diff(edges)
+        sums = np.zeros((len(groups.names), len(cores)))
+        counts = np.zeros(len(groups.names), np.int64)
         for part in walk(trace, cores, threads):
             end = part.begin + len(part.cycles)
             of = groups.of(trace, part.begin, end)
@@ -372,19 +449,31 @@ def _result(
         tuple(str(c["name"]) for c in model.cores),
         by,
         tuple(parts),
+        model_intervals(model, trace, cycles),
     )
 
 
 class _Groups:
+    """Parts of a trace: ranges of rows, whose first rows and end are ``edges``, or of each static
+    instruction the number of its part."""
+
     def __init__(
-        self, names: Sequence[str], of_static: npt.NDArray[np.int64] | None, rows: int
+        self,
+        names: Sequence[str],
+        of_static: npt.NDArray[np.int64] | None = None,
+        edges: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        self.names, self._of_static, self._rows = list(names), of_static, rows
+        self.names, self._of_static, self.edges = list(names), of_static, edges
 
     def of(self, trace: TraceFile, begin: int, end: int) -> npt.NDArray[np.int64]:
-        if self._of_static is not None:
-            return self._of_static[trace.column("static_id", (begin, end))]
-        return np.arange(begin, end) * len(self.names) // self._rows
+        """The part of each row."""
+        assert self._of_static is not None
+        return self._of_static[trace.column("static_id", (begin, end))]
+
+
+def _groups_of(trace: TraceFile, by: By | None, phases: int, binary: str | None) -> _Groups:
+    symbols = AddressMap.of(trace, binary) if by == "symbol" else None
+    return _groups(by, phases, len(trace), trace.statics, symbols)
 
 
 def _groups(
@@ -395,11 +484,12 @@ def _groups(
             raise UsageError("phases: at least 1")
         n = min(phases, rows) if by else 1
         edges = [-(-k * rows // n) for k in range(n + 1)]  # the first row of group k
-        return _Groups([f"{a}:{b}" for a, b in itertools.pairwise(edges)], None, rows)
+        names = [f"{a}:{b}" for a, b in itertools.pairwise(edges)]
+        return _Groups(names, edges=np.array(edges, np.int64))
     if symbols is not None and by == "symbol":
         labels = [symbols.place(p).symbol or f"{p:#x}" for p in statics.pc.tolist()]
     else:
         labels = [f"{p:#x}" for p in statics.pc.tolist()]
     names = list(dict.fromkeys(labels))
     number = {n: i for i, n in enumerate(names)}
-    return _Groups(names, np.array([number[x] for x in labels], np.int64), rows)
+    return _Groups(names, np.array([number[x] for x in labels], np.int64))

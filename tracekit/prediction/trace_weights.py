@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
+from tracekit.prediction.intervals import added_intervals
 from tracekit.prediction.trace_times import PredictionResult, total
 from tracekit.store.reader import TraceFile
 
@@ -74,4 +75,5 @@ def weighted(
         added([r.seconds for r in results]),
         added([r.representation for r in results]),
         whole.columns,
+        intervals=added_intervals([r.intervals for r in results], scale),
     )

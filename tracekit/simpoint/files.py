@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
+from array import array
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -18,8 +21,10 @@ from tracekit.simpoint.vectors import BlockVectors
 __all__ = ["read_points", "read_vectors", "read_weights", "write_points", "write_vectors"]
 
 StrPath = str | os.PathLike[str]
-_MOST = 1 << 30  # bytes of a file of vectors
-_LIST = 1 << 24
+MAX_VECTORS: Final = 1 << 30
+"""Bytes of a file of vectors."""
+MAX_LIST: Final = 1 << 24
+"""Bytes of a list of points or weights."""
 _ENTRY = re.compile(rb":(\d{1,18}):(\d{1,18})\s*")
 #: SimPoint prints weights with six digits, others with fewer.
 _SUM_WITHIN = 0.01
@@ -39,10 +44,8 @@ def read_vectors(path: StrPath, length: int | None = None) -> BlockVectors:
 
     Raises `FormatError` with the line for what is no vector.
     """
-    block: list[int] = []
-    count: list[int] = []
-    begin = [0]
-    for number, line in _lines(path, _MOST):
+    block, count, begin = array("q"), array("q"), array("q", [0])
+    for number, line in _lines(path, MAX_VECTORS):
         at = 1
         while at < len(line) and (m := _ENTRY.match(line, at)):
             block.append(int(m[1]))
@@ -56,7 +59,7 @@ def read_vectors(path: StrPath, length: int | None = None) -> BlockVectors:
     if sum(count) >= 1 << 62:
         raise FormatError("more instructions than there can be", path=os.fspath(path))
     mean = max(1, sum(count) // (len(begin) - 1))
-    blocks, counts, begins = (np.array(v, np.int64) for v in (block, count, begin))
+    blocks, counts, begins = (np.frombuffer(v, np.int64) for v in (block, count, begin))
     return BlockVectors(blocks, counts, begins, length or mean)
 
 
@@ -80,7 +83,7 @@ def read_weights(path: StrPath) -> dict[int, float]:
     Raises `FormatError` for what is no weight, and where they do not add up.
     """
     out: dict[int, float] = {}
-    for number, line in _lines(path, _LIST):
+    for number, line in _lines(path, MAX_LIST):
         m = re.fullmatch(rb"(\d[\d.]*(?:[eE][-+]?\d+)?) +(\d{1,9})", line)
         try:
             weight = float(m[1]) if m else math.nan
@@ -110,7 +113,7 @@ def read_points(
     weights = read_weights(weights_path)
     out: list[SimulationPoint] = []
     seen: set[int] = set()
-    for number, line in _lines(points_path, _LIST):
+    for number, line in _lines(points_path, MAX_LIST):
         m = re.fullmatch(rb"(\d{1,18}) +(\d{1,9})", line)
         if m is None:
             raise _wrong(points_path, number, "no line of an interval and a cluster")
@@ -137,6 +140,6 @@ def _wrong(path: StrPath, line: int, why: str) -> FormatError:
 
 
 def _lines(path: StrPath, most: int) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(read_limited(path, most).split(b"\n"), 1):
+    for number, line in enumerate(io.BytesIO(read_limited(path, most)), 1):
         if stripped := line.strip():
             yield number, stripped
