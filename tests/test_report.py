@@ -25,7 +25,10 @@ def options_of(command: str) -> set[str]:
     (sub,) = [
         a for a in create_parser(command)._actions if isinstance(a, argparse._SubParsersAction)
     ]
-    return {o for a in sub.choices[command]._actions for o in a.option_strings}
+    parser = sub.choices[command]
+    inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    parsers = [parser, *(p for a in inner for p in a.choices.values())]
+    return {o for p in parsers for a in p._actions for o in a.option_strings}
 
 
 def test_every_command_with_json_has_the_file() -> None:
@@ -74,10 +77,11 @@ def test_a_place_that_cannot_be_written_is_told_first(
     "how",
     [["--full"], ["--count", "1", "--epoch", "2000", "--period", "0", "--seconds", "600"]],
 )
-def test_a_programs_output_is_not_in_the_json(how: list[str]) -> None:
-    program = "printf 'it speaks\\n'" + ("" if how[0] == "--full" else "; while :; do :; done")
+def test_a_programs_output_is_not_in_the_json(how: list[str], tiny: str) -> None:
+    endless = ["sh", "-c", "printf 'it speaks\\n'; while :; do :; done"]
+    program = [tiny] if how[0] == "--full" else endless
     done = subprocess.run(
-        [*TRACEKIT, "predict", "--json", *how, "--", "sh", "-c", program],
+        [*TRACEKIT, "predict", "--json", *how, "--", *program],
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
@@ -88,15 +92,15 @@ def test_a_programs_output_is_not_in_the_json(how: list[str]) -> None:
 
 
 @RECORDS
-def test_totals_of_a_recording_go_into_a_file(tmp_path: Path) -> None:
+def test_totals_of_a_recording_go_into_a_file(tmp_path: Path, tiny: str) -> None:
     out = tmp_path / "totals.json"
     done = subprocess.run(
-        [*TRACEKIT, *f"record -q --full -o {tmp_path}/x.tks --json-file {out} -- echo a".split()],
+        [*TRACEKIT, *f"record -q --full -o {tmp_path}/x.tks --json-file {out} -- {tiny}".split()],
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
     )
-    assert (done.returncode, done.stdout) == (0, "a\n")
+    assert (done.returncode, done.stdout) == (0, "it speaks\n")
     assert json.loads(out.read_text())["instructions"] > 1000
 
 

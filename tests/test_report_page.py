@@ -159,7 +159,7 @@ def test_intervals_are_those_of_the_epochs(trace, monkeypatch):
 
 def test_notes_say_what_was_never_compared(trace, monkeypatch):
     assert not any("not validated" in n for n in notes(trace))
-    monkeypatch.setitem(trace.index, "arch", "riscv")
+    monkeypatch.setitem(trace.index, "arch", "unknown")
     assert any("not validated" in n for n in notes(trace))
 
 
@@ -195,6 +195,91 @@ def test_a_browser_draws_it(data, tmp_path):
     assert dom.count("<svg") >= 4
     assert data["machines"][0]["paragraph"].split(".")[0] in dom
     assert "What limits it on m" in dom
+
+
+@pytest.fixture
+def browser_page(data, tmp_path, chromium):
+    """The report in the distribution's Chromium, and what its console said."""
+    path = tmp_path / "r.html"
+    path.write_text(page(data), encoding="utf-8")
+    shown = chromium.new_page(viewport={"width": 1000, "height": 800})
+    said = []
+    shown.on("console", lambda m: said.append(m.text))
+    shown.on("pageerror", lambda e: said.append(str(e)))
+    shown.on("request", lambda r: said.append(r.url) if r.url != path.as_uri() else None)
+    shown.goto(path.as_uri())
+    yield shown
+    assert said == []
+
+
+def rows_chosen(shown):
+    """The range of rows and the cycles that the table of phases is of."""
+    text = shown.inner_text("p[aria-live]")
+    first, last, cycles = re.match(r"Rows ([\d,]+) to ([\d,]+): ([\d,]+) cycles on", text).groups()
+    return [int(n.replace(",", "")) for n in (first, last, cycles)]
+
+
+def drag(shown, begin, end):
+    """Over the picture of phases, from one share of its width to another."""
+    box = shown.locator("svg[aria-label^='cycles a row']").bounding_box()
+    left, width = box["x"] + 38, box["width"] - 38
+    y = box["y"] + box["height"] / 2
+    shown.mouse.move(left + begin * width, y)
+    shown.mouse.down()
+    shown.mouse.move(left + end * width, y, steps=4)
+    shown.mouse.up()
+
+
+def test_brushing_chooses_rows(browser_page, data):
+    edges, by_phase = data["phases"]["edges"], data["phases"]["machines"][0]
+    assert rows_chosen(browser_page) == [0, 3000, data["machines"][0]["cycles"]]
+    browser_page.locator("svg[aria-label^='cycles a row']").scroll_into_view_if_needed()
+    drag(browser_page, 0.25, 0.5)
+    first, last, cycles = rows_chosen(browser_page)
+    a, b = edges.index(first), edges.index(last)
+    assert abs(first - 750) <= edges[1]
+    assert abs(last - 1500) <= 2 * edges[1]
+    assert cycles == sum(map(sum, by_phase[a:b]))
+    drag(browser_page, 0.9, 0.6)  # to the left
+    backwards = rows_chosen(browser_page)
+    assert backwards[0] < 0.65 * 3000 < 0.85 * 3000 < backwards[1]
+    browser_page.click("button:text('all')")
+    assert rows_chosen(browser_page)[:2] == [0, 3000]
+    browser_page.focus("#from")  # without a mouse
+    browser_page.keyboard.press("ArrowRight")
+    assert rows_chosen(browser_page)[0] == edges[1]
+
+
+def test_clicks_choose_machine_and_function(browser_page, data):
+    browser_page.select_option("#machine", index=1)
+    assert rows_chosen(browser_page)[2] == data["machines"][1]["cycles"]
+    assert browser_page.inner_text("p.answer").startswith(
+        data["machines"][1]["paragraph"].replace(" %", "\u00a0%")[:40]
+    )
+    functions = browser_page.locator("tr.pick")
+    assert functions.count() == min(15, len(data["functions"]))
+    functions.last.click()
+    chosen = browser_page.locator("tr.pick[aria-selected=true]")
+    assert chosen.count() == 1
+    name = data["functions"][functions.count() - 1]["name"]
+    assert browser_page.locator("h2", has_text=name).count() >= 1
+    functions.first.focus()
+    browser_page.keyboard.press("Enter")
+    assert browser_page.locator("tr.pick").first.get_attribute("aria-selected") == "true"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_runs_over_the_edge(browser_page, scheme):
+    browser_page.emulate_media(color_scheme=scheme)
+    for width in (390, 1280):
+        browser_page.set_viewport_size({"width": width, "height": 800})
+        wide = browser_page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, (width, wide)
+    ink, paper = browser_page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    dark = [sum(map(int, re.findall(r"\d+", c)[:3])) < 384 for c in (ink, paper)]
+    assert dark == [scheme == "light", scheme == "dark"]
 
 
 def test_command_report(trace, tmp_path, capsys):

@@ -11,15 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.causes.names import CAUSES
+from tracekit.causes.names import CAUSES, TITLES
 from tracekit.causes.places import By, Places, symbols_of
-from tracekit.causes.stacks import period_ps, stacks
+from tracekit.causes.stacks import parameters_of, period_ps, stacks
 from tracekit.errors import UsageError
+from tracekit.sim import MachineLike
 from tracekit.store.reader import TraceFile
+from tracekit.text import html_table
 
 __all__ = ["Difference", "explain"]
 
 I64 = npt.NDArray[np.int64]
+#: Causes and places that a notebook's table names; the others are one line.
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,42 @@ class Difference:
         sums = {name: sum(row.values()) for name, row in self.parts.items()}
         return dict(sorted(sums.items(), key=lambda kv: (-abs(kv[1]), kv[0])))
 
+    def tables(self, most: int) -> dict[str, list[tuple[str, int]]]:
+        """ "cause" and ``by`` -> names and picoseconds by which B takes longer, the largest part
+        first; those behind the first ``most`` are one more, so that each adds up."""
+        by_cause = sorted(self.causes.items(), key=lambda c: -abs(c[1]))
+        parts = {
+            "cause": [(TITLES[c], n) for c, n in by_cause],
+            self.by: list(self.places.items()),
+        }
+        for kind, each in parts.items():
+            if rest := each[most:]:
+                more = f"{len(rest):,} more", sum(n for _, n in rest)
+                parts[kind] = [*each[:most], more]
+        return parts
+
+    def __repr__(self) -> str:
+        a, b = self.picoseconds
+        change = f" ({self.moved / a:+.2%})" if a else ""
+        return f"{a * 1e-6:,.3f} us against {b * 1e-6:,.3f} us{change}, by {self.by} and cause"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: two tables, by cause and by place; each adds up to the difference."""
+        out = ""
+        for kind, parts in self.tables(_SHOWN).items():
+            rows = [(name, f"{n * 1e-6:+,.3f} us") for name, n in parts]
+            rows.append(("together", f"{self.moved * 1e-6:+,.3f} us"))
+            out += html_table(
+                repr(self) if kind == "cause" else "", rows, (kind, "B takes longer by")
+            )
+        return out
+
 
 def explain(
     a: TraceFile,
     b: TraceFile,
-    machine_a: Mapping[str, Any],
-    machine_b: Mapping[str, Any],
+    machine_a: Mapping[str, Any] | MachineLike,
+    machine_b: Mapping[str, Any] | MachineLike,
     *,
     by: By = "function",
     binary_a: str | None = None,
@@ -73,6 +107,7 @@ def explain(
     trace has no symbols, blocks do whose instructions are the same but for addresses, in the order
     of their addresses.
     """
+    machine_a, machine_b = parameters_of(machine_a), parameters_of(machine_b)
     same = a is b or a.path == b.path
     if same:
         places = Places.of(a, by, binary_a or binary_b)

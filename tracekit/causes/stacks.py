@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from tracekit.causes.names import CAUSES, GROUPS, modelled
 from tracekit.errors import UsageError
-from tracekit.sim import KeptRows, cause_walk
+from tracekit.sim import KeptRows, MachineLike, cause_walk
+from tracekit.sim.description import one_machine
 from tracekit.store.reader import TraceFile
 
-__all__ = ["MOST_PHASES", "Stacks", "period_ps", "spread", "stacks"]
+__all__ = ["MOST_PHASES", "Stacks", "parameters_of", "period_ps", "spread", "stacks"]
 
 F64 = npt.NDArray[np.float64]
 MOST_PHASES = 10_000
@@ -69,7 +70,7 @@ class Stacks:
 
 def stacks(
     trace: TraceFile | KeptRows,
-    machines: Sequence[Mapping[str, Any]],
+    machines: Sequence[Mapping[str, Any] | MachineLike],
     *,
     labels: npt.NDArray[np.uint32] | None = None,
     phases: int = 1,
@@ -83,7 +84,7 @@ def stacks(
     walked instead of all (`spread`).  Raises `UsageError` where a machine is none, or where places
     x machines would not fit into memory.
     """
-    rows = len(trace)
+    rows, walkable = len(trace), [parameters_of(m) for m in machines]
     if not rows:
         raise UsageError("the trace has no rows")
     if not 1 <= phases <= MOST_PHASES:
@@ -100,12 +101,12 @@ def stacks(
     by_place = np.zeros((count, len(machines), len(CAUSES)))
     by_phase = np.zeros((phases, len(machines), len(CAUSES)))
     walked = 0
-    pieces = cause_walk(trace, machines, labels, breaks=edges[1:-1], ranges=ranges, threads=threads)
+    pieces = cause_walk(trace, walkable, labels, breaks=edges[1:-1], ranges=ranges, threads=threads)
     for piece in pieces:
         by_place[piece.present] += piece.sums
         by_phase[np.searchsorted(edges, piece.begin, "right") - 1] += piece.sums.sum(0)
         walked += piece.end - piece.begin
-    return Stacks([dict(m) for m in machines], rows, walked, edges, by_place, by_phase)
+    return Stacks(walkable, rows, walked, edges, by_place, by_phase)
 
 
 def spread(rows: int, most: int, pieces: int = 16) -> list[tuple[int, int]] | None:
@@ -114,6 +115,13 @@ def spread(rows: int, most: int, pieces: int = 16) -> list[tuple[int, int]] | No
         return None
     each, step = most // pieces, rows / pieces
     return [(int(k * step), int(k * step) + each) for k in range(pieces)]
+
+
+def parameters_of(machine: Mapping[str, Any] | MachineLike) -> dict[str, Any]:
+    """What a machine, its name, its file or its parameters say: the parameters."""
+    if isinstance(machine, Mapping):
+        return dict(machine)
+    return dict(one_machine(machine).to_dict())
 
 
 def period_ps(machine: Mapping[str, Any]) -> int:

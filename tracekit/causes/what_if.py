@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.causes.changes import HINT, Change, idealizations, parse_change, steps
-from tracekit.causes.names import CAUSES
-from tracekit.causes.stacks import period_ps, spread, stacks
+from tracekit.causes.names import CAUSES, TITLES
+from tracekit.causes.stacks import parameters_of, period_ps, spread, stacks
 from tracekit.errors import UsageError
-from tracekit.sim import KeptRows, machine_errors
+from tracekit.sim import KeptRows, MachineLike, machine_errors
 from tracekit.sim.parameters import joined
 from tracekit.store.reader import TraceFile
+from tracekit.text import html_table
 
 __all__ = ["Effect", "WhatIf", "limits", "what_if"]
 
@@ -53,10 +54,32 @@ class WhatIf:
         """Those that help most first."""
         return sorted(self.effects, key=lambda e: -e.gain)
 
+    def __repr__(self) -> str:
+        name = ascii(str(self.machine.get("name", "machine")))[1:-1]
+        best = self.best()[0]
+        return (
+            f"{len(self.effects)} changes of {name}, by {self.walked:,} of {self.rows:,} rows; the "
+            f"best is {ascii(best.change.text)[1:-1]}, {-best.gain:+.2%} time"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: each change, the best first, and the cause that moves most."""
+        rows = []
+        for e in self.best():
+            most = max(e.causes, key=lambda c: abs(e.causes[c]), default=None)
+            moved = f"{TITLES[most]}: {1e6 * e.causes[most]:+,.3f} us" if most is not None else ""
+            time = f"{1e6 * e.seconds:,.3f} us"
+            rows.append((e.change.text, time, f"{-e.gain:+.2%}", moved))
+        name = self.machine.get("name", "machine")
+        caption = (
+            f"{name}: {1e6 * self.seconds:,.3f} us, told by {self.walked:,} of {self.rows:,} rows"
+        )
+        return html_table(caption, rows, ("change", "time", "moved", "most in"))
+
 
 def what_if(
     trace: TraceFile | KeptRows,
-    machine: Mapping[str, Any],
+    machine: Mapping[str, Any] | MachineLike,
     changes: Sequence[str | Change],
     *,
     together: bool = False,
@@ -71,6 +94,7 @@ def what_if(
     given.  ``ranges``: rows that are walked instead of all.  Raises `UsageError` where a change
     makes no machine.
     """
+    machine = parameters_of(machine)
     if errors := machine_errors(machine):
         raise UsageError(f"{machine.get('name', 'machine')}: {joined(errors)}")
     if not changes:
@@ -78,7 +102,7 @@ def what_if(
     made = [parse_change(c, machine) if isinstance(c, str) else c for c in changes]
     if together and len(made) > 1:
         made.append(_together(made, changes, machine))
-    machines = [dict(machine), *(c.apply(machine) for c in made)]
+    machines = [machine, *(c.apply(machine) for c in made)]
     for c, m in zip(made, machines[1:], strict=True):
         if errors := machine_errors(m):
             raise UsageError(f"{c.text} makes no machine: {joined(errors)}")
@@ -124,7 +148,7 @@ def _together(
 
 def limits(
     trace: TraceFile | KeptRows,
-    machine: Mapping[str, Any],
+    machine: Mapping[str, Any] | MachineLike,
     *,
     most_rows: int | None = None,
     ideal: bool = True,
@@ -136,6 +160,7 @@ def limits(
 
     ``most_rows``: about so many rows tell, evenly spread; all unless given.
     """
+    machine = parameters_of(machine)
     if errors := machine_errors(machine):
         raise UsageError(f"{machine.get('name', 'machine')}: {joined(errors)}")
     arch = trace.arch if isinstance(trace, KeptRows) else str(trace.index.get("arch", ""))

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from tracekit.causes.names import CAUSES, GROUP_TITLES, GROUPS, TITLES
 from tracekit.causes.places import By, Places, symbols_of
-from tracekit.causes.stacks import Stacks, period_ps, spread, stacks
+from tracekit.causes.stacks import Stacks, parameters_of, period_ps, spread, stacks
 from tracekit.causes.what_if import Effect, WhatIf, limits, what_if
-from tracekit.sim import KeptRows
+from tracekit.sim import KeptRows, MachineLike
 from tracekit.store.reader import TraceFile
-from tracekit.text import shown
+from tracekit.text import html_table, shown
 
 __all__ = ["MOST_ROWS", "Costly", "Why", "costly", "why"]
 
@@ -87,10 +87,30 @@ class Why:
         """The answer in plain words."""
         return " ".join(_sentences(self))
 
+    def __repr__(self) -> str:
+        return ascii(_sentences(self)[0])[1:-1]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the paragraph, the stack, and the places that cost most."""
+        total = self.cycles or 1.0
+
+        def amount(n: float) -> tuple[str, str]:
+            return f"{n:,.0f}", f"{n / total:.1%}"
+
+        stack = sorted(self.stacks.of(0).items(), key=lambda kv: (-kv[1], kv[0]))
+        causes = [(TITLES[c], *amount(n)) for c, n in stack if n]
+        places = [
+            (p.name, *amount(p.cycles), f"{p.rows:,}", TITLES[p.cause]) for p in self.places[:10]
+        ]
+        head = (self.by, "cycles", "share", "executed", "most but base")
+        return html_table(self.paragraph(), causes, ("cause", "cycles", "share")) + html_table(
+            "", places, head
+        )
+
 
 def why(
     trace: TraceFile,
-    machine: Mapping[str, Any],
+    machine: Mapping[str, Any] | MachineLike,
     *,
     binary: str | None = None,
     changes: bool = True,
@@ -103,6 +123,7 @@ def why(
     one step up and down on evenly spread rows, and what helps there on all (`confirmed`).
     ``phases``: equal ranges of rows that the stacks tell apart.
     """
+    machine = parameters_of(machine)
     kept = KeptRows(trace)
     found = stacks(kept, [machine], phases=phases, threads=threads)
     named = symbols_of(trace, binary) is not None
@@ -115,7 +136,7 @@ def why(
         tried = confirmed(kept, machine, all_steps, threads=threads)
     count = trace.statics.count
     return Why(
-        dict(machine),
+        machine,
         found,
         by,
         costly(found.places[:, 0], places, count),

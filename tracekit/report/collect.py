@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,8 @@ from tracekit.causes.places import Places, instruction_name, symbols_of
 from tracekit.causes.stacks import period_ps, stacks
 from tracekit.causes.what_if import limits
 from tracekit.causes.why import Why, confirmed, costly
-from tracekit.errors import UsageError
+from tracekit.errors import TracekitError, UsageError
+from tracekit.io.files import open_descriptor
 from tracekit.report.loop import pipeline
 from tracekit.report.notes import intervals, notes
 from tracekit.sim import KeptRows
@@ -34,7 +36,7 @@ _PHASES = 120
 _LIMIT_ROWS = 1_000_000
 #: Lines of one function.
 _MOST_OF_ONE = 400
-_SOURCE_BYTES = 4 << 20
+_PIECE, _SOURCE_BYTES = 1 << 20, 4 << 20
 #: Files that a program's DWARF may name and a report may hold lines of.
 _SOURCE_NAMES: Final = frozenset(
     {
@@ -184,20 +186,22 @@ def _sources(names: set[str]) -> dict[str, str]:
         if not line.isdecimal():
             continue
         if file not in texts:
-            texts[file] = []
-            path = Path(file)
-            try:
-                if (
-                    path.suffix in _SOURCE_NAMES
-                    and path.is_file()
-                    and path.stat().st_size <= _SOURCE_BYTES
-                ):
-                    texts[file] = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            except (OSError, ValueError):
-                pass
+            texts[file] = _source_lines(Path(file))
         if 0 < int(line) <= len(texts[file]):
             out[name] = texts[file][int(line) - 1][:200]
     return out
+
+
+def _source_lines(path: Path) -> list[str]:
+    """None where it is not a source file, cannot be read, or is too long: an ELF names any path."""
+    if path.suffix not in _SOURCE_NAMES:
+        return []
+    try:
+        with os.fdopen(open_descriptor(path), "rb") as f:
+            data = f.read(_SOURCE_BYTES + 1)
+    except (TracekitError, OSError):
+        return []
+    return data.decode("utf-8", "replace").splitlines() if len(data) <= _SOURCE_BYTES else []
 
 
 def _miss_ratios(trace: TraceFile, machines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -224,9 +228,8 @@ def _how(
     trace: TraceFile, name: str, machines: Sequence[Mapping[str, Any]], command: str
 ) -> dict[str, str]:
     digest = hashlib.sha256()
-    with Path(trace.path).open("rb") as f:
-        while block := f.read(1 << 20):
-            digest.update(block)
+    for at in range(0, trace.size, _PIECE):
+        digest.update(trace.read_bytes(at, min(_PIECE, trace.size - at)))
     out = {
         "tracekit": __version__,
         "command": command,

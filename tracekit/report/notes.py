@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import TracekitError
+from tracekit.estimation.student import student
 from tracekit.mixture.model import check_trace, load_model
 from tracekit.prediction.program import unlike_training
-from tracekit.prediction.sampling import ranges_of, student, threads_of
+from tracekit.prediction.sampling import ranges_of, threads_of
 from tracekit.sim import KeptRows, totals
 from tracekit.store.reader import TraceFile
 

@@ -165,10 +165,11 @@
       const move = (e) => select(Math.min(first, at(e)), Math.max(first, at(e)) + 1);
       move(event);
       svg.onpointermove = move;
-      svg.onpointerup = () => { svg.onpointermove = null; };
+      svg.onpointerup = svg.onpointercancel = () => { svg.onpointermove = null; };
     };
   });
   area.style.touchAction = "none";
+  area.style.userSelect = "none"; // else a second drag moves the text that the first one chose
   const range = (id, value, change) => el("input", { id, type: "range", min: 0, max: count, value,
     input: (e) => change(+e.target.value) });
   const from = range("from", 0, (v) => select(Math.min(v, state.to - 1), state.to));
