@@ -1,0 +1,199 @@
+"""The hub's tables, and the database that holds them: SQLite, or PostgreSQL by its URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from tracekit.errors import FormatError, TracekitError, UsageError
+
+__all__ = [
+    "METADATA",
+    "agents",
+    "aggregates",
+    "answers",
+    "audit",
+    "batches",
+    "observed",
+    "open_database",
+    "releases",
+    "series",
+    "subscriptions",
+    "tokens",
+]
+
+METADATA: Final = sa.MetaData()
+_Big = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows by INTEGER alone
+
+#: One row a computer.  ``sequence``: of its last message; ``skew``: its clock less ours, seconds.
+agents = sa.Table(
+    "agents",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("pseudonym", sa.String(32), nullable=False, unique=True),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("seen", sa.Float),
+    sa.Column("skew", sa.Float, nullable=False, server_default="0"),
+    sa.Column("sequence", sa.BigInteger, nullable=False, server_default="0"),
+)
+#: ``hash``: SHA-256 of the whole token; ``kind``: agent or viewer; ``expires``: None, or when.
+tokens = sa.Table(
+    "tokens",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("hash", sa.String(64), nullable=False, unique=True),
+    sa.Column("kind", sa.String(8), nullable=False),
+    sa.Column("agent", sa.Integer, sa.ForeignKey("agents.id", ondelete="CASCADE")),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("used", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("revoked", sa.Boolean, nullable=False, server_default=sa.false()),
+)
+subscriptions = sa.Table(
+    "subscriptions",
+    METADATA,
+    sa.Column("agent", sa.Integer, sa.ForeignKey("agents.id"), primary_key=True),
+    sa.Column("design", sa.String(64), primary_key=True),
+)
+#: Messages that were counted: what makes a second one of the same number a duplicate.
+batches = sa.Table(
+    "batches",
+    METADATA,
+    sa.Column("agent", sa.Integer, sa.ForeignKey("agents.id"), primary_key=True),
+    sa.Column("sequence", sa.BigInteger, primary_key=True),
+    sa.Column("batch", sa.String(32), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("received", sa.Float, nullable=False),
+    sa.UniqueConstraint("agent", "batch"),
+)
+#: What aggregates share; "" is none of a group or label.  Rows that no aggregate has any more are
+#: deleted (pruning.py).
+series = sa.Table(
+    "series",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("design", sa.String(64), nullable=False),
+    sa.Column("model", sa.String(64), nullable=False),
+    sa.Column("model_version", sa.String(64), nullable=False),
+    sa.Column("machine_group", sa.String(64), nullable=False),
+    sa.Column("label", sa.String(64), nullable=False),
+    sa.UniqueConstraint("design", "model", "model_version", "machine_group", "label"),
+    sqlite_autoincrement=True,
+)
+aggregates = sa.Table(
+    "aggregates",
+    METADATA,
+    sa.Column("id", _Big, primary_key=True),
+    sa.Column("agent", sa.Integer, nullable=False),
+    sa.Column("series", sa.Integer, nullable=False),
+    sa.Column("hour", sa.Integer, nullable=False),
+    sa.Column("signature", sa.LargeBinary(32), nullable=False),
+    sa.Column("instructions", sa.BigInteger, nullable=False),
+    sa.Column("cycles", sa.Float, nullable=False),
+    sa.Column("half_width", sa.Float, nullable=False),
+    sa.Column("clock_ghz", sa.Float, nullable=False),
+    sa.Column("weight", sa.Float, nullable=False),
+    sa.Column("distance", sa.Float),
+    sqlite_autoincrement=True,  # a release ends at a number: no later row may have a smaller one
+)
+observed = sa.Table(
+    "observed",
+    METADATA,
+    sa.Column("id", _Big, primary_key=True),
+    sa.Column("agent", sa.Integer, nullable=False),
+    sa.Column("hour", sa.Integer, nullable=False),
+    sa.Column("machine_group", sa.String(64), nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sqlite_autoincrement=True,
+)
+#: Up to which row of aggregates and observed answers go; a release lets in k agents or more.
+releases = sa.Table(
+    "releases",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("last_observed", sa.BigInteger, nullable=False),
+)
+#: What was shown, and of whom: ``cells`` is what a later answer is compared with (privacy.py).
+answers = sa.Table(
+    "answers",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("query", sa.String(600), nullable=False),
+    sa.Column("release", sa.Integer, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("cells", sa.LargeBinary, nullable=False),
+    sa.Column("answer", sa.LargeBinary, nullable=False),
+    sa.UniqueConstraint("query", "release"),
+)
+audit = sa.Table(
+    "audit",
+    METADATA,
+    sa.Column("id", _Big, primary_key=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("what", sa.String(32), nullable=False),
+    sa.Column("who", sa.String(64), nullable=False),
+    sa.Column("detail", sa.String(400), nullable=False),
+)
+sa.Index("aggregates_hour", aggregates.c.hour)
+sa.Index("aggregates_agent", aggregates.c.agent)
+sa.Index("audit_at", audit.c.at)
+
+_MIGRATIONS: Final = Path(__file__).parent / "migrations"
+
+
+def open_database(url: str) -> sa.Engine:
+    """A database whose schema is brought to this version: the path of a SQLite file, or a URL
+    ``postgresql+psycopg://...``.
+
+    Raises UsageError for another URL, TracekitError where it cannot be opened or is of a newer
+    tracekit.
+    """
+    if url.startswith("postgresql+psycopg:"):
+        engine = sa.create_engine(url, pool_pre_ping=True)
+    elif "://" in url:
+        scheme = url.split(":")[0]
+        raise UsageError("is neither a file nor a URL postgresql+psycopg://", path=scheme)
+    else:
+        place = f"sqlite:///{Path(url).absolute()}"
+        engine = sa.create_engine(place, connect_args={"timeout": 30})
+        sa.event.listen(engine, "connect", _durable)
+    try:
+        _migrate(engine)
+    except sa.exc.SQLAlchemyError as e:
+        engine.dispose()
+        cause = str(getattr(e, "orig", None) or e).split("\n")[0]
+        raise TracekitError(f"no database of a hub: {cause}", path=_public(url)) from None
+    return engine
+
+
+def _public(url: str) -> str:
+    return url if "://" not in url else str(sa.engine.make_url(url))  # which hides the password
+
+
+def _durable(connection: Any, _: object) -> None:
+    """Write-ahead log, synced at each commit: what is committed outlasts a power failure."""
+    for line in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-32000"):
+        connection.execute(f"PRAGMA {line}")
+
+
+def _migrate(engine: sa.Engine) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    with engine.begin() as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+        scripts = ScriptDirectory.from_config(config)
+        if found == scripts.get_current_head():
+            return
+        if found is not None and found not in {s.revision for s in scripts.walk_revisions()}:
+            path = _public(str(engine.url))
+            raise FormatError(f"is of a newer tracekit (schema {found})", path=path)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
