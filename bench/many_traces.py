@@ -1,14 +1,19 @@
 """Many traces on workers of this computer: speed beside one process, what the scheduler costs, and
 a worker's memory.
 
-``python bench/many_traces.py TRACES [--rounds N] [--small N] [--long ROWS]``: TRACES is a folder of
-traces (.xz), of which 64 are taken, some again.  It prints a line each, as JSON:
+``python bench/many_traces.py TRACES [--rounds N] [--small N] [--long ROWS] [--only PART]``: TRACES
+is a folder of traces (.xz), of which 64 are taken, some again.  It prints a line each, as JSON:
 
-- ``speed``: seconds of the 64 traces in one process as ``tracekit extract`` does them, in one
-  process of one thread, and by two workers (starting them not counted, then counted), the best of
-  N interleaved rounds; and processor seconds, which neighbours of the computer disturb less.
-- ``scheduler``: N small traces by two workers: processor seconds of the process with the scheduler,
-  as a share of all.
+- ``speed``: seconds of the 64 traces in one process as ``tracekit extract`` does them (it reads,
+  parses and writes in threads of its own), in one process of one thread, and by two workers
+  (starting them not counted, then counted), the best of N interleaved rounds; and processor
+  seconds, which neighbours of the computer disturb less.
+- ``scheduler``: N small traces by two workers: processor seconds of the process with the scheduler
+  and of the workers; the former as a share of both, and of the time by the clock; ``idle``: the
+  share of the workers' time in which they had no task.
+- ``pieces``: seconds of one long trace on 46 machines in one thread, in as many threads as there
+  are processors, and by two workers in pieces of some machines each; how many pieces, and the
+  longest.  The cycles are the same.
 - ``memory``: the peak of a worker before anything, after a short trace, and after a long one.
 """
 
@@ -18,6 +23,7 @@ import argparse
 import gzip
 import json
 import resource
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -25,16 +31,15 @@ from typing import Any
 from repeat_trace import Repeater
 
 import tracekit
-from tracekit.cluster import Run, extract_many
+from tracekit.cluster import Run, extract_many, simulate_many, state_of
 from tracekit.io.output import scratch
+from tracekit.sim import Machine
 
 
 def processor() -> float:
-    """Seconds of this process and of its children that have ended."""
-    own, children = (
-        resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return sum(u.ru_utime + u.ru_stime for u in (own, children))
+    """Processor seconds of this process, threads and all."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 def status(name: str) -> int:
@@ -53,21 +58,28 @@ def one_process(inputs: list[str], folder: Path, overlap: bool | None) -> dict[s
 
 
 def workers(inputs: list[str], folder: Path, count: int) -> dict[str, float]:
-    before, used = time.perf_counter(), processor()
+    """By so many workers; ``processor`` is theirs, ``scheduler`` this process's."""
+    before = time.perf_counter()
     with Run(f"local:{count}") as run:
-        begin = time.perf_counter()
+        client = run.executor._client  # type: ignore[attr-defined]
+
+        def used() -> float:
+            return sum(client.run(processor).values())
+
+        theirs, own, begin = used(), processor(), time.perf_counter()
         outputs = [str(folder / f"{k}.zst") for k in range(len(inputs))]
         found = extract_many(run, inputs, outputs, {}, force=True)
         wall = time.perf_counter() - begin
+        own, theirs = processor() - own, used() - theirs
         tasks = sum(o.seconds for o in found)
-        own = resource.getrusage(resource.RUSAGE_SELF)
     assert all(o.error is None for o in found)
     return {
         "wall": wall,
         "with start": time.perf_counter() - before,
-        "processor": processor() - used,
+        "processor": theirs,
+        "scheduler": own,
         "tasks": tasks,
-        "driver": own.ru_utime + own.ru_stime,
+        "rows": sum(o.value["rows"] for o in found),
     }
 
 
@@ -88,6 +100,7 @@ def speed(traces: Path, rounds: int) -> dict[str, Any]:
     two = best["local:2"]
     return {
         "traces": len(inputs),
+        "rows": two["rows"],
         "best": best,
         "x one process": best["one process"]["wall"] / two["wall"],
         "x one thread": best["one thread"]["wall"] / two["wall"],
@@ -99,19 +112,51 @@ def scheduler(count: int) -> dict[str, Any]:
     with scratch() as folder:
         text = b"".join(Repeater().pieces(300))
         (folder / "in").mkdir()
-        for k in range(count):
-            (folder / "in" / f"{k:05d}.out").write_bytes(text)
+        (folder / "trace").write_bytes(text)
+        for k in range(count):  # names of one file: it is read from memory
+            (folder / "in" / f"{k:05d}.out").hardlink_to(folder / "trace")
         (folder / "out").mkdir()
-        own = resource.getrusage(resource.RUSAGE_SELF)
-        before = own.ru_utime + own.ru_stime
         found = workers([str(p) for p in sorted((folder / "in").iterdir())], folder / "out", 2)
-    driver = found["driver"] - before
     return {
         "traces": count,
-        "wall": found["wall"],
-        "tasks": found["tasks"],
-        "driver": driver,
-        "share": driver / (driver + found["tasks"]),
+        **found,
+        "share": found["scheduler"] / (found["scheduler"] + found["processor"]),
+        "of wall": found["scheduler"] / found["wall"],
+        "idle": 1 - found["tasks"] / (2 * found["wall"]),
+    }
+
+
+def pieces(rows: int, rounds: int) -> dict[str, Any]:
+    machines = [m for m in tracekit.machines().values() if isinstance(m, Machine)][:46]
+    best: dict[str, float] = {}
+    with scratch() as folder:
+        text, path = folder / "long.out", str(folder / "long.zst")
+        with text.open("wb") as f:
+            f.writelines(Repeater().pieces(rows))
+        rows = tracekit.extract(text, path).rows
+        for _ in range(rounds):
+            times, cycles = {}, []
+            for name, threads in (("one thread", 1), ("one process", None)):
+                begin = time.perf_counter()
+                cycles.append(tracekit.simulate(path, machines, threads=threads).cycles)
+                times[name] = time.perf_counter() - begin
+            with Run("local:2", folder / "run") as run:
+                begin = time.perf_counter()
+                (found,) = simulate_many(run, [path], machines)
+                times["local:2"] = time.perf_counter() - begin
+            assert not isinstance(found, Exception)
+            assert all((c == found.cycles).all() for c in cycles)
+            tasks = [r.seconds for r in state_of(folder / "run").done]
+            shutil.rmtree(folder / "run")
+            best = {k: min(v, best.get(k, v)) for k, v in times.items()}
+    return {
+        "rows": rows,
+        "machines": len(machines),
+        "best": best,
+        "pieces": len(tasks),
+        "longest": max(tasks),
+        "x one thread": best["one thread"] / best["local:2"],
+        "x one process": best["one process"] / best["local:2"],
     }
 
 
@@ -140,14 +185,17 @@ def main() -> None:
     p.add_argument("traces", type=Path)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--small", type=int, default=10_000)
-    p.add_argument("--long", type=int, default=10_000_000)
+    p.add_argument("--long", type=int, default=4_000_000)
+    p.add_argument("--only", choices=("memory", "pieces", "scheduler", "speed"))
     a = p.parse_args()
     for name, value in (
         ("memory", lambda: memory(a.long)),
+        ("pieces", lambda: pieces(a.long, a.rounds)),
         ("scheduler", lambda: scheduler(a.small)),
         ("speed", lambda: speed(a.traces, a.rounds)),
     ):
-        print(json.dumps({name: value()}), flush=True)
+        if a.only in (None, name):
+            print(json.dumps({name: value()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -93,6 +94,34 @@ def test_the_commands_say_the_same(traces, scheduler, tmp_path, capsys):
         assert capsys.readouterr().out == one
 
 
+def test_dask_shows_tasks_by_their_traces_names(traces, scheduler, tmp_path):
+    from dask.utils import key_split
+
+    with Run(scheduler) as run:
+        client, keys = run.executor._client, []
+        real = client.submit
+        client.submit = lambda *a, key, **k: keys.append(key) or real(*a, key=key, **k)
+        found = extract_many(run, traces, outputs(traces, tmp_path), {})
+    assert all(o.error is None for o in found)
+    shown = {key_split(k).split(" and ")[0] for k in keys}
+    assert shown and shown <= {Path(t).name for t in traces}
+    assert sum(int((re.search(r" and (\d+) more-", k) or [0, 0])[1]) + 1 for k in keys) == 6
+
+
+def test_dask_is_told_no_password(traces, scheduler):
+    """Keys stand in the logs of the scheduler and of the workers."""
+    url = "http://user:secret@127.0.0.1:1/a/t-1.out?token=secret"
+    with Run(scheduler) as run:
+        client, keys = run.executor._client, []
+        real = client.submit
+        client.submit = lambda *a, key, **k: keys.append(key) or real(*a, key=key, **k)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tracekit.cluster.run.stamps_of", lambda paths: [[1, "x"] for _ in paths])
+            extract_many(run, [url], ["memory://o/x.zst"], {"count": 1}, force=True)
+    (key,) = keys
+    assert "t_1.out" in key and "secret" not in key
+
+
 def test_workers_of_another_version_are_refused_by_name(scheduler, monkeypatch):
     monkeypatch.setattr(executors, "__version__", "9.9")
     with pytest.raises(UsageError) as e, Run(scheduler):
@@ -168,8 +197,10 @@ def test_tasks_are_sent_together_by_the_time_that_they_take():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_worker_is_killed_every_ten_seconds(shared, tmp_path):
     paths = [str(p) for p in sorted((shared / "exec").glob("*.xz"))] * 6
+    assert paths, f"no traces in {shared / 'exec'}"
     names = [f"{i:03d}.zst" for i in range(len(paths))]
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()

@@ -4,16 +4,21 @@ server's bad moments, and never a password in what is said."""
 from __future__ import annotations
 
 import functools
+import hashlib
 import http.server
 import json
 import lzma
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import synthetic
 from faulty_server import FaultyServer
 
 import tracekit
@@ -64,6 +69,20 @@ def test_without_fsspec_it_says_what_to_install(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(UsageError, match=r"\[cluster\]"):
+        RemoteFile("s3://traces/x")
+
+
+def test_a_store_of_another_package_names_it(monkeypatch):
+    fsspec = pytest.importorskip("fsspec", reason="needs the extra cluster")
+
+    def missing(url):
+        raise ImportError("Please install gcsfs to access Google Storage")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+    with pytest.raises(UsageError, match="install gcsfs") as e:
+        RemoteFile("gs://traces/x")
+    assert "[cluster]" not in str(e.value)
     with pytest.raises(UsageError, match=r"\[cluster\]"):
         RemoteFile("s3://traces/x")
 
@@ -121,6 +140,17 @@ def test_recordings_and_archives_from_elsewhere(memory, tmp_path):
     tracekit.extract("memory://t/r.tks", tmp_path / "b.zst", level="macro", threads="interleaved")
     with tracekit.open(tmp_path / "a.zst") as a, tracekit.open(tmp_path / "b.zst") as b:
         assert same(a, b)
+
+
+def test_a_report_of_features_from_elsewhere(memory, tmp_path, monkeypatch):
+    """It has their checksum, and no secret of its own command."""
+    words = ["report", "memory://t/f.zst?secret=s3cr3t", "-o", str(tmp_path / "r.html")]
+    memory.pipe("/t/f.zst?secret=s3cr3t", FEATS.read_bytes())
+    monkeypatch.setattr("sys.argv", ["tracekit", *words])
+    assert main(words) == 0
+    page = (tmp_path / "r.html").read_text()
+    assert hashlib.sha256(FEATS.read_bytes()).hexdigest() in page
+    assert "memory://t/f.zst?..." in page and "s3cr3t" not in page
 
 
 def test_commands_take_addresses(memory, tmp_path, capsys):
@@ -330,3 +360,55 @@ def test_a_change_while_it_is_read(store, s3):
     with pytest.raises(TracekitError, match="changed while it was read"):
         file.check_unchanged()
     file.close()
+
+
+LOADED = """
+import sys
+from torch.utils.data import DataLoader
+from tracekit.train.torch_windows import TorchWindows
+
+
+def batches(data, epoch, had, workers):
+    data.go_on(epoch, had, 4, workers)
+    loader = DataLoader(data, batch_size=4, num_workers=workers)
+    return [[(x.tolist(), y.tolist()) for x, y in zip(*b)] for b in loader]
+
+
+if __name__ == "__main__":
+    folder = sys.argv[1]
+    for rank in range(2):
+        how = dict(length=16, shuffle=3, rank=rank, ranks=2)
+        there, here = (
+            TorchWindows([f"{place}/{k}.zst" for k in range(3)], **how)
+            for place in ("s3://traces/w", folder)
+        )
+        for epoch, had, workers in ((0, 0, 0), (1, 0, 2), (1, 3, 2)):
+            found = batches(there, epoch, had, workers)
+            assert found == batches(here, epoch, had, workers) and len(found) > 3
+    print("the same")
+"""
+
+
+@quiet
+def test_torch_reads_windows_from_a_store(store, s3, tmp_path):
+    """Shuffled, of two ranks, by a loader's own processes, from the middle of a pass on; the store
+    has bad moments."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    for k, rows in enumerate((1500, 900, 700)):
+        (tmp_path / "t").write_text(synthetic.text(k, rows))
+        tracekit.extract(tmp_path / "t", tmp_path / f"{k}.zst", chunk_rows=256)
+        s3.put_file(str(tmp_path / f"{k}.zst"), f"traces/w/{k}.zst")
+    script = tmp_path / "script.py"
+    script.write_text(LOADED)
+    store.seen.clear()
+    store.faults.extend(["503", "cut"])
+    paths = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, script, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "the same\n"), done.stderr
+    assert not store.faults and len([1 for m, _ in store.seen if m == "GET"]) > 12

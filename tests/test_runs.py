@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -135,6 +136,20 @@ def test_one_bad_input_loses_nothing_else(traces, tmp_path, capsys):
     assert found["totals"]["traces"] == 3 and found["totals"]["rows"] == found["rows"]
 
 
+def test_progress_tells_traces_rows_and_time_left(traces, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tracekit.progress.PLAIN_EVERY", 0.0)
+    bad = tmp_path / "bad.out"
+    bad.write_text("no trace\n" * 100)
+    assert extracted([*traces, bad], tmp_path / "out") == 1
+    lines = [x for x in capsys.readouterr().err.splitlines() if x.startswith("extract, 5 tasks: ")]
+    assert len(lines) == 5
+    number = r"[\d.,]+ ?[kMG]?"
+    for k, line in enumerate(lines, 1):
+        assert re.search(rf"{number}B of {number}B \(\d+ %\), {number}B/s, .+ left", line), line
+        assert re.search(rf", {k} of 5, {number} rows/s", line), line
+    assert lines[-1].endswith(", 1 failed") and "(100 %)" in lines[-1]
+
+
 def test_a_line_that_a_kill_cut_short_is_done_again(traces, tmp_path, monkeypatch):
     assert extracted(traces[:2], tmp_path) == 0
     log = tmp_path / "tasks.jsonl"
@@ -146,24 +161,47 @@ def test_a_line_that_a_kill_cut_short_is_done_again(traces, tmp_path, monkeypatc
     assert len(state_of(tmp_path).done) == 2
 
 
-def test_statistics_are_those_of_the_columns(feats):
-    from tracekit.cluster.statistics import statistics_of
+@pytest.mark.parametrize("more", [{}, {"level": "macro", "chunk_rows": 256}, {"start": 100}])
+def test_statistics_are_those_of_the_columns(traces, tmp_path, more):
+    from tracekit import schema
 
-    told = statistics_of(str(feats[0]))
-    with tracekit.open(feats[0]) as f:
-        memory = f["is_mem"]
-        d = f["data_distance"][memory]
-        some = d[d != tracekit.NEVER].astype(float)
-        column = told["columns"]["data_distance"]
-        assert column["rows"] == len(some) and column["never"] == (d == tracekit.NEVER).sum()
-        assert column["mean"] == pytest.approx(some.mean())
-        assert column["deviation"] == pytest.approx(some.std(), rel=1e-6)
-        assert (column["least"], column["most"]) == (some.min(), some.max())
-        fetched = f["fetch_distance"]
-        assert told["columns"]["fetch_distance"]["never"] == (fetched == tracekit.NEVER).sum()
-        ticks = f["retire"].astype(float)
-        assert told["cycles"] > 0 and np.isfinite(ticks).all()
-        assert told["cpi"] == pytest.approx(told["cycles"] / told["instructions"])
+    with Run() as run:
+        (done,) = extract_many(run, [str(traces[0])], [str(tmp_path / "x.zst")], more)
+    (told,) = done.value["summary"]
+    columns = told.pop("columns")
+    with tracekit.open(tmp_path / "x.zst") as f:
+        statics = f.statics
+        kinds = [k.endswith("conditional") for k in schema.BRANCH_KINDS]
+        branch = np.array(kinds)[statics.branch[f["static_id"]]]
+        masks = {"memory": f["is_mem"], "branch": branch}
+        for name, column in columns.items():
+            x = f[name]
+            x = x[masks.get(schema.COLUMNS[name].domain, slice(None))]
+            some = x[x != tracekit.NEVER].astype(float)
+            assert column["rows"] == len(some) > 0 and column["never"] == len(x) - len(some)
+            assert column["mean"] == pytest.approx(some.mean())
+            assert column["deviation"] == pytest.approx(some.std(), rel=1e-6, abs=1e-9)
+            assert (column["least"], column["most"]) == (some.min(), some.max())
+        assert columns.keys() == {
+            n
+            for n, c in schema.COLUMNS.items()
+            if c.domain != "timed" and n not in ("static_id", "addr", "bits")
+        }
+        cycles = f.targets("cycles").sum()
+        instructions = int(statics.count[statics.ends()].sum())
+        assert told.pop("cycles") == pytest.approx(cycles) and cycles > 0
+        assert told.pop("cpi") == pytest.approx(cycles / instructions)
+        assert told == {
+            "output": f.path,
+            "rows": len(f),
+            "instructions": instructions,
+            "bytes": f.size,
+            "level": f.level,
+            "arch": f.arch,
+            "cpu": f.cpu,
+            "static_instructions": len(statics),
+            "anomalies": {k: a["count"] for k, a in f.index["anomalies"].items()},
+        }
 
 
 def test_the_summary_is_parquet(traces, tmp_path):
@@ -275,6 +313,39 @@ def test_simulations_in_pieces_are_the_same(feats, small_pieces, tmp_path):
     for path, r in ((feats[0], found[0]), (feats[1], found[2])):
         whole = tracekit.simulate(path, machines, ranges=3, causes=True)
         assert json.dumps(r.to_dict()) == json.dumps(whole.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("command", "tasks"),
+    [(["predict"], 2), (["simulate", "-m", "u007", "o3_small", "u001", "u002"], 4)],
+)
+def test_samples_of_many_are_the_same(command, tasks, feats, tmp_path, small_pieces, capsys):
+    paths = [str(f) for f in feats[:2]]
+    how = ["--every", "200", "--insts", "50", "--seed", "3", "--json"]
+    assert main([command[0], *paths, *command[1:], *how]) == 0
+    alone = capsys.readouterr().out
+    assert '"samples": 3' in alone or '"samples": [' in alone
+    for _ in range(2):
+        assert main([command[0], *paths, *command[1:], *how, "--run", str(tmp_path)]) == 0
+        assert capsys.readouterr().out == alone
+    assert len(state_of(tmp_path).done) == tasks
+    again = [command[0], *paths, *command[1:], *how[:-2], "4", "--json", "--run", str(tmp_path)]
+    assert main(again) == 0
+    assert capsys.readouterr().out != alone
+    # Places that are drawn anew each time are those of one task.
+    drawn = [*command, *how[:-3], "--json", "--run", str(tmp_path / "drawn")]
+    assert main([drawn[0], *paths, *drawn[1:]]) == 0
+    assert len(state_of(tmp_path / "drawn").done) == 2
+
+
+def test_weighted_traces_through_a_run(feats, tmp_path, capsys):
+    (tmp_path / "w").write_text("0.25 0\n0.75 1\n")
+    other = str(shutil.copy(feats[0], tmp_path / "other.zst"))
+    command = ["predict", str(feats[0]), other, "--weights", str(tmp_path / "w"), "--json"]
+    assert main(command) == 0
+    alone = capsys.readouterr().out
+    assert main([*command, "--run", str(tmp_path / "run")]) == 0
+    assert capsys.readouterr().out == alone
 
 
 def test_totals_in_pieces_are_the_same(feats, small_pieces):

@@ -33,9 +33,9 @@ def wanted(args: argparse.Namespace) -> bool:
     return args.cluster is not None or args.run is not None
 
 
-def run_of(args: argparse.Namespace, folder: str | None = None) -> Run:
+def run_of(args: argparse.Namespace, folder: str | None = None, *, at_once: int = 1) -> Run:
     """The run that the options ask for, to be entered; ``folder``: where its records are kept
-    unless ``--run`` says so."""
+    unless ``--run`` says so; ``at_once``: tasks done at once where no cluster does them."""
     from tracekit.cluster import Run
     from tracekit.io.remote import remote_url
 
@@ -46,5 +46,6 @@ def run_of(args: argparse.Namespace, folder: str | None = None) -> Run:
         args.cluster,
         place,
         threads=getattr(args, "threads", None) if args.command != "extract" else None,
+        at_once=at_once,
         quiet=getattr(args, "quiet", False),
     )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import queue
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -77,16 +79,53 @@ class _Serial:
         pass
 
 
-def executor_of(cluster: str | None, threads: int | None = None) -> Executor:
+class _Several:
+    """Several tasks at once in threads of this process, for tasks that wait for programs that they
+    start.  A thread ends with the process: nobody waits for those that are left at an error."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    @property
+    def workers(self) -> int:
+        return self._count
+
+    def run(self, kind: str, common: str, works: Sequence[Work]) -> Iterator[tuple[int, str]]:
+        waiting: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        ended: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        for work in works:
+            waiting.put(work)
+
+        def do() -> None:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    place, _, text, _ = waiting.get_nowait()
+                    ended.put((place, perform(__version__, kind, common, [text], 1)[0]))
+
+        for _ in range(min(self._count, len(works))):
+            threading.Thread(target=do, daemon=True).start()
+        try:
+            for _ in works:
+                yield ended.get()
+        finally:
+            with contextlib.suppress(queue.Empty):  # no new ones
+                while True:
+                    waiting.get_nowait()
+
+    def close(self) -> None:
+        pass
+
+
+def executor_of(cluster: str | None, threads: int | None = None, at_once: int = 1) -> Executor:
     """The executor that ``--cluster`` names: None is this process; ``local`` or ``local:N`` are N
     workers on this computer; anything else is the address of a Dask scheduler, or the .json file
-    that it wrote.
+    that it wrote.  ``at_once``: tasks that this process does at once.
 
     Raises `UsageError` where Dask is not installed, or workers have another version of tracekit;
     `TracekitError` where nobody answers.
     """
     if cluster is None:
-        return _Serial(threads)
+        return _Serial(threads) if at_once == 1 else _Several(at_once)
     try:
         import distributed  # noqa: F401
     except ImportError:
@@ -116,6 +155,13 @@ def _together(rate: float | None, works: deque[Work], left: int, workers: int) -
     return batch
 
 
+def _told(record: logging.LogRecord) -> bool:
+    """Whether a message of asyncio's is for people: not what Dask leaves behind where a worker ends
+    while its result is fetched, which is told by `Executor.run`."""
+    e = record.exc_info[1] if record.exc_info else None
+    return not (type(e).__name__ == "AllExit" and type(e).__module__ == "distributed.client")
+
+
 def _by_itself(lost: int) -> bool:
     """Whether a task whose worker ended that often is done with no other one about, so that others
     do not count as lost with it."""
@@ -140,6 +186,7 @@ class _Dask:
             raise TracekitError(
                 f"no scheduler answers: {type(e).__name__}", path=self._address
             ) from None
+        logging.getLogger("asyncio").addFilter(_told)
         self._check_versions()
 
     def _check_versions(self) -> None:
@@ -274,6 +321,7 @@ class _Dask:
 
     def close(self) -> None:
         """Leaves the cluster."""
+        logging.getLogger("asyncio").removeFilter(_told)
         with contextlib.suppress(Exception):
             self._client.close(timeout=5)
 
@@ -282,8 +330,6 @@ class _Local(_Dask):
     """Workers on this computer, of a thread each, gone at the end."""
 
     def __init__(self, count: int, threads: int | None) -> None:
-        import logging
-
         import dask
         from distributed import LocalCluster
 
@@ -295,6 +341,8 @@ class _Local(_Dask):
             "distributed.scheduler.allowed-failures": 0,  # counted here
             "distributed.worker.profile.enabled": False,
             "distributed.admin.tick.limit": "1h",
+            # Dask has memory given back at once, which costs more than half of a task's time.
+            "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
         }
         self._cleanup.enter_context(dask.config.set(settings))
         self._cluster = LocalCluster(

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from tracekit.cluster.statistics import statistics_of
 from tracekit.cluster.task import Task
+from tracekit.io.files import size_of
 from tracekit.io.remote import public_name, remote_url
 from tracekit.opening import open_trace
+from tracekit.sim import SamplePlan, SimulationResult
 
 __all__ = ["KINDS"]
 
@@ -27,23 +29,20 @@ Value = dict[str, Any]
 
 def extract_trace(task: Task, options: Options, threads: int | None) -> Value:
     """An input to its output; what was written is described as a summary has it."""
-    from tracekit.extraction import extract
+    from tracekit.extraction import Extraction
+    from tracekit.extraction_types import Options as ExtractionOptions
 
     binary = task.inputs[1] if len(task.inputs) > 1 else None
     overlap = None if threads is None or threads > 1 else False
     settings = {**options, "overlap": overlap, "force": True, "binary": binary}
-    result = extract(task.inputs[0], task.outputs[0], **settings)
-    given = task.outputs[0]
-    told = []
-    for o in result.outputs:
-        place = o.path
-        if remote_url(given) is not None:  # under the name that opens it
-            place = given.rpartition("/")[0] + "/" + o.path.rpartition("/")[2]
-        told.append(statistics_of(place))
+    extraction = Extraction(
+        task.inputs[0], task.outputs[0], ExtractionOptions(**settings, statistics=True)
+    )
+    result = extraction.run()
     out: Value = {
         "rows": result.rows,
         "result": result.to_dict(),
-        "summary": told,
+        "summary": extraction.described,
         "written": {public_name(o.path): o.bytes for o in result.outputs},
     }
     whole = result.input.get("files") is None and options.get("count") is None
@@ -56,10 +55,14 @@ def simulate_trace(task: Task, options: Options, threads: int | None) -> Value:
     """A trace on machines, or on some of them."""
     from tracekit.hardware.machine import machine_of_dict
     from tracekit.hardware.simulation import simulate
+    from tracekit.sim import simulate_samples
 
     given = options["machines"]
     machines = None if given is None else [machine_of_dict(m) for m in given]
+    plan = _plan(options)
     with open_trace(task.inputs[0]) as trace:
+        if plan is not None:
+            return _simulated_samples(simulate_samples(trace, machines, plan, threads=threads))
         r = simulate(
             trace,
             machines,
@@ -76,6 +79,24 @@ def simulate_trace(task: Task, options: Options, threads: int | None) -> Value:
         "breaks": r.breaks,
         "cycles_by_range": r.cycles_by_range,
         "causes": r.causes,
+    }
+
+
+def _plan(options: Options) -> SamplePlan | None:
+    given = options.get("samples")
+    return None if given is None else SamplePlan(**given)
+
+
+def _simulated_samples(r: SimulationResult) -> Value:
+    assert r.sampled is not None
+    return {
+        "path": r.path,
+        "rows": r.rows,
+        "instructions": r.instructions,
+        "machines": [m.to_dict() for m in r.machines],
+        "cycles": r.cycles,
+        "half": r.sampled.half,
+        "ranges": [list(a) for a in r.sampled.samples],
     }
 
 
@@ -114,8 +135,10 @@ def predict_trace(task: Task, options: Options, threads: int | None) -> Value:
             phases=options["phases"],
             binary=options["binary"],
             own_machine=options["own_machine"],
+            samples=_plan(options),
             threads=threads,
         )
+    intervals = r.intervals
     return {
         "path": r.path,
         "rows": r.rows,
@@ -128,6 +151,7 @@ def predict_trace(task: Task, options: Options, threads: int | None) -> Value:
         "columns": list(r.columns),
         "by": r.by,
         "parts": [[p.name, p.rows, p.cycles] for p in r.parts],
+        "intervals": None if intervals is None else asdict(intervals),
     }
 
 
@@ -159,9 +183,8 @@ def join_targets(task: Task, options: Options, threads: int | None) -> Value:
         strict=options["strict"],
         force=True,
         micro=micro,
+        base=options.get("base"),
     )
-    from tracekit.io.files import size_of
-
     return {
         "rows": report["rows"],
         "report": report,
@@ -208,6 +231,95 @@ def class_totals(task: Task, options: Options, threads: int | None) -> Value:
     return {"windows": np.asarray(windows), "classes": np.asarray(classes)}
 
 
+def _gem5_options(options: Options) -> Any:
+    from tracekit.factory import RunOptions
+
+    names = ("arguments", "skip", "warm", "instructions")
+    return RunOptions(**{k: options[k] for k in names})
+
+
+def functional_gem5(task: Task, options: Options, threads: int | None) -> Value:
+    """A program's window on gem5's atomic CPU; the inputs are gem5, the program, its input where it
+    has one, and its files."""
+    from tracekit.factory import functional_run
+
+    gem5, binary, *rest = task.inputs
+    stdin = rest.pop(0) if options["stdin"] else None
+    told = functional_run(gem5, binary, rest, stdin, _gem5_options(options), task.outputs[0])
+    return {**told, "written": {task.outputs[0]: size_of(task.outputs[0])}}
+
+
+def timed_gem5(task: Task, options: Options, threads: int | None) -> Value:
+    """The same window on a machine; the features come before the inputs of `functional_gem5`."""
+    from tracekit.factory import timed_run
+
+    features, gem5, binary, *rest = task.inputs
+    stdin = rest.pop(0) if options["stdin"] else None
+    told = timed_run(
+        gem5,
+        options["machine"],
+        features,
+        binary,
+        rest,
+        stdin,
+        _gem5_options(options),
+        task.outputs[0],
+    )
+    return {**told, "written": {task.outputs[0]: size_of(task.outputs[0])}}
+
+
+def evaluated_program(task: Task, options: Options, threads: int | None) -> Value:
+    """Cycles of a program by a trained model, and the true ones."""
+    from tracekit.evaluation.several_workers import evaluate_program
+
+    found, true, rows = evaluate_program(task.inputs[0], options, threads)
+    return {"rows": rows, "found": found, "true": true}
+
+
+def network_sums(task: Task, options: Options, threads: int | None) -> Value:
+    """A piece of a long program by a network: a range of its rows."""
+    from tracekit.evaluation import several_workers
+
+    low, high = options["rows"]
+    x = several_workers.network_sums(task.inputs[0], options, threads)
+    return {"rows": high - low, "sums": x}
+
+
+def true_sums(task: Task, options: Options, threads: int | None) -> Value:
+    """True cycles of a piece of a long program: some of its blocks."""
+    from tracekit.evaluation import several_workers
+
+    return {"sums": several_workers.true_sums(task.inputs[0], options)}
+
+
+@functools.lru_cache(2)
+def _cycle_model(folder: str, content: str, device: str, threads: int | None) -> Any:
+    from tracekit.neuroscalar import CycleModel
+
+    return CycleModel(folder, device=device, threads=threads)
+
+
+def instruction_sums(task: Task, options: Options, threads: int | None) -> Value:
+    """Expected cycles of a trace's rows, or of a range of them, by a model of instructions."""
+    from tracekit.neuroscalar.trace_totals import piece_sums
+
+    model = _cycle_model(options["model"], options["digest"], options["device"], threads)
+    low, high = options["rows"]
+    with open_trace(task.inputs[0]) as trace:
+        sums, count = piece_sums(model, trace, (low, high))
+        engine = {"isa": model.engine.isa, "dtype": model.engine.dtype}
+        return {"rows": high - low, "instructions": count, "sums": sums, **engine}
+
+
+def program_information(task: Task, options: Options, threads: int | None) -> Value:
+    """What a program's first rows tell about cores."""
+    from tracekit.calibration import core_information
+
+    with open_trace(task.inputs[0]) as trace:
+        own = core_information(trace, options["cores"], seed=options["seed"], threads=threads)
+    return asdict(own)
+
+
 KINDS: dict[str, Callable[[Task, Options, int | None], Value]] = {
     "extract": extract_trace,
     "simulate": simulate_trace,
@@ -218,4 +330,11 @@ KINDS: dict[str, Callable[[Task, Options, int | None], Value]] = {
     "program_sums": program_sums,
     "program_aggregates": program_aggregates,
     "class_totals": class_totals,
+    "functional_gem5": functional_gem5,
+    "timed_gem5": timed_gem5,
+    "evaluated_program": evaluated_program,
+    "network_sums": network_sums,
+    "true_sums": true_sums,
+    "program_information": program_information,
+    "instruction_sums": instruction_sums,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tracekit.hardware.machine import HardwareMachine, machine_of_dict
 from tracekit.io.remote import public_name
 from tracekit.mixture.model import Mixture
 from tracekit.opening import open_trace
+from tracekit.prediction.intervals import Intervals
 from tracekit.prediction.trace_times import (
     PredictedPart,
     PredictionResult,
@@ -27,6 +29,8 @@ from tracekit.prediction.trace_times import (
 )
 from tracekit.sim import SimulatedMachine, SimulationResult
 from tracekit.sim.digest import cores_digest
+from tracekit.sim.sample_plan import SampledCycles, SamplePlan
+from tracekit.sim.samples import APPROACH, WARM
 from tracekit.sim.spread import pieces
 
 __all__ = ["extract_many", "extraction_of", "join_many", "predict_many", "simulate_many"]
@@ -45,11 +49,11 @@ def extract_many(
     force: bool = False,
 ) -> list[Outcome]:
     """`tracekit.extract` of each input to its output.  ``options``: those of `extract` but
-    ``overlap``; a binary is one more input.  ``force``: outputs that no earlier run of the same
-    made may be replaced, too."""
+    ``overlap`` and ``quiet``; a binary is one more input.  ``force``: outputs that no earlier run
+    of the same made may be replaced, too."""
     binary = options.get("binary")
     more = (binary,) if binary else ()
-    common = {k: v for k, v in options.items() if k not in ("binary", "force", "overlap")}
+    common = {k: v for k, v in options.items() if k not in ("binary", "force", "overlap", "quiet")}
     tasks = [Task(_name(p), (p, *more), outputs=(o,)) for p, o in zip(inputs, outputs, strict=True)]
     return run.map("extract", tasks, common, force=force)
 
@@ -66,6 +70,13 @@ def _rows(path: str) -> int:
         return len(trace)
 
 
+def _walked(rows: int, samples: SamplePlan | None) -> int:
+    """About how many rows each machine walks, those of `samples` and those before each."""
+    if samples is None:
+        return rows
+    return min(rows, rows // samples.apart(rows) * (samples.length + APPROACH + WARM))
+
+
 def simulate_many(
     run: Run,
     paths: Sequence[str],
@@ -73,24 +84,30 @@ def simulate_many(
     *,
     ranges: int | None = None,
     causes: bool = False,
+    samples: SamplePlan | None = None,
 ) -> list[SimulationResult | TracekitError]:
-    """`tracekit.simulate` of each trace, or why it failed; without ``machines`` each on its own."""
+    """`tracekit.simulate` of each trace, or why it failed; without ``machines`` each on its own.
+    With ``samples`` `simulate_samples` of each."""
     tasks: list[Task] = []
     counts: list[int | TracekitError] = []
     for path in paths:
         try:
-            parts = [(0, 1)] if machines is None else pieces(_rows(path), len(machines))
+            many = 1 if machines is None else len(machines)
+            # Samples at places that are drawn anew each time must be drawn once.
+            whole = machines is None or (samples is not None and samples.seed is None)
+            parts = [(0, many)] if whole else pieces(_walked(_rows(path), samples), many)
         except TracekitError as e:
             counts.append(e)
             continue
         counts.append(len(parts))
         for a, b in parts:
             some = None if machines is None else [m.to_dict() for m in machines[a:b]]
-            label = "" if machines is None else f"machines {a}:{b}"
+            label = "" if whole or (samples and len(parts) == 1) else f"machines {a}:{b}"
             tasks.append(Task(_name(path), (path,), {"machines": some}, label=label))
     real = any(isinstance(m, HardwareMachine) for m in machines or ())
     digest = hardware_digest() if real else cores_digest()
-    common = {"ranges": ranges, "causes": causes, "cores": digest}
+    plan = None if samples is None else asdict(samples)
+    common = {"ranges": ranges, "causes": causes, "samples": plan, "cores": digest}
     found = iter(run.map("simulate", tasks, common))
     out: list[SimulationResult | TracekitError] = []
     for n in counts:
@@ -107,6 +124,8 @@ def simulate_many(
 
 def _simulated(own: Sequence[Mapping[str, Any]]) -> SimulationResult:
     first = own[0]
+    if "half" in first:
+        return _of_samples(own)
     causes = None if first["causes"] is None else np.vstack([v["causes"] for v in own])
     return SimulationResult(
         first["path"],
@@ -121,12 +140,28 @@ def _simulated(own: Sequence[Mapping[str, Any]]) -> SimulationResult:
     )
 
 
+def _of_samples(own: Sequence[Mapping[str, Any]]) -> SimulationResult:
+    v, ranges = own[0], [(a, b) for a, b in own[0]["ranges"]]
+    cycles, half = (np.concatenate([part[k] for part in own]) for k in ("cycles", "half"))
+    return SimulationResult(
+        v["path"],
+        v["rows"],
+        v["instructions"],
+        tuple(machine_of_dict(m) for part in own for m in part["machines"]),
+        cycles,
+        np.array([0, v["rows"]], np.int64),
+        cycles[None],
+        sampled=SampledCycles(cycles, half, ranges, v["rows"]),
+    )
+
+
 def predict_many(
     run: Run, paths: Sequence[str], model: Mixture, options: Mapping[str, Any]
 ) -> list[PredictionResult]:
     """`tracekit.predict` of each trace; the first error where one fails.  ``options``: ``model``
-    (its folder, or None), ``machine_files``, ``machines``, ``by``, ``phases``, ``binary`` and
-    ``own_machine``; they describe ``model``."""
+    (its folder, or None), ``machine_files``, ``machines``, ``by``, ``phases``, ``binary``,
+    ``own_machine`` and ``samples`` (a `SamplePlan` as a dictionary, or None); they describe
+    ``model``."""
     more = [options["model"], *options["machine_files"], options["binary"]]
     files = tuple(str(p) for p in more if p is not None)
     whole: list[Task] = []
@@ -136,7 +171,8 @@ def predict_many(
         with open_trace(path) as trace:
             used = model_for(trace, model, options["machines"], options["own_machine"])
             own = pieces(len(trace), len(used.cores))
-            if model.level != trace.level:  # micro-ops that are joined first: by one worker
+            # micro-ops that are joined first, and samples: by one worker
+            if model.level != trace.level or options.get("samples") is not None:
                 own = own[:1]
         edges.append(own)
         if len(own) == 1:
@@ -164,6 +200,7 @@ def predict_many(
 
 
 def _predicted(v: Mapping[str, Any]) -> PredictionResult:
+    i = v["intervals"]
     return PredictionResult(
         v["path"],
         v["rows"],
@@ -176,6 +213,7 @@ def _predicted(v: Mapping[str, Any]) -> PredictionResult:
         tuple(v["columns"]),
         v["by"],
         tuple(PredictedPart(name, rows, cycles) for name, rows, cycles in v["parts"]),
+        None if i is None else Intervals(**{**i, "warnings": tuple(i["warnings"])}),
     )
 
 

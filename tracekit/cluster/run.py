@@ -36,6 +36,7 @@ class Run:
 
     ``cluster``: as `executor_of` takes it.  ``folder``: where records are kept, so that the same
     tasks are not done again; None keeps none.  ``threads``: of a task on this computer.
+    ``at_once``: tasks that this process does at once where there is no cluster, a thread each.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class Run:
         folder: str | Path | None = None,
         *,
         threads: int | None = None,
+        at_once: int = 1,
         quiet: bool = True,
     ) -> None:
         self._cluster, self._threads, self._quiet = cluster, threads, quiet
+        self._at_once = at_once
         self._path = None if folder is None else Path(folder)
         self._folder: RunFolder | None = None
         self._executor: Executor | None = None
@@ -59,7 +62,7 @@ class Run:
                 cleanup.enter_context(kept_folder(self._path))
                 cleanup.enter_context(locked(self._path))
                 self._folder = RunFolder(self._path)
-            self._executor = executor_of(self._cluster, self._threads)
+            self._executor = executor_of(self._cluster, self._threads, self._at_once)
             cleanup.callback(self._executor.close)
             self._cleanup = cleanup.pop_all()
         return self

@@ -60,8 +60,12 @@ def asked_of(folder: Path) -> dict[str, Any]:
         raise FormatError(
             f"a run of format {found.get('version')}", path=str(place), hint="update tracekit"
         )
-    if not isinstance(found.get("tasks"), list):
+    tasks, requests = found.get("tasks"), found.get("requests")
+    if not isinstance(tasks, list) or not all(isinstance(t, list) and len(t) == 3 for t in tasks):
         raise FormatError("has no tasks", path=str(place))
+    whole = isinstance(requests, list) and all(isinstance(r, dict) for r in requests)
+    if not whole or not isinstance(found.get("tracekit"), str):
+        raise FormatError("does not say what was asked", path=str(place))
     return found
 
 

@@ -33,7 +33,8 @@ class RunState:
     @property
     def rows(self) -> int:
         """Rows of all tasks that are done."""
-        return sum(int(r.value.get("rows") or 0) for r in self.done if isinstance(r.value, dict))
+        values = [r.value.get("rows") for r in self.done if isinstance(r.value, dict)]
+        return sum(v for v in values if isinstance(v, int))
 
     @property
     def seconds(self) -> float:
@@ -79,23 +80,50 @@ class RunState:
 
 
 def state_of(folder: str | Path) -> RunState:
-    """How the run in a folder stands.  Raises `TracekitError` where it is none."""
+    """How the run in a folder stands; a task whose record is damaged is missing.  Raises
+    `TracekitError` where it is none."""
     path = Path(folder)
     asked, records = asked_of(path), records_of(path)
     done, failed, missing = [], [], []
     traces: list[dict[str, Any]] = []
     for key, _, title in asked["tasks"]:
         record = records.get(str(key))
-        if record is None:
+        told = _told(record)
+        if record is None or told is None:
             missing.append(str(title))
         elif record.state == "failed":
             failed.append(record)
         else:
             done.append(record)
-            if isinstance(record.value, dict):
-                own = record.value.get("summary", [])
-                traces += [{"trace": record.name, **t} for t in own]
+            traces += [{"trace": record.name, **t} for t in told]
     return RunState(str(folder), asked, done, failed, missing, traces)
+
+
+def _told(record: Record | None) -> list[dict[str, Any]] | None:
+    """What a record says of the files that were written; None of one that is damaged."""
+    if record is None or not _number(record.seconds) or not isinstance(record.error, Mapping):
+        return None
+    found = record.value.get("summary", []) if isinstance(record.value, dict) else []
+    return found if isinstance(found, list) and all(map(_is_trace, found)) else None
+
+
+def _is_trace(t: Any) -> bool:
+    if not isinstance(t, dict) or not all(_number(t.get(k)) for k in ("rows", "instructions")):
+        return False
+    maybe = all(k in t and (t[k] is None or _number(t[k])) for k in ("cycles", "cpi"))
+    anomalies, columns = t.get("anomalies"), t.get("columns")
+    return (
+        maybe
+        and _number(t.get("bytes"))
+        and isinstance(anomalies, dict)
+        and all(map(_number, anomalies.values()))
+        and isinstance(columns, dict)
+        and all(isinstance(c, dict) for c in columns.values())
+    )
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
 
 
 def _flat(trace: Mapping[str, Any]) -> dict[str, Any]:

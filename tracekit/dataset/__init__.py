@@ -4,7 +4,7 @@ program's features and its targets on every machine."""
 from tracekit.dataset.arrays import read_cycles
 from tracekit.dataset.batches import batches
 from tracekit.dataset.file import Dataset
-from tracekit.dataset.joining import join
+from tracekit.dataset.joining import first_difference, join
 from tracekit.dataset.manifest import Manifest, Program, load_manifest
 from tracekit.dataset.shards import Windows
 
@@ -14,6 +14,7 @@ __all__ = [
     "Program",
     "Windows",
     "batches",
+    "first_difference",
     "join",
     "load_manifest",
     "read_cycles",

@@ -124,6 +124,17 @@ class Dataset:
                     out[k] += values[a - begin : b - begin].sum(axis=0, dtype=np.float64)
         return out
 
+    def block_sums(self, blocks: Range, rows: int) -> npt.NDArray[np.float64]:
+        """Cycles of the first ``rows`` rows by block, of the blocks [first, end): float64 [blocks,
+        machines].  Added up in their order they are what `sums` has of these rows."""
+        out = np.zeros((blocks[1] - blocks[0], len(self.machines)))
+        for k in range(*blocks):
+            begin, end = self.block_range(k)
+            if begin < rows:
+                values = self.block(k)[: min(end, rows) - begin]
+                out[k - blocks[0]] = values.sum(axis=0, dtype=np.float64)
+        return out
+
     def features(
         self,
         name: str = "perfvec",

@@ -69,6 +69,10 @@ class _Source:
             check_cycles(self._trace.targets("cycles", (0, upto)), self.machines[0], self.path)
         return upto
 
+    def named(self, base: str | None) -> str:
+        """The path as the file's records have it."""
+        return self.path if base is None else Path(self.path).relative_to(base).as_posix()
+
     @property
     def rows(self) -> int:
         """Its own number of rows."""
@@ -90,12 +94,14 @@ def join(
     strict: bool = False,
     force: bool = False,
     micro: str | None = None,
+    base: str | None = None,
 ) -> dict[str, Any]:
     """Write ``output``: the features, and the targets named ``NAME[,NAME…]=FILE`` beside them.
 
     Where a trace's instructions part from the features', the row is named and only the rows before
     it have targets (``strict``: an error).  ``micro``: the same trace extracted at the micro level,
-    whose rows the arrays have; the features are at the macro level.  Returns ``rows`` (with
+    whose rows the arrays have; the features are at the macro level.  ``base``: a folder that the
+    records in the file name the targets' files from.  Returns ``rows`` (with
     targets), ``feature_rows``, ``machines`` and ``notes``.
     """
     sources = [_Source(entry) for entry in targets]
@@ -136,6 +142,6 @@ def join(
         def block(begin: int, end: int) -> npt.NDArray[Any]:
             return np.hstack([s.block(begin, end) for s in sources])
 
-        kept = {"sources": [{"machines": list(s.machines), "path": s.path} for s in sources]}
+        kept = {"sources": [{"machines": list(s.machines), "path": s.named(base)} for s in sources]}
         add_targets(trace, output, names, common, block, {**kept, "notes": notes}, force=force)
     return {"rows": common, "feature_rows": total, "machines": list(names), "notes": notes}

@@ -100,11 +100,12 @@ def _system(url: str) -> tuple[Any, str]:
         ) from None
     try:
         fs, path = fsspec.core.url_to_fs(url)
-    except ImportError as e:
+    except ImportError as e:  # which names the package
+        ours = url.startswith(("s3://", "s3a://", "http://", "https://"))
         raise UsageError(
             f"cannot open: {redacted(str(e))}",
             path=public_name(url),
-            hint=install_command("cluster"),
+            hint=install_command("cluster") if ours else None,
         ) from None
     except Exception as e:
         raise UsageError(f"cannot open: {_said(e)}", path=public_name(url)) from None
