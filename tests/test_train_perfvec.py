@@ -23,6 +23,7 @@ from tracekit.calibration.machine_rows import add_machines, tune, write_machine
 from tracekit.calibration.random_designs import random_designs
 from tracekit.calibration.search_settings import Round, SearchSettings
 from tracekit.cli.main import main
+from tracekit.cluster import state_of
 from tracekit.dataset import load_manifest
 from tracekit.dataset.joining import join
 from tracekit.errors import FormatError, TracekitError, UsageError
@@ -284,6 +285,13 @@ def test_trained_models_are_evaluated_on_what_they_have_not_seen(data, tmp_path,
     assert set(found["unseen"]["programs"]) == {"p2", "p3"}
     assert set(found["seen"]["programs"]) == {"p0", "p1", "p4", "p5"}
     assert found["unseen"]["mean"] < 0.03
+    run = str(tmp_path / "run")
+    for done in (0, 6):  # as tasks, and then from what they wrote down
+        assert main([*arguments, "--json", "--run", run]) == 0
+        assert json.loads(capsys.readouterr().out) == [found]
+        assert len(state_of(run).done) == 6, done
+    assert main([*arguments, "--json", "--run", run, "--rows", "1000"]) == 0
+    assert json.loads(capsys.readouterr().out) != [found]
 
 
 def test_the_program_that_tells_cores_apart_is_chosen():
@@ -298,7 +306,7 @@ def test_the_program_that_tells_cores_apart_is_chosen():
     assert programs[3].x.sum(axis=0) @ row == pytest.approx(140, rel=0.2)
 
 
-def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeypatch):
+def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeypatch, tmp_path):
     from tracekit.calibration.informative_programs import core_information, most_informative
 
     monkeypatch.setattr("tracekit.calibration.random_designs.RANDOM_DESIGNS", 3)
@@ -309,6 +317,9 @@ def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeyp
     assert len(set(found)) == 2 and set(found) <= set(paths)
     assert main([*arguments, "2"]) == 0
     assert capsys.readouterr().out.split() == found
+    assert main([*arguments, "2", "--run", str(tmp_path / "run")]) == 0
+    assert capsys.readouterr().out.split() == found
+    assert len(state_of(tmp_path / "run").done) == 4
     assert main([*arguments, "4"]) == 2
     programs = []
     for path in paths:

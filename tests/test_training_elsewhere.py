@@ -113,7 +113,27 @@ def test_many_files_are_not_all_open(tmp_path, files):
     assert 1 <= most <= 17
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_windows_of_files_elsewhere(files, number):
+    """By address, as on this computer, also from the middle of a pass on."""
+    fsspec = pytest.importorskip("fsspec", reason="needs the extra cluster")
+    fs = fsspec.filesystem("memory")
+    there = [f"memory://windows/{p.name}" for p in files]
+    for p in files:
+        fs.pipe(f"/windows/{p.name}", p.read_bytes())
+    how = {"length": 16, "shuffle": 5}
+    local, remote = Windows.of(files, **how), Windows.of(there, **how)
+    assert remote.counts(2, 2) == local.counts(2, 2)
+    here = [(x.tobytes(), y.tobytes()) for x, y in local.shard(2, number, 2)]
+    for skip in (0, 7, len(here) - 1):
+        found = remote.shard(2, number, 2, skip)
+        assert [(x.tobytes(), y.tobytes()) for x, y in found] == here[skip:]
+    fs.rm("/windows", recursive=True)
+
+
 RESUMED = """
+import importlib.util
+from pathlib import Path
 from torch.utils.data import DataLoader
 from tracekit.train.torch_windows import TorchWindows
 
@@ -121,11 +141,14 @@ def key(batch):
     return [(float(x.sum()), float(y.sum())) for x, y in zip(*batch)]
 
 if __name__ == "__main__":
-    for workers in (0, 2):
+    elsewhere = importlib.util.find_spec("fsspec") is not None
+    for workers, path in ((0, "feats.zst"), (2, Path("feats.zst").resolve().as_uri())):
+        if not elsewhere:
+            path = "feats.zst"
         for ranks in (1, 2):
             for rank in range(ranks):
                 how = dict(length=64, shuffle=1, rank=rank, ranks=ranks)
-                make = lambda: TorchWindows(["feats.zst"], **how)
+                make = lambda: TorchWindows([path], **how)
                 data = make()
                 loader = DataLoader(data, batch_size=4, num_workers=workers)
                 data.set_epoch(3)

@@ -6,10 +6,10 @@ import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError  # what torch.load(weights_only=True) raises
 from typing import Any
 
-from tracekit.errors import FormatError, UsageError
+from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.io.files import open_file
 from tracekit.io.output import kept_folder, write_bytes
 
 
@@ -26,15 +26,31 @@ def write_checkpoint(torch: Any, place: Path, setup: Any, state: Mapping[str, An
 def read_checkpoint(torch: Any, place: Path, setup: Any) -> Iterator[dict[str, Any]]:
     """What ``write_checkpoint`` was given.
 
-    Raises UsageError where it is another run's, FormatError where it cannot be read or what the
-    caller takes from it does not fit.
+    Raises UsageError where it is another run's or torch is too old, FormatError where it cannot be
+    read or what the caller takes from it does not fit.
     """
+    # Before 2.6 a file could make torch run code in spite of weights_only (CVE-2025-32434).
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
+        raise UsageError(
+            f"torch {torch.__version__} cannot read a checkpoint safely", hint="torch 2.6 or newer"
+        )
     try:
-        saved = torch.load(place, weights_only=True, map_location="cpu")
+        with open_file(place) as file:
+            saved = torch.load(file, weights_only=True, map_location="cpu")
+    except TracekitError:
+        raise
+    except Exception as e:  # torch does not say which: of damaged files nearly any
+        raise _none(place, e) from None
+    try:
         if saved["setup"] != setup:
             raise UsageError(
                 "the checkpoint is of another run", path=str(place), hint="use another folder"
             )
         yield saved
-    except (KeyError, TypeError, RuntimeError, ValueError, EOFError, UnpicklingError) as e:
-        raise FormatError(f"not a checkpoint of this version: {e}", path=str(place)) from None
+    except (LookupError, TypeError, RuntimeError, ValueError, AttributeError, AssertionError) as e:
+        raise _none(place, e) from None
+
+
+def _none(place: Path, error: Exception) -> FormatError:
+    what = f"{type(error).__name__}: {error}"
+    return FormatError(f"not a checkpoint of this version: {what[:300]}", path=str(place))

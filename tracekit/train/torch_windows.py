@@ -45,7 +45,7 @@ class TorchWindows(IterableDataset):  # type: ignore[type-arg,unused-ignore]
         _ = self.windows.starts  # here once, instead of in each worker
         # Shared memory, which the workers that were started already see, too: the epoch, how many
         # batches of it were had, of how many windows each, and the workers that loaded them.
-        self._place = torch.zeros(4, dtype=torch.int64).share_memory_()
+        self._place = torch.zeros(4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call,unused-ignore]
         self._begin = self._taken = 0  # in the next pass, and in the one that goes on
 
     def set_epoch(self, epoch: int) -> None:
