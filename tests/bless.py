@@ -5,7 +5,8 @@
 Old and new values are printed; files change under --write alone.
 
 cycles.json   totals and hashes of rows of every trace, program and machine of tests/core_pins.py,
-              by how much totals differ from gem5's, and the parts of X86 instructions
+              by how much totals differ from gem5's, and the parts of X86 instructions; hashes of
+              machines anywhere in their ranges and of predictions (tests/core_extremes.py)
 shared.json   the same of the shared traces' first rows, where they are here
 stamps.json   which cores the rest was made with: the numbers of the feature sets, the shipped
               models (with what they predict of the golden traces), class_residuals.json
@@ -28,6 +29,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import core_extremes as extremes
 import core_pins as pins
 import core_stamps as stamps
 import shared_heads
@@ -124,7 +126,7 @@ def main() -> int:
     args = p.parse_args()
 
     old = pins.stored()
-    new = pins.all_values()
+    new = pins.all_values() | extremes.all_values()
     moved = _show("cycles.json", old, new)
     if args.write:
         pins.CYCLES.write_text(_lines(new, 3) + "\n", encoding="utf-8")

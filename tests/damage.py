@@ -14,6 +14,7 @@ import argparse
 import gzip
 import json
 import lzma
+import os
 import random
 import resource
 import shutil
@@ -393,8 +394,79 @@ def programs() -> Iterator[Reader]:
     yield Reader("elf", [test_isa_elf.GOOD], read)
 
 
+POLICY = """
+[programs]
+executables = ["/usr/bin/*"]
+[budget]
+cpu = 0.01
+disk_mb = 50
+[predict]
+designs = ["ns_8w"]
+"""
+
+
+def of_fleets_and_processors(folder: Path) -> Iterator[Reader]:
+    """Real processors, validation, SimPoint's files, runs, policies and messages of agents."""
+    from test_fleet_messages import batch
+
+    from tracekit.agent.policy import read_policy
+    from tracekit.cli.main import main as command
+    from tracekit.cluster.run_folder import ASKED, TASKS
+    from tracekit.cluster.summary import state_of, table
+    from tracekit.fleet.messages import parse_batch
+    from tracekit.hardware import HardwareMachine
+    from tracekit.simpoint import read_points, read_vectors
+    from tracekit.validation import draw, load_list
+    from tracekit.validation.sampling import read_counts
+    from tracekit.validation.timing import medians, read_times
+
+    def one(name: str, of: Any, read: Callable[[Path], object], kind: str = "json") -> Reader:
+        data = of if isinstance(of, bytes) else json.dumps(of).encode()
+        return Reader(name, [data], lambda at: read(at / name), kind)
+
+    def processor(path: Path) -> object:
+        machine = HardwareMachine.load(path)
+        return repr(machine), machine.checked_on_hardware, machine._repr_html_()
+
+    known = HardwareMachine.load("zen4").replace(checked={"mean": 0.1})
+    yield one("real.json", known.to_dict(), processor)
+    halves = draw("ab", 5)
+    own = [{"name": n, "family": n, "half": halves[n], "command": ["{build:p}"]} for n in "ab"]
+    groups = [{"name": "g", "versions": ["a", "b"]}]
+    listed = {"seed": 5, "builds": {"p": ["cc", "-o", "{out}"]}, "programs": own, "groups": groups}
+    listed["environment"] = {"A": "b"}
+    yield one("list.json", listed, load_list)
+    counts = {"instructions": 9, "every": 1, "samples": 1, "distance": 0.1, "foreign": None}
+    yield one("counts.json", {**counts, "seconds": 1.0}, read_counts)
+    time_of = {"program": "a", "user": 0.5, "system": 0.0, "wall": 0.5, "clock": 4.0, "time": 0.0}
+    times = (json.dumps(time_of) + "\n").encode() * 4
+    yield one("times.jsonl", times, lambda p: medians(read_times(p)), "text")
+    yield one("v.bb", b"T:1:40 :2:60 \nT:2:100 \n", read_vectors, "text")
+    lists = {"p.simpoints": b"0 0\n7 1\n", "p.weights": b"0.25 0\n0.75 1\n"}
+    for name, data in lists.items():
+        yield Reader(name, [data], lambda at: read_points(at / "p.simpoints", at / "p.weights", 9),
+                     "text", lists)  # fmt: skip
+    user = '[agent]\nuser = "nobody"\n' if os.geteuid() == 0 else ""
+    yield one("policy.toml", (POLICY + user).encode(), read_policy, "text")
+    yield one("batch", batch().to_bytes(), lambda p: parse_batch(p.read_bytes()))
+    (folder / "run.out").write_text(synthetic.text(11, 100))
+    run = folder / "run"
+    words = ["extract", str(folder / "run.out"), "-q", "-o", f"{run}/", "--run", str(run)]
+    if command(words) != 0:
+        raise ValueError("no run to be damaged")
+
+    def state(at: Path) -> object:
+        found = state_of(at)
+        return found.to_dict(), table(found.traces, found.totals())
+
+    made = {name: (run / name).read_bytes() for name in (ASKED, TASKS)}
+    yield Reader(ASKED, [made[ASKED]], state, "json", made)
+    yield Reader(TASKS, [made[TASKS]], state, "text", made)
+
+
 def all_readers(folder: Path) -> list[Reader]:
-    return [*traces(), *stored(folder), *loaders(), *programs()]
+    more = of_fleets_and_processors(folder)
+    return [*traces(), *stored(folder), *loaders(), *programs(), *more]
 
 
 # ---- running

@@ -1,6 +1,6 @@
 """Mutation testing: does a test fail where one constant, comparison or operator is changed?
 
-    PYTHONPATH=. python tests/mutate.py [--limit 40] [--only TEXT] [--named] [--seed N] [--json]
+    PYTHONPATH=. python tests/mutate.py [--limit 40] [--only TEXT] [--named] [--mutant M] [--seed N]
 
 Each mutant is compiled (its own object files alone, then the link), and the tests of its area run,
 fastest first, up to the first failure, in a copy of the tree under --work.  That is kept: a run
@@ -38,21 +38,23 @@ DATA = Path(__file__).parent / "mutants.json"
 TESTS = {
     "cores": (
         "core_pins", "predictors", "uop_cracking", "sim", "sim_memory", "causes", "why", "plugins",
-        "gem5_config",
+        "parameters", "view", "gem5_config", "warm", "runs",
     ),
     "features": (
-        "feats_format", "features", "row_classes", "native_rows", "stack_distance", "lossless",
-        "extract",
+        "column_pins", "feats_format", "features", "gem5_lines", "row_classes", "native_rows",
+        "stack_distance", "lossless", "extract",
     ),
     "parsers": (
-        "perfvec_authors", "gem5_lines", "extract", "champsim", "native_rows", "drmemtrace", "tkt",
-        "tks", "bad_input",
+        "column_pins", "perfvec_authors", "gem5_lines", "text_paths", "extract", "champsim",
+        "native_rows", "drmemtrace", "tkt", "tks", "lossless", "bad_input",
     ),
 }  # fmt: skip
 #: Tests of processes and signals fail where the machine is busy, and would catch anything.
 TIMED = "not interrupt and not kill and not job and not pipe"
 SEED, COUNT, ENOUGH = 21, 300, 0.95
 CPU_SECONDS, WALL_SECONDS, MEMORY = 200, 3600, 6 << 30
+#: Folders of tracekit._core's sources; the second is written by setup.py.
+_SOURCES = ("csrc/", "build/bind/")
 _INCLUDE = re.compile(rb'^#include "([^"]+)"', re.M)
 
 
@@ -102,7 +104,7 @@ def commands(work: Path) -> list[list[str]]:
         raise SystemExit(f"setup.py: {done.stderr.decode()[-2000:]}")
     lines = [shlex.split(line) for line in log.read_text(encoding="utf-8").splitlines()]
     lines = [w for w in lines if "-o" in w]  # the others ask what the compiler can do
-    objects = [w for w in lines if "-c" in w and w[w.index("-c") + 1].startswith("csrc/")]
+    objects = [w for w in lines if "-c" in w and w[w.index("-c") + 1].startswith(_SOURCES)]
     (link,) = (w for w in lines if "-c" not in w and "/_core." in w[w.index("-o") + 1])
     at = link.index("-o") + 1
     link[at] = f"tracekit/{Path(link[at]).name}"  # in place
@@ -115,6 +117,8 @@ class Tree:
     def __init__(self, folder: Path, known: list[list[str]]) -> None:
         self.root = folder
         _copy(folder)
+        made = folder.parent / "commands" / _SOURCES[1]
+        shutil.copytree(made, folder / _SOURCES[1], dirs_exist_ok=True)
         for library in (ROOT / "tracekit").rglob("*.so"):
             shutil.copy2(library, folder / library.relative_to(ROOT))
         self.env = {**os.environ, "PYTHONPATH": str(folder), "TRACEKIT_SHARED": "/nonexistent",
@@ -133,7 +137,7 @@ class Tree:
             name = words[words.index("-o") + 1]
             ready, target = ROOT / name, self.root / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            changed = max((ROOT / used).stat().st_mtime for used in self.uses[source])
+            changed = max((self.root / used).stat().st_mtime for used in self.uses[source])
             if ready.exists() and ready.stat().st_mtime > changed:
                 shutil.copy2(ready, target)
                 continue
@@ -224,6 +228,15 @@ def place(mutant: Mutant) -> tuple[str, str]:
     return line.strip(), f"{at}: {mutant.before} -> {mutant.after}"
 
 
+def one(text: str) -> tuple[str, list[Mutant]]:
+    """The area and the mutant that ``str`` of it tells."""
+    m = re.fullmatch(r"(\S+):(\d+):(\d+) (\S+) -> (\S+)", text)
+    areas = [a for a, (folders, _) in mutants.AREAS.items() if text.startswith(folders)]
+    if m is None or not areas:
+        raise SystemExit(f"no mutant: {text}")
+    return areas[0], [Mutant(m[1], int(m[2]), int(m[3]) - 1, m[4], m[5])]
+
+
 class Known:
     """mutants.json: what changes nothing, and the changes that must be caught."""
 
@@ -297,6 +310,13 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--limit", type=int, default=COUNT, help="the first N mutants")
     p.add_argument("--only", default="", help="of these, those with this text in file and change")
     p.add_argument("--named", action="store_true", help="the named changes instead")
+    p.add_argument(
+        "--mutant",
+        action="append",
+        default=[],
+        metavar="M",
+        help="this one instead, as it was printed: FILE:LINE:COLUMN OLD -> NEW",
+    )
     p.add_argument("--seed", type=int, default=SEED)
     p.add_argument("--jobs", type=int, default=2, help="trees, and mutants at a time")
     p.add_argument("--work", type=Path, default=ROOT / "build" / "mutate")
@@ -313,6 +333,8 @@ def main() -> int:
     known = Known()
     if args.named:
         work = [("cores", [m]) for m in known.changes()]
+    elif args.mutant:
+        work = [one(text) for text in args.mutant]
     else:
         of = {area: mutants.drawn(ROOT, area, args.seed) for area in mutants.AREAS}
         work = [(area, of[area][k]) for area, k in mutants.slots(args.limit) if k < len(of[area])]

@@ -457,6 +457,16 @@ def test_full_disk(tmp_path, trace):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["what-if none.zst --machine ns_8w", "what-if --no-such", "info"])
+def test_a_full_standard_error_changes_no_exit_code(unbuffered, words) -> None:
+    command = [sys.executable, "-m", "tracekit", *words.split()]
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("wb") as full:
+        assert subprocess.run(command, stderr=full, timeout=60, env=env).returncode == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_full_standard_output(tmp_path, trace):
     tracekit.extract(trace, tmp_path / "f.zst")
     with Path("/dev/full").open("wb") as full:

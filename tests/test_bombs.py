@@ -43,7 +43,7 @@ finally:
         print(next(x for x in status if x.startswith("VmHWM:")), end="", file=sys.stderr)
 sys.exit(code)
 """
-SIZE = 1 << 30  # of what a bomb makes
+SIZE = 640 << 20  # of what a bomb makes: more than LIMIT
 MIB = 1 << 20
 
 
@@ -72,7 +72,7 @@ def rle_frame(blocks: int, byte: bytes = b"\n", window: int = 17) -> bytes:
 def deflated(head: bytes, size: int, make: Callable[[], object]) -> bytes:
     engine = make()
     out = [engine.compress(head)]  # type: ignore[attr-defined]
-    block = b"\n" * MIB
+    block = (b"#" * 1023 + b"\n") * (MIB >> 10)
     out += [engine.compress(block) for _ in range(size // MIB)]  # type: ignore[attr-defined]
     return b"".join([*out, engine.flush()])  # type: ignore[attr-defined]
 
@@ -251,6 +251,14 @@ def test_an_archive_of_many_members(tmp_path: Path) -> None:
     place.write_bytes(b"PK\3\4" + directory + end)
     with pytest.raises(FormatError, match="directory has over"):
         next(archives.chunks(place))
+
+
+def test_vectors_of_small_entries(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    place = tmp_path / "v.bb"
+    place.write_bytes((b"T" + b":1:400 :2:999 " * 100_000 + b"\n") * 20)
+    code, said, peak = run("simpoints", place)
+    assert code == 0 and peak < LIMIT, f"{said}: {peak / MIB:.0f} MiB"
 
 
 # ---- pieces

@@ -20,7 +20,9 @@ template <class T> bool f(const T& a, T* b) {
 const char* s = "8 == 9";
 """
 PYTHON = '''"""1 + 1"""
-def f(*a: int, b: int | None = None) -> int | None:
+@dataclass(frozen=True)
+def f(*a: int, b: Literal[4] | None = None) -> int | None:
+    c: Annotated[int, 5 < 6]
     return max(a[0], 2) - -1 if b is None or a else True  # 3
 '''
 
@@ -37,8 +39,8 @@ def test_mutants_of_cpp():
 
 def test_mutants_of_python():
     assert changes(mutants.python_mutants("x.py", PYTHON)) == [
-        (3, "max", "min"), (3, "0", "1"), (3, "2", "3"), (3, "-", "+"), (3, "1", "2"),
-        (3, "or", "and"), (3, "True", "False"),
+        (5, "max", "min"), (5, "0", "1"), (5, "2", "3"), (5, "-", "+"), (5, "1", "2"),
+        (5, "or", "and"), (5, "True", "False"),
     ]  # fmt: skip
 
 
@@ -74,6 +76,37 @@ def test_the_first_are_a_fair_sample():
         assert drawn == mutants.drawn(ROOT, area, 21) != mutants.drawn(ROOT, area, 22)
         every = [m for slot in drawn for m in slot]
         assert len(set(every)) == len(every)
+
+
+def test_the_draw_stays_when_other_lines_change(tmp_path):
+    (tmp_path / "a.py").write_text("x = 1 + 2\ny = 3 < x\nx = 1 + 2\n")
+    found = list(mutants.python_mutants("a.py", (tmp_path / "a.py").read_text()))
+    before = dict(zip(mutants._keys(tmp_path, found, "7"), found, strict=True))
+    assert len(before) == len(found) == 8  # equal lines, too, have keys of their own
+    (tmp_path / "a.py").write_text("z = 5\nx = 1 + 2\ny = 3 < x\nx = 1 + 2\n")
+    found = list(mutants.python_mutants("a.py", (tmp_path / "a.py").read_text()))
+    after = dict(zip(mutants._keys(tmp_path, found, "7"), found, strict=True))
+    assert before.keys() < after.keys()
+    assert all(after[k] == m._replace(line=m.line + 1) for k, m in before.items())
+
+
+def test_passages_are_left_out():
+    text = "int f() { return 1 + hash(2 * 3); }\nint g() { return 4; }\n"
+    found = mutants.cpp_mutants("a.cpp", text)
+    shown = mutants._shown(text, found, [{"file": "a.cpp", "text": "hash(", "to": "3)"}])
+    assert changes(shown) == [(1, "1", "2"), (1, "+", "-"), (2, "4", "5")]
+    with pytest.raises(ValueError, match="stands there 2 times"):
+        mutants.span(text, {"file": "a.cpp", "text": "return"})
+
+
+def test_each_passage_is_there_and_has_a_reason():
+    listed = mutants.passages(ROOT)
+    assert len({(p["file"], p["text"]) for p in listed}) == len(listed)
+    for p in listed:
+        assert p["reason"] and p.keys() <= {"file", "text", "to", "reason"}
+        text = (ROOT / p["file"]).read_text(encoding="utf-8")
+        begin, end = mutants.span(text, p)
+        assert text.count("\n", begin, end) < 15, "a passage is no file"
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists() or not shutil.which("git"), reason="no checkout")

@@ -62,17 +62,18 @@ def test_an_existing_file_is_not_replaced(command, tmp_path, capsys) -> None:
 
 
 @needs_record
-def test_a_guessed_name_of_a_part_is_not_followed(tmp_path: Path) -> None:
+def test_a_guessed_name_of_a_part_is_not_followed(tmp_path: Path, tiny: str) -> None:
     """A link under every name that a recording by process number could have used."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
     code = (
         "import os, sys; out = sys.argv[1]; os.symlink(sys.argv[2], f'{out}.{os.getpid()}.part')\n"
         "from tracekit.cli.main import main\n"
-        "sys.exit(main(['record', '-q', '-o', out, '--full', '--', 'true']))"
+        "sys.exit(main(['record', '-q', '-o', out, '--full', '--', sys.argv[3]]))"
     )
     out = tmp_path / "s.tks"
-    subprocess.run([sys.executable, "-c", code, str(out), str(victim)], check=True, timeout=120)
+    command = [sys.executable, "-c", code, str(out), str(victim), tiny]
+    subprocess.run(command, check=True, timeout=120)
     assert victim.read_bytes() == b"mine" and summary(out)["epochs"] >= 1
 
 
