@@ -33,7 +33,7 @@ def lint(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """The site; warnings and broken internal links are errors."""
     session.install(".[docs]")
-    session.run("python", "-m", "sphinx", "-W", "-b", "html", "docs", "build/site")
+    session.run("sphinx-build", "-W", "-b", "html", "docs", "build/site")
 
 
 @nox.session

@@ -178,6 +178,8 @@ def native(dtype: str) -> bool:
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_engine(benchmark: Any, shape: str, dtype: str) -> None:
     benchmark.group = f"inference, {shape}"
+    if benchmark.disabled and dtype == "int8" and shape != next(iter(SHAPES)):
+        pytest.skip("ten seconds to compile: one shape is enough where nothing is timed")
     run = engine(shape, dtype)
     assert len(benchmark.pedantic(run, rounds=3)) == ROWS
     done(benchmark, ROWS, "rows")

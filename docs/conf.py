@@ -1,4 +1,4 @@
-"""The site: ``python -m sphinx -W --keep-going -b html docs build/site``.
+"""The site: ``sphinx-build -W --keep-going -b html docs build/site``.
 
 Pages are MyST Markdown.  A broken internal link, an unknown page and a page without a place in the
 navigation are warnings, which -W makes errors.
@@ -7,9 +7,9 @@ navigation are warnings, which -W makes errors.
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent / "_ext"), str(Path(__file__).parent.parent)]
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-from tracekit._version import __version__  # noqa: E402
+from tracekit._version import __version__
 
 project = "tracekit"
 author = "the tracekit authors"

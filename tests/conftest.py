@@ -4,7 +4,9 @@ stand."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -32,6 +34,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 
 @pytest.fixture(scope="session", autouse=True)
 def _elsewhere(tmp_path_factory: pytest.TempPathFactory):
+    # Nor does a test see what the user's computer was measured to be.
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
     yield
@@ -51,3 +55,45 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared traces are not here")
     return folder
+
+
+@pytest.fixture
+def chromium():
+    """The distribution's Chromium, driven by Playwright; skips where one of the two is missing."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no chromium")
+    with sync_api.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+#: 3,000 instructions and a line of output: dynamic linking alone is 100,000 of `true`.
+_TINY = """.globl _start
+_start: mov $1000, %ecx
+1: add %rcx, %rax
+dec %ecx
+jnz 1b
+mov $1, %eax
+mov $1, %edi
+lea text(%rip), %rsi
+mov $10, %edx
+syscall
+mov $60, %eax
+xor %edi, %edi
+syscall
+text: .ascii "it speaks\\n"
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program that is stepped at once; skips where gcc does not make one."""
+    folder = tmp_path_factory.mktemp("tiny")
+    (folder / "tiny.s").write_text(_TINY)
+    command = ["gcc", "-nostdlib", "-static", "-o", str(folder / "tiny"), str(folder / "tiny.s")]
+    if shutil.which("gcc") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("gcc makes no program of x86-64 here")
+    return str(folder / "tiny")

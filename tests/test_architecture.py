@@ -62,32 +62,42 @@ PYTHON: dict[str, str] = {
     "record": "extraction extraction_types inputs isa symbols",
     # what a trace shows; the simulator; datasets
     "analysis": "features inputs isa opening store symbols",
-    "sim": "isa store",
+    "phases": "",
+    "sim": "estimation isa phases store",
     "hardware": "isa plotting sim store",
     "causes": "sim store symbols text",
     "view": "sim store text",
-    "simpoint": "extraction inputs opening store",
-    "report": "analysis causes mixture prediction sim store symbols view",
+    "simpoint": "extraction inputs opening phases store",
+    "report": "analysis causes estimation mixture prediction sim store symbols view",
     "dataset": "features sim store",
+    "factory": "dataset extraction extraction_types plugin sim store",
     # networks
     "model": "",
     "infer": "model",
     "infer_torch": "model",
     # the mixture over simulated cores
     "mixture": "dataset model sim store training_events",
-    "prediction": "analysis extraction hardware inputs mixture opening record sim store symbols",
-    "calibration": "inputs mixture prediction record sim store",
-    "evaluation": "calibration dataset infer mixture model sim store",
-    "exploration": "mixture plotting sim store",
+    "prediction": "analysis estimation extraction hardware inputs mixture opening record sim store "
+    "symbols",
+    "calibration": "inputs mixture opening prediction record sim store",
+    "evaluation": "calibration dataset infer mixture model prediction sim store",
+    "exploration": "mixture plotting prediction sim store",
     "validation": "analysis evaluation extraction extraction_types hardware inputs mixture "
     "plotting record store",
     # many traces
-    "cluster": "calibration dataset evaluation extraction extraction_types hardware mixture "
-    "opening prediction sim store",
+    "cluster": "calibration dataset evaluation extraction extraction_types factory hardware "
+    "mixture model neuroscalar opening plugin prediction sim store",
     # papers' own networks
     "perfvec": "features model",
     "neuroscalar": "dataset evaluation features infer infer_torch mixture model plotting sim store",
     "train": "dataset features infer_torch mixture model neuroscalar perfvec sim training_events",
+    # computers in use
+    "agent": "estimation extraction fleet isa mixture model opening prediction record repository "
+    "store",
+    "estimation": "",
+    "fleet": "",
+    "repository": "features mixture model sim",
+    "hub": "analysis estimation fleet mixture sim store opening",
     "cli": "*",
     "__main__": "cli",
 }
@@ -99,8 +109,9 @@ CPP: dict[str, str] = {
     "features": "core isa",
     "macro": "core features isa",
     "encode": "core features isa",
-    "sim": "core",
-    "hardware": "core sim",
+    "warm": "core",
+    "sim": "core warm",
+    "hardware": "core sim warm",
     "formats/common": "core",
     "formats/native_rows": "core formats/champsim formats/common",
     "formats/champsim": "core formats/common",
@@ -199,6 +210,7 @@ INTERNAL = {
     *("infer.neutrino", "neuroscalar.ab", "report.collect", "report.page", "view.kanata"),
     *("analysis.gem5_statistics", "sim.description", "sim.gem5_config", "sim.other_machines"),
     "view.perfetto",
+    *("agent.overview", "agent.policy", "agent.running", "agent.state", "agent.unit"),
     *("train.neuroscalar", "train.neuroscalar_options", "train.perfvec"),
 }
 

@@ -12,6 +12,8 @@ import pytest
 
 import tracekit
 from tracekit import progress
+from tracekit.causes import explain, what_if
+from tracekit.causes.why import why
 
 BAD = "<img src=x onerror=alert(1)>&\"'"
 
@@ -58,13 +60,20 @@ def test_tables(files):
             "prediction": (tracekit.predict(trace, model, by="phase", phases=3), "by phase"),
             "extraction": (result, "6,134 rows"),
             "model": (model, "u007"),
+            "why": (why(trace, machines[0]), "cycles on"),
+            "what if": (what_if(trace, machines[0], ["rob=512", "width*2"]), "rob=512"),
+            "difference": (
+                explain(trace, trace, machines[0], machines[1].replace(rob=8)),
+                "by function and cause",
+            ),
             "curve": (tracekit.miss_ratio_curve(tracekit.stack_distance([1, 2, 2, 1])), "50.00 %"),
         }
         for name, (thing, said) in shown.items():
             tags = Tags(thing._repr_html_())
             assert tags.tags <= {"table", "caption", "tr", "td", "th"} and not tags.open, name
             assert said in tags.words, name
-            if name in ("trace", "machine", "simulation", "prediction", "extraction"):
+            assert "\n" not in repr(thing) and "tracekit.causes" not in repr(thing), name
+            if name not in ("model", "curve", "difference"):
                 assert "onerror" in tags.words, name
 
 

@@ -190,3 +190,59 @@ def test_toml_that_is_none(tmp_path: Path) -> None:
     path.write_bytes(b"a = " + b"[" * 100_000)
     with pytest.raises(FormatError, match="not TOML"):
         files.read_toml(path)
+
+
+# ---- files that nobody else may read
+
+
+def test_a_private_file_is_the_one_that_was_opened(tmp_path: Path, monkeypatch) -> None:
+    """Its mode is asked of the descriptor: where a name leads meanwhile changes nothing."""
+    private, public = tmp_path / "private", tmp_path / "public"
+    name = tmp_path / "name"
+    private.write_bytes(b"secret")
+    private.chmod(0o600)
+    public.write_bytes(b"known")
+    public.chmod(0o644)
+    opened = files.open_stream
+
+    def then(other: Path):
+        def open_stream(path):
+            found = opened(path)
+            name.unlink()
+            name.symlink_to(other)
+            return found
+
+        return open_stream
+
+    name.symlink_to(private)
+    monkeypatch.setattr(files, "open_stream", then(public))
+    assert files.read_private(name, 100) == b"secret"
+    monkeypatch.setattr(files, "open_stream", then(private))
+    with pytest.raises(TracekitError, match=r"name: others may read it \(mode 0644\)"):
+        files.read_private(name, 100)
+    monkeypatch.undo()
+    with pytest.raises(FormatError, match="more than 3 bytes"):
+        files.read_private(private, 3)
+    with pytest.raises(TracekitError, match="a folder"):
+        files.read_private(tmp_path, 100)
+    with pytest.raises(TracekitError, match="cannot be read"):
+        files.read_private(tmp_path / "none", 100)
+
+
+def test_a_private_file_of_another_user(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(b"secret")
+    path.chmod(0o600)
+    if os.getuid() == 0:
+        try:
+            os.chown(path, 4711, -1)
+        except OSError:
+            pytest.skip("no other user here")
+    monkeypatch.setattr(files.os, "geteuid", lambda: 4712)
+    for of_others in (False, True):
+        with pytest.raises(TracekitError, match="another user's"):
+            files.read_private(path, 100, of_others=of_others)
+    monkeypatch.setattr(files.os, "geteuid", lambda: 0)
+    with pytest.raises(TracekitError, match="another user's"):
+        files.read_private(path, 100)
+    assert files.read_private(path, 100, of_others=True) == b"secret"

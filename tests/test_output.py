@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -153,6 +154,24 @@ def test_empty_folders_do_not_stay(tmp_path: Path) -> None:
         append_line(folder / "log", "1")
         append_line(folder / "log", "2")
     assert (folder / "log").read_text() == "1\n2\n"
+
+
+def test_a_line_that_does_not_fit_leaves_no_half(tmp_path: Path) -> None:
+    log, before = tmp_path / "log", resource.getrlimit(resource.RLIMIT_FSIZE)
+    append_line(log, "first")
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+        with pytest.raises(TracekitError, match="cannot write: File too large"):
+            append_line(log, "second")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    append_line(log, "third")
+    assert log.read_text() == "first\nthird\n"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TracekitError, match="cannot write"):
+        append_line(tmp_path / "pipe", "waits for no reader")
 
 
 LEAVE = """

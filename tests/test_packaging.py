@@ -150,3 +150,22 @@ def test_the_wheel_has_no_sources_but_the_plugins(tmp_path: Path) -> None:
     assert {"tracekit/py.typed", "tracekit/_core.pyi"} <= names
     data = {p.relative_to(tree).as_posix() for p in (tree / "tracekit").rglob("*.json")}
     assert "tracekit/hardware/tables/znver5.json" in data and data <= names
+
+
+def test_sources_that_are_not_built_say_so(tmp_path: Path) -> None:
+    """Python started in a clone's root imports the sources, not what is installed."""
+    for path in (ROOT / "tracekit").rglob("*.py"):
+        target = tmp_path / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(path)
+    done = subprocess.run(
+        [sys.executable, "-c", "import tracekit"],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"ImportError: {tmp_path}/tracekit holds"), done.stderr
+    assert "another folder" in last and "pip install -e" in last

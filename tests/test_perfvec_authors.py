@@ -67,3 +67,34 @@ def test_blanks_of_every_kind(golden, trace, tmp_path):
     with tracekit.open(str(tmp_path / "f.zst")) as f:
         for name in COLUMNS:
             assert np.array_equal(f[name], trace[name]), name
+
+
+def test_kinds_of_branches(golden, trace, tmp_path):
+    """By the three flags that a line has; an indirect one that is conditional, too."""
+    text = lzma.decompress((golden / "perfvec_authors" / "trace.txt.xz").read_bytes()).decode()
+    lines, made = text.splitlines(), []
+    kinds = {(1, 0, 1): "conditional", (0, 1, 1): "jump", (1, 0, 0): "indirect_conditional",
+             (0, 1, 0): "indirect", (0, 0, 0): "none", (0, 0, 1): "none"}  # fmt: skip
+    for k, line in enumerate(lines):
+        words = line.split()
+        if len(words) < 40:  # a store's: the rest is in the other file
+            made.append(line)
+            continue
+        cond, uncond, direct = list(kinds)[k % len(kinds)]
+        words[9 + 2 : 9 + 5] = str(cond), str(uncond), str(direct)
+        words[9 + 27] = str(0x400000 + 4 * k)
+        made.append(" ".join(words))
+    (tmp_path / "trace.txt").write_text("\n".join([*made, ""]))
+    stores = lzma.decompress((golden / "perfvec_authors" / "trace.sq.txt.xz").read_bytes())
+    (tmp_path / "trace.sq.txt").write_bytes(stores)
+    tracekit.extract(str(tmp_path / "trace.txt"), str(tmp_path / "f.zst"))
+    with tracekit.open(str(tmp_path / "f.zst")) as f:
+        assert not f["complete"].any()  # not in this format
+        of = f["static_id"]
+        indirect, control = (f.statics.has(n)[of] for n in ("IsIndirectControl", "IsControl"))
+        for k in range(len(lines)):
+            if len(lines[k].split()) >= 40:
+                kind = list(kinds.values())[k % len(kinds)]
+                assert tracekit.schema.BRANCH_KINDS[f["branch"][k]] == kind
+                assert bool(control[k]) == (kind != "none")
+                assert bool(indirect[k]) == kind.startswith("indirect")

@@ -19,8 +19,14 @@ def test_the_table_is_found() -> None:
 
 @pytest.mark.parametrize(("shown", "name"), LIMITS)
 def test_a_limit_is_the_code_s(shown: str, name: str) -> None:
-    module, _, attribute = name.rpartition(".")
-    assert int(shown.replace(",", "")) == getattr(importlib.import_module(module), attribute)
+    path, _, attribute = name.rpartition(".")
+    try:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as e:  # a room of an extra
+        if str(e.name).startswith("tracekit"):
+            raise
+        pytest.skip(f"needs {e.name}")
+    assert int(shown.replace(",", "")) == getattr(module, attribute)
 
 
 def test_the_limit_of_accesses_is_the_code_s() -> None:

@@ -16,7 +16,17 @@ nothing.
 
 from __future__ import annotations
 
+import os
+
 from tracekit._version import __version__
+
+_built = (".so", ".pyd")
+_files = os.listdir(__path__[0])  # noqa: PTH208 -- pathlib alone costs more than all of this module
+if not any(name.startswith("_core.") and name.endswith(_built) for name in _files):
+    raise ImportError(
+        f"{__path__[0]} holds tracekit's sources, which are not built: start Python in another "
+        'folder to use an installed tracekit, or build here with pip install -e ".[test]"'
+    )
 
 TYPE_CHECKING = False  # typing's own costs more than all the rest of this module
 if TYPE_CHECKING:

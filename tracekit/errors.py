@@ -36,3 +36,7 @@ class UsageError(TracekitError):
 
 class RecordError(TracekitError):
     """A running program that cannot be recorded: no permission, a filter, a tracer, 32-bit code."""
+
+
+class ProcessEndedError(RecordError):
+    """A program that was to be recorded has ended."""

@@ -26,6 +26,17 @@ EXTRAS = {
     "fsspec": "cluster",
     "s3fs": "cluster",
     "sklearn": "simpoint",
+    "cryptography": "agent",
+    "psutil": "agent",
+    "securesystemslib": "agent",
+    "tuf": "agent",
+    "alembic": "hub",
+    "anyio": "hub",
+    "jinja2": "hub",
+    "psycopg": "postgresql",
+    "sqlalchemy": "hub",
+    "starlette": "hub",
+    "uvicorn": "hub",
 }
 
 

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tracekit.cli.error_tables import print_intervals
 from tracekit.cli.events import Events
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
@@ -112,15 +113,17 @@ def _files(models: Any, files: list[str]) -> dict[str, Any]:
     import numpy as np
 
     from tracekit import TraceFile
-    from tracekit.neuroscalar import CYCLES, MEAN, ab
+    from tracekit.neuroscalar import CYCLES, MEAN, ab, known_residuals, program_intervals
 
     out: dict[str, Any] = {"machines": [m for model in models for m in model.machines]}
+    residuals = known_residuals([model.folder for model in models])
     programs: dict[str, Any] = {}
     for path in files:
         with TraceFile(path) as trace:
             found = [model.predict(trace) for model in models]
         cycles, mean = (np.hstack([f[o] for f in found]) for o in (CYCLES, MEAN))
-        programs[path] = ab.predictions(out["machines"], cycles, mean)
+        programs[path] = found_of = ab.predictions(out["machines"], cycles, mean)
+        found_of |= program_intervals(out["machines"], found_of["cycles"], residuals)
     return {**out, "programs": programs}
 
 
@@ -128,14 +131,20 @@ def _print_files(result: dict[str, Any]) -> None:
     for path, p in result["programs"].items():
         print(f"{path}: {p['rows']:,} instructions")
         for m in p["ranking"]:
-            best = p["best"][m]
-            print(f"  {m:<16}{p['cycles'][m]:>16,.0f} cycles, fastest on {best:6.1%}")
+            best, half = p["best"][m], p["half_interval"][m]
+            wide = f"±{half / p['cycles'][m]:>6.1%}" if half is not None else "±     ?"
+            wide += "~" if p["tied_with_fastest"][m] and m != p["ranking"][0] else " "
+            print(f"  {m:<16}{p['cycles'][m]:>16,.0f} cycles {wide} fastest on {best:6.1%}")
         for pair in p["pairs"]:
             a, b = pair["pair"]
             print(
                 f"  {a} : {b}  {pair['fewer']:.1%} fewer cycles, {pair['equal']:.1%} equal, "
                 f"{pair['more']:.1%} more"
             )
+        if any(h is None for h in p["half_interval"].values()):
+            print("  ±: not known; tracekit evaluate --save-residuals keeps what models are off by")
+        else:
+            print("  ±: 95 %, of the model; ~: not told from the fastest by it")
 
 
 def _print_truth(result: dict[str, Any]) -> None:
@@ -172,6 +181,7 @@ def _print_truth(result: dict[str, Any]) -> None:
             for g in c["program_kendall_by_difference"]
         )
     )
+    print_intervals(result["intervals"])
     if "ab_of_cores" in result:
         c = result["ab_of_cores"]
         q = c["pooled"]

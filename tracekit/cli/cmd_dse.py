@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.report import add_json, reported
+from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
+from tracekit.cli.unused import refuse
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -25,7 +28,8 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
     add_cluster(p)
-    p.set_defaults(func=run)
+    add_sampling(p)
+    p.set_defaults(func=run, parser=p)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,11 +48,13 @@ def run(args: argparse.Namespace) -> int:
     known = load_known(args.known) if args.known else {}
     traces = {Path(f).name.split(".")[0]: tracekit.open(f) for f in args.files}
     how = (space, traces, args.objective, known, args.threads)
+    plan = plan_of(args)
     if wanted(args):
+        refuse(args, OPTIONS, "with --cluster or --run")
         with run_of(args) as tasks:
             result = explore(*how, spread=tasks.spread)
     else:
-        result = explore(*how, quiet=args.quiet)
+        result = explore(*how, quiet=args.quiet, samples=plan)
     if args.plot:
         from tracekit.exploration import dse_plot
 
@@ -58,8 +64,25 @@ def run(args: argparse.Namespace) -> int:
     for note in result["notes"]:
         print(f"note: {note}")
     for name, p in result["programs"].items():
-        print(f"{name}: {args.objective}")
-        for rank, k in enumerate(p["ranking"][: args.top], 1):
-            design = ", ".join(f"{a} {b}" for a, b in space.points[k].items())
-            print(f"  {rank}. {design:<32}{p['cycles'][k]:>14,.0f} cycles  {p['objective'][k]:.6g}")
+        _print(f"{name}: {args.objective}", space.points, p, args.top)
     return 0
+
+
+def _print(title: str, points: Sequence[Mapping[str, Any]], p: dict[str, Any], top: int) -> None:
+    """The first designs of a program's ranking, with their intervals."""
+    print(title)
+    for warning in p["warnings"]:
+        print(f"warning: {warning}")
+    for rank, k in enumerate(p["ranking"][:top], 1):
+        design = ", ".join(f"{a} {b}" for a, b in points[k].items())
+        half, cycles = p["half_interval"][k], p["cycles"][k]
+        wide = f"{half / cycles:>7.1%}" if half is not None and cycles else f"{'?':>7}"
+        wide += "~" if rank > 1 and p["tied_with_best"][k] else " "
+        value = f"{p['objective'][k]:.6g}"
+        print(f"  {rank}. {design:<32}{cycles:>14,.0f} cycles  ±{wide} {value}")
+    tied = sum(p["tied_with_best"]) - 1
+    of = f"the model, and of {p['samples']} samples" if p["samples"] else "the model"
+    if p["half_interval"][p["ranking"][0]] is None:
+        print("  ±: the simulated cores were never compared with machines of this instruction set")
+    else:
+        print(f"  ±: 95 %, of {of}; ~: not told from the best by it, as {tied} of {len(points)}")

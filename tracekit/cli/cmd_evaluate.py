@@ -4,10 +4,13 @@ have seen and on programs that they have not."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 from typing import Any
 
-from tracekit.cli.error_tables import HEAD, line, programs
+from tracekit.cli.clustered import add_cluster, run_of, wanted
+from tracekit.cli.error_tables import HEAD, line, number, print_intervals, programs
 from tracekit.cli.report import add_json, reported
+from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
 from tracekit.cli.unused import refuse
 
 
@@ -27,6 +30,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument_group("models of whole programs (train perfvec)").add_argument(
         "--rows", type=int, help="only the first N rows of each program"
     )
+    add_sampling(p)
     n = p.add_argument_group("models of single instructions (train neuroscalar)")
     n.add_argument("--work", help="keep what is computed once in this folder, for the next time")
     n.add_argument(
@@ -37,8 +41,14 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     n.add_argument("--sample", type=int, default=1, help="families: every Nth block of 5000 rows")
     n.add_argument("--no-history", action="store_true", help="leave the training programs' tables")
+    n.add_argument(
+        "--save-residuals",
+        action="store_true",
+        help="families: keep in the model's folder what it is off by, for the intervals of compare",
+    )
     n.add_argument("--dtype", default="auto", help="of the engine")
     n.add_argument("--device", default="auto", help="auto, cpu, cuda or torch (torch on the CPU)")
+    add_cluster(p)
     p.set_defaults(func=run, parser=p)
 
 
@@ -55,14 +65,21 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(
                 "a model of single instructions is evaluated alone", path=cycle_models[0]
             )
-        refuse(args, ("rows",), "for models of single instructions")
+        refuse(args, ("rows", "cluster", "run", *OPTIONS), "for models of single instructions")
         if args.split != "families":
-            refuse(args, ("sample",), "without --split families")
+            refuse(args, ("sample", "save_residuals"), "without --split families")
         return _instructions(args)
-    own = ("work", "split", "sample", "no_history", "dtype", "device")
+    own = ("work", "split", "sample", "no_history", "dtype", "device", "save_residuals")
     refuse(args, own, "without a model of single instructions")
+    plan = plan_of(args)
+    if plan is not None:
+        refuse(args, ("rows", "cluster", "run"), "of samples")
     manifest = load_manifest(args.manifest)
-    result = [evaluate_model(m, manifest, args.rows, args.threads) for m in args.model]
+    with contextlib.ExitStack() as stack:
+        spread = stack.enter_context(run_of(args)).spread if wanted(args) else None
+        result = [
+            evaluate_model(m, manifest, args.rows, args.threads, spread, plan) for m in args.model
+        ]
     if not reported(args, result):
         _models(result)
     return 0
@@ -71,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 def _instructions(args: argparse.Namespace) -> int:
     from tracekit.dataset import load_manifest
     from tracekit.io.output import cache_folder
-    from tracekit.neuroscalar import CycleModel, evaluate, finite
+    from tracekit.neuroscalar import CycleModel, evaluate, finite, save_residuals
 
     model = CycleModel(
         args.model[0],
@@ -83,6 +100,8 @@ def _instructions(args: argparse.Namespace) -> int:
     manifest = load_manifest(args.manifest)
     with cache_folder(args.work) as work:
         result = evaluate([model], manifest, args.split, work, sample=args.sample)
+    if args.save_residuals:
+        save_residuals(result, args.model[0])
     if reported(args, finite(result)):
         return 0
     blocks = "validation" if result["split"] == "validation" else "held-out"
@@ -94,6 +113,7 @@ def _instructions(args: argparse.Namespace) -> int:
         for name, s in answers.items():
             own = s["mean_of_programs"]
             print(f"  {name:<22}" + "".join(f"{own[c]:8.3f}" for c in columns))
+    print_intervals(result["intervals"])
     for name, e in result["programs"].items():
         for m, answers in e["machines"].items():
             s = {**answers["model"], "total_error": answers["model"]["total"]}
@@ -102,12 +122,30 @@ def _instructions(args: argparse.Namespace) -> int:
 
 
 def _models(result: list[dict[str, Any]]) -> None:
+    kinds = [(m, kind) for m in result for kind in ("unseen", "seen") if m[kind] is not None]
+    for m, kind in kinds:
+        if m[kind]["intervals"] is not None:
+            for name, p in m[kind]["intervals"]["programs"].items():
+                for warning in p["warnings"]:
+                    print(f"warning: {name}: {warning}")
     print(HEAD)
-    for m in result:
-        for kind in ("unseen", "seen"):
-            if m[kind] is not None:
-                line(f"{m['model'][-22:]}, {kind}", m[kind])
+    for m, kind in kinds:
+        line(f"{m['model'][-22:]}, {kind}", m[kind])
+        _intervals(m[kind]["intervals"])
     for m in result:
         if m["unseen"] is not None:
             print(f"{m['model']}: programs of unseen families")
             programs(m["unseen"])
+
+
+def _intervals(i: dict[str, Any] | None) -> None:
+    """How often intervals hold, their median half widths, and what they tell apart."""
+    if i is None:
+        return
+    right = number(i["told_right"], ".1%")
+    print(
+        f"  95 % intervals: {i['held']:.1%} hold, median half width {i['median_half_width']:.1%} "
+        f"(model {i['model_median_half_width']:.1%}, "
+        f"sampling {i['sampling_median_half_width']:.1%}); "
+        f"{i['told']:.0%} of pairs of machines told apart, {right} of these rightly"
+    )

@@ -106,27 +106,20 @@ def _json(names: list[str], d: Difference) -> dict[str, Any]:
 
 
 def _print(names: list[str], d: Difference, top: int) -> None:
-    from tracekit.causes.names import TITLES
-
     a, b = d.picoseconds
     print(f"{names[0]}: {a * 1e-6:,.3f} us, {d.rows[0]:,} rows")
     print(f"{names[1]}: {b * 1e-6:,.3f} us, {d.rows[1]:,} rows")
     change = f" ({d.moved / a:+.2%})" if a else ""
     print(f"difference: {d.moved * 1e-6:+,.3f} us{change}")
-    by_cause = sorted(d.causes.items(), key=lambda c: -abs(c[1]))
-    _waterfall("cause", [(TITLES[c], n) for c, n in by_cause], a, b, top)
-    _waterfall(d.by, list(d.places.items()), a, b, top)
+    for kind, parts in d.tables(top).items():
+        _waterfall(kind, parts, a, b)
 
 
-def _waterfall(kind: str, parts: list[tuple[str, int]], a: int, b: int, top: int) -> None:
-    """From A's time to B's, a line a part; the rest is one more, so that it adds up."""
+def _waterfall(kind: str, parts: list[tuple[str, int]], a: int, b: int) -> None:
+    """From A's time to B's, a line a part."""
     print(f"\nby {kind}{'':>10}{'us':>14}{'of A':>9}  from A to B")
-    rest = parts[top:]
-    shown = parts[:top]
-    if rest:
-        shown = [*shown, (f"{len(rest):,} more", sum(n for _, n in rest))]
     at, span = a, max(a, b, 1)
-    for name, n in shown:
+    for name, n in parts:
         low, high = sorted((at, at + n))
         begin = round(30 * low / span)
         bar = " " * begin + ("+" if n > 0 else "-") * max(1, round(30 * high / span) - begin)

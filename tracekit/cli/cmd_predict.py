@@ -11,13 +11,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.cli import cmd_predict_program
+from tracekit.cli import cmd_predict_program, instruction_totals
 from tracekit.cli.clustered import add_cluster, run_of, wanted
+from tracekit.cli.cmd_record_qemu import OF_QEMU
 from tracekit.cli.report import add_json, reported
+from tracekit.cli.sampling_options import OPTIONS, add_choice, plan_of
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
     from tracekit import Mixture, PredictionResult
+    from tracekit.sim import SamplePlan
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -63,6 +66,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     add_json(p)
     cmd_predict_program.add_arguments(p)
     add_cluster(p)
+    add_choice(p.add_argument_group("samples of a feats.zst (with --every, --insts, --seed)"))
     p.set_defaults(func=run, parser=p)
 
 
@@ -78,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         check_output(npy_name(args.save), args.force)
     check_picture(args.plot, args.force)
     if args.pid is not None or not all(map(is_trace_file, args.what)):
+        refuse(args, ("samples", "choose"), "but for feats.zst files")
         refuse(args, ("weights", "instructions"), "but for feats.zst files")
     if args.pid is not None:
         if args.what:
@@ -125,14 +130,18 @@ def _features(args: argparse.Namespace) -> int:
     from tracekit.mixture import load_model
     from tracekit.neuroscalar import is_cycle_model
 
-    refuse(args, cmd_predict_program.RECORDING, "of a feats.zst, whose rows are all predicted")
+    unused = [
+        o
+        for o in (*cmd_predict_program.RECORDING, *OF_QEMU, "engine")
+        if o not in ("every", "insts", "seed")
+    ]
+    refuse(args, unused, "of a feats.zst, which is there")
+    plan = plan_of(args)
     refuse(args, ("here", "plot"), "of a feats.zst: intervals are those of sampled programs")
     if args.model and is_cycle_model(args.model):
-        refuse(args, ("cluster", "run", "weights", "instructions"), "for models of instructions")
-        if len(args.what) > 1:
-            raise UsageError("a model of instructions takes one file", path=args.model)
-        args.file = args.what[0]
-        return _instructions(args)
+        refuse(args, ("weights", "instructions"), "for models of instructions")
+        refuse(args, OPTIONS, "for models of instructions")
+        return instruction_totals.run(args)
     refuse(args, ("device",), "for PerfVec's models")
     _parts(args)
     if args.by in ("function", "line", "file", "process"):
@@ -142,8 +151,7 @@ def _features(args: argparse.Namespace) -> int:
     if args.machine:
         model = add_machines(model, args.machine)
     if wanted(args):
-        refuse(args, ("weights", "instructions"), "with --cluster and --run")
-        results = _many(args, model)
+        results = _many(args, model, plan)
     else:
         results = [
             tracekit.predict(
@@ -154,6 +162,7 @@ def _features(args: argparse.Namespace) -> int:
                 phases=args.phases,
                 binary=args.binary,
                 own_machine=len(args.what) == 1,
+                samples=plan,
                 threads=args.threads,
                 quiet=args.quiet,
             )
@@ -181,7 +190,11 @@ def _features(args: argparse.Namespace) -> int:
     return 0
 
 
-def _many(args: argparse.Namespace, model: Mixture) -> list[PredictionResult]:
+def _many(
+    args: argparse.Namespace, model: Mixture, plan: SamplePlan | None
+) -> list[PredictionResult]:
+    from dataclasses import asdict
+
     from tracekit.cluster import predict_many
 
     options = {
@@ -192,6 +205,7 @@ def _many(args: argparse.Namespace, model: Mixture) -> list[PredictionResult]:
         "phases": args.phases,
         "binary": args.binary,
         "own_machine": len(args.what) == 1,
+        "samples": None if plan is None else asdict(plan),
     }
     with run_of(args) as run:
         return predict_many(run, args.what, model, options)
@@ -229,48 +243,3 @@ def _parts(args: argparse.Namespace) -> None:
         refuse(args, ("binary",), "without --by symbol")
     if args.by in (None, "phase"):
         refuse(args, ("top",), "without --by pc, symbol, function, line, file or process")
-
-
-def _instructions(args: argparse.Namespace) -> int:
-    """A model of single instructions: totals of its mean, and --save of each instruction's
-    cycles."""
-    import numpy as np
-
-    import tracekit
-    from tracekit.errors import UsageError
-    from tracekit.io.arrays import save_array
-    from tracekit.neuroscalar import CYCLES, MEAN, CycleModel
-    from tracekit.sim import period
-
-    if args.by or args.machine:
-        raise UsageError("--by and --machine are of PerfVec's models", path=args.model)
-    refuse(args, ("phases", "binary", "top"), "for models of instructions, which have no --by")
-    model = CycleModel(args.model, device=args.device, threads=args.threads)
-    chosen = [model.index(m) for m in args.uarch or model.machines]
-    with tracekit.open(args.file) as trace:
-        found = model.predict(trace, [MEAN, CYCLES] if args.save else [MEAN])
-        rows = len(trace)
-    if args.save:
-        save_array(args.save, found[CYCLES][:, chosen], force=args.force)
-    n = len(found[MEAN])
-    totals = found[MEAN].sum(axis=0, dtype=np.float64)
-    machines: list[dict[str, Any]] = []
-    for j in chosen:
-        entry = model.card.microarchitectures[j]
-        seconds = totals[j] * period(entry.get("parameters") or {})
-        machines.append(
-            {
-                "name": model.machines[j],
-                "cycles": float(totals[j]),
-                "seconds": float(seconds) if np.isfinite(seconds) else None,
-                "cpi": float(totals[j]) / max(1, n),
-            }
-        )
-    engine = {"isa": model.engine.isa, "dtype": model.engine.dtype}
-    result = {"path": args.file, "rows": rows, "instructions": n, "machines": machines, **engine}
-    if reported(args, result):
-        return 0
-    print(f"{args.file}: {n:,} instructions ({engine['isa']}, {engine['dtype']})")
-    for m in sorted(machines, key=lambda m: m["cycles"]):
-        print(f"{m['name']:<16}{m['cycles']:>14,.0f} cycles, CPI {m['cpi']:.3f}")
-    return 0

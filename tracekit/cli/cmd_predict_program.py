@@ -13,7 +13,7 @@ from tracekit.cli import cmd_record_qemu
 from tracekit.cli.report import reported
 from tracekit.cli.unused import refuse
 from tracekit.errors import UsageError
-from tracekit.text import shown
+from tracekit.text import note, shown
 
 __all__ = ["RECORDING", "add_arguments", "run"]
 
@@ -70,7 +70,8 @@ def check_recording(args: argparse.Namespace, command: list[str], recording: str
     """Raises `UsageError` for options of recording that mean nothing together."""
     if recording is not None:
         refuse(args, (*RECORDING, "engine"), "of a recording, which is there")
-    cmd_record_qemu.check(args, _OF_STEPS)
+    sampled = args.engine == "qemu" and args.every is not None
+    cmd_record_qemu.check(args, tuple(o for o in _OF_STEPS if o != "seed" or not sampled))
     if args.engine == "qemu" and not command:
         raise UsageError("--engine qemu needs a program to start, after --")
     if args.full:
@@ -82,29 +83,31 @@ def check_recording(args: argparse.Namespace, command: list[str], recording: str
 
 def record_features(
     args: argparse.Namespace, command: list[str], recording: str | None, features: Path
-) -> tuple[str, Any, dict[str, int]]:
+) -> tuple[str, Any, dict[str, int], int | None]:
     """Records ``command`` or ``args.pid`` unless there is a ``recording``, and extracts it to
     ``features``: the recording's path, what the kernel says of the program (None where nobody
-    asked), and instructions whose accesses QEMU does not show."""
+    asked), instructions whose accesses QEMU does not show, and how many the whole run had, where
+    they were counted."""
     from tracekit.prediction import features_of
 
-    usage, silent = None, {}
+    usage, executed = None, None
+    silent: dict[str, int] = {}
     there = recording is not None
     recording = recording or args.record or str(features.with_name("sample.tks"))
     if not there and args.engine == "qemu":
-        silent = _emulate(args, command, features)
+        silent, executed = _emulate(args, command, features)
     elif not there:
         usage = _record(args, command, recording)
     if not features.exists():
         features_of(recording, features, quiet=args.quiet)
-    return recording, usage, silent
+    return recording, usage, silent, executed
 
 
 def run(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
     """Sample ``command`` or ``args.pid``, or read ``recording``; predict and print."""
     from tracekit import TraceFile
     from tracekit.calibration import add_machines
-    from tracekit.hardware import HardwareMachine, is_hardware_file
+    from tracekit.hardware import HardwareMachine, is_hardware_file, kept_machine
     from tracekit.io.output import scratch
     from tracekit.mixture import load_model
     from tracekit.prediction import predict_program
@@ -120,6 +123,10 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
     if args.machine:
         model = add_machines(model, args.machine)
     real = HardwareMachine.load(args.here) if args.here and is_hardware_file(args.here) else None
+    kept = None if args.here else kept_machine()
+    if kept is not None:
+        real, place = kept
+        print(f"tracekit: this computer as it was measured: {place}", file=sys.stderr)
     here = (None if real else args.here) or _measured(model, args.machine)
     if here:
         model.index([here])
@@ -128,9 +135,13 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
         folder = cleanup.enter_context(scratch())
         features = folder / "sample.zst"
         there = recording is not None
-        recording, usage, silent = record_features(args, command, recording, features)
+        recording, usage, silent, executed = record_features(args, command, recording, features)
         recorded = time.monotonic()
         trace = cleanup.enter_context(TraceFile(features))
+        if kept is not None and kept[0].isa != trace.index.get("arch"):
+            real = None  # the program of another instruction set
+        if args.model is None and trace.arch not in (model.arch, "unknown"):
+            model = load_model(None, trace.arch)
         result = predict_program(
             model,
             trace,
@@ -143,6 +154,11 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
             quiet=args.quiet,
         )
     result["path"] = recording if args.record or there else None
+    result["executed"] = executed
+    if executed is not None:  # the samples stand for all of it
+        for m in result["machines"]:
+            if m["ns_per_instruction"] is not None:
+                m["seconds"] = 1e-9 * m["ns_per_instruction"] * executed
     for name, n in silent.items():
         result["warnings"].append(
             f"the accesses of {n} x {name} are missing: QEMU does not show them"
@@ -177,15 +193,39 @@ def _measured(model: Any, files: list[str] | None) -> str | None:
     return None
 
 
-def _emulate(args: argparse.Namespace, command: list[str], features: Path) -> dict[str, int]:
+def _emulate(
+    args: argparse.Namespace, command: list[str], features: Path
+) -> tuple[dict[str, int], int | None]:
     """The whole program under QEMU, to features or to the recording that is to be kept; what it
-    does not show."""
+    does not show, and how many instructions there were, of samples.
+
+    A program that ends before its first sample is run again, and recorded whole.
+    """
+    import numpy as np
+
+    from tracekit.errors import FormatError
     from tracekit.record.qemu import extract_qemu, record_qemu
 
+    if args.every is not None:
+        args.touched = True  # what caches held before a sample
+        if args.skip == 0 and args.insts is not None and args.every > args.insts:
+            draw = np.random.default_rng(args.seed)
+            args.skip = int(draw.integers(args.every - args.insts))
     options = cmd_record_qemu.options_of(args, to_error=args.json)
     if args.record:
-        return record_qemu(command, args.record, options, force=args.force).silent
-    return extract_qemu(command, features, options)[1].silent()
+        totals = record_qemu(command, args.record, options, force=args.force)
+        return totals.silent, totals.executed
+    try:
+        session = extract_qemu(command, features, options)[1]
+    except FormatError:
+        if args.every is None:
+            raise
+        note("the program ended before its first sample: it is run again, and recorded whole")
+        args.every, args.insts, args.skip, args.touched = None, None, 0, False
+        options = cmd_record_qemu.options_of(args, to_error=args.json)
+        session = extract_qemu(command, features, options)[1]
+    executed = sum(session.executed().values()) if args.every is not None else None
+    return session.silent(), executed
 
 
 def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
@@ -257,6 +297,7 @@ def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -
             print(f"{m['name']:<16}{'?':>10}{'':>9}{'':>8}{m['cpi']:>8.2f}")
             continue
         wide = "?" if half is None else f"{half / ns:.1%}"
+        wide += "~" if m["tied_with_fastest"] and m is not result["machines"][0] else " "
         run = f"{m['seconds']:>10.2f} s" if timed else ""
         mark = "  (this computer)" if m["name"] == here else ""
         print(f"{m['name']:<16}{ns:>10.3f}{wide:>9}{ns / best:>8.2f}{m['cpi']:>8.2f}{run}{mark}")
@@ -264,8 +305,9 @@ def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -
         _print_parts(result, args.by, result["parts"][: None if args.by == "phase" else args.top])
     elif "processes" in result:
         _print_parts(result, "process", result["processes"])
-    for note in result["notes"]:
-        print(f"note: {shown(note)}")
+    print("±: of the samples and of the model; ~: not told from the fastest by it")
+    for line in result["notes"]:
+        print(f"note: {shown(line)}")
 
 
 def _print_real(machines: list[dict[str, Any]]) -> None:

@@ -68,12 +68,12 @@ def run(args: argparse.Namespace) -> int:
         if one is not None and is_trace_file(one):
             cmd_predict_program.check_recording(args, [], one)
             trace = cleanup.enter_context(TraceFile(one))
-            return _write(args, trace, one, [])
+            return _write(args, trace, trace.path, [])
         recording = one if one is not None and is_recording(one) else None
         command = [] if recording is not None else args.what
         cmd_predict_program.check_recording(args, command, recording)
         features = cleanup.enter_context(scratch()) / "features.zst"
-        path, usage, silent = cmd_predict_program.record_features(
+        path, usage, silent, _ = cmd_predict_program.record_features(
             args, command, recording, features
         )
         notes = [
@@ -91,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[str]) -> int:
     from tracekit.cli.machine_files import machine_named
     from tracekit.io.output import write_bytes
+    from tracekit.io.remote import public_name
     from tracekit.report import collect, page
     from tracekit.sim import machines as known
 
@@ -105,7 +106,7 @@ def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[st
         name=name,
         binary=args.binary,
         title=args.title or f"{Path(name).name} on {len(machines)} machines",
-        command=shlex.join(["tracekit", *sys.argv[1:]]),
+        command=shlex.join(["tracekit", *map(public_name, sys.argv[1:])]),
         threads=args.threads,
     )
     data["notes"] += notes

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.report import add_json, reported
+from tracekit.cli.sampling_options import add_sampling, plan_of
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
     from tracekit import SimulationResult
-    from tracekit.sim import SimulatedMachine
+    from tracekit.sim import SamplePlan, SimulatedMachine
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -39,6 +40,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
     add_cluster(p)
+    add_sampling(p)
     p.set_defaults(func=run, parser=p)
 
 
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.hardware import form_notes
     from tracekit.io.arrays import npy_name
     from tracekit.io.output import check_output
+    from tracekit.sim import simulate_samples
     from tracekit.text import note
 
     if args.output is not None:
@@ -60,11 +63,19 @@ def run(args: argparse.Namespace) -> int:
     if wanted(args):
         refuse(args, ("output", "force"), "with --cluster or --run: rows' cycles are not kept")
     machines = None if args.machine is None else [*map(any_named_machine, args.machine)]
+    plan = plan_of(args)
+    if plan is not None:
+        refuse(args, ("by_range", "causes", "output", "force"), "of samples")
     if wanted(args):
-        return _many(args, machines)
+        return _many(args, machines, plan)
     results = []
     for path in args.file:
         with tracekit.open(path) as trace:
+            if plan is not None:
+                results.append(
+                    simulate_samples(trace, machines, plan, threads=args.threads, quiet=args.quiet)
+                )
+                continue
             results.append(
                 tracekit.simulate(
                     trace,
@@ -83,13 +94,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _many(args: argparse.Namespace, machines: Sequence[SimulatedMachine] | None) -> int:
+def _many(
+    args: argparse.Namespace,
+    machines: Sequence[SimulatedMachine] | None,
+    plan: SamplePlan | None,
+) -> int:
     from tracekit.cluster import simulate_many
     from tracekit.errors import TracekitError
     from tracekit.text import note
 
     with run_of(args) as tasks:
-        found = simulate_many(tasks, args.file, machines, ranges=args.by_range, causes=args.causes)
+        found = simulate_many(
+            tasks, args.file, machines, ranges=args.by_range, causes=args.causes, samples=plan
+        )
     failed = [r for r in found if isinstance(r, TracekitError)]
     _print(args, [r for r in found if not isinstance(r, TracekitError)])
     for e in failed:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from typing import Any
 
+from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.report import add_json, reported
-from tracekit.progress import Progress
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -19,13 +20,13 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--threads", type=int)
     p.add_argument("--seed", type=int, default=0, help="of the random designs")
     add_json(p)
+    add_cluster(p)
     p.set_defaults(func=run, parser=p)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit suggest``; returns the exit code."""
-    import tracekit
-    from tracekit.calibration import core_information, most_informative
+    from tracekit.calibration import informations, most_informative
     from tracekit.errors import UsageError
     from tracekit.mixture import load_model
 
@@ -33,16 +34,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--count {args.count} of {len(args.traces)}: 1 to all but one")
     model = load_model(args.model)
     paths = [entry.partition("=")[0] for entry in args.traces]
-    programs = []
-    with Progress("suggest", len(paths), "programs") as progress:
-        for i, path in enumerate(paths):
-            progress.update(i, path)
-            with tracekit.open(path) as trace:
-                programs.append(
-                    core_information(trace, model.cores, seed=args.seed, threads=args.threads)
-                )
-        progress.update(len(paths), "choosing")
-        chosen = [paths[i] for i in most_informative(programs, args.count)]
+    with contextlib.ExitStack() as stack:
+        spread = stack.enter_context(run_of(args)).spread if wanted(args) else None
+        programs = informations(paths, model.cores, args.seed, args.threads, spread)
+    chosen = [paths[i] for i in most_informative(programs, args.count)]
     if not reported(args, {"suggested": chosen}):
         print("\n".join(chosen))
     return 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-__all__ = ["HEAD", "UNSAID", "line", "number", "programs"]
+__all__ = ["HEAD", "UNSAID", "line", "number", "print_intervals", "programs"]
 
 UNSAID = "\N{EN DASH}"
 HEAD = (
@@ -37,3 +38,14 @@ def programs(s: dict[str, Any]) -> None:
             f"  {name:<20}{p['mean']:7.1%} max {p['max']:6.1%} bias {p['bias']:+7.1%}"
             f" rho {number(p['spearman'], '.3f')}"
         )
+
+
+def print_intervals(i: dict[str, Any] | None) -> None:
+    """How intervals of programs' totals hold that come from the other unseen families."""
+    if i is None:
+        return
+    told = f"95 % intervals of a program's total: {i['held']:.1%} hold, median half width "
+    told += f"{i['median_half_width']:.1%}"
+    if not math.isnan(i["pairs_held"]):
+        told += f"; of the ratio of two designs' {i['pairs_held']:.1%} hold"
+    print(told)

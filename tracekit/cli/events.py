@@ -19,13 +19,18 @@ class Events:
     def __init__(self, label: str, unit: str = "programs") -> None:
         self._label, self._unit = label, unit
         self._progress: Progress | None = None
+        self._of = 0
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """One event; those that count nothing are left out."""
         if "done" not in event:
             return
+        if self._progress is not None and event["of"] != self._of:  # the work has a next part
+            self._progress.close()
+            self._progress = None
         if self._progress is None:
-            self._progress = Progress(self._label, event["of"], self._unit)
+            self._of = event["of"]
+            self._progress = Progress(self._label, self._of, self._unit)
         self._progress.update(event["done"], str(event.get("name", "")))
 
     def __enter__(self) -> Events:

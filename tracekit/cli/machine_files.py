@@ -16,6 +16,7 @@ def machine_named(text: str, arch: str) -> dict[str, Any]:
     Raises `UsageError` with the names there are.
     """
     from tracekit.errors import TracekitError, UsageError
+    from tracekit.hardware import is_hardware_name
     from tracekit.mixture import load_model
     from tracekit.sim import joined, load_machine, machine_errors, suggestion
     from tracekit.sim.other_machines import other_machines
@@ -29,6 +30,11 @@ def machine_named(text: str, arch: str) -> dict[str, Any]:
             known = {}
         others, failed = other_machines()
         known = {**others, **known}
+        if text not in known and is_hardware_name(text):
+            raise UsageError(
+                f"{text} is a real processor; a machine of gem5's kind is needed here",
+                hint="`tracekit simulate -m` takes both",
+            )
         if text not in known:
             raise UsageError(
                 f"{text} is no file, and no machine that ships{suggestion(text, known)}",

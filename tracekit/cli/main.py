@@ -13,7 +13,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from tracekit._version import __version__
 from tracekit.cli.report import check_json_file
@@ -58,9 +58,14 @@ COMMANDS = {
     "measure": "this computer's row from the times of programs",
     "validate": "predicted times of programs against those of this computer",
     "dse": "rank a grid of designs by an objective",
+    "factory": "ground truth by gem5: a plan's programs on its machines, as a dataset",
     "join": "targets on many machines beside one copy of the features",
+    "agent": "samples this computer's programs and predicts them on designs",
     "completion": "a shell's completion of commands and options, on standard output",
     "runs": "what a run over many traces has done, what failed and why",
+    "repo": "a signed repository of models and machines: make it, add, sign, publish",
+    "models": "models of a signed repository: trust it, list, get, update",
+    "hub": "collects what agents of a fleet predict, and shows which design is best",
     "plugin": "the gem5 plug-in's sources to a folder",
 }
 
@@ -188,13 +193,13 @@ def main(argv: Sequence[str] | None = None, ready: Callable[[], None] = lambda: 
     except Stopped as e:
         return _fail(f"stopped by {signal.Signals(e.number).name}", 128 + e.number)
     except BrokenPipeError:  # the reader of our output went away
-        _mute()
+        _mute(before)
         return DONE
     except MemoryError:
         return _fail("out of memory", BAD_INPUT)
     except OSError as e:
         if e.filename is None:
-            _mute()
+            _mute(before)
         place = f"{e.filename}: " if e.filename else ""
         return _fail(f"{place}{e.strerror or e}", BAD_INPUT)
     except Exception as e:
@@ -202,6 +207,10 @@ def main(argv: Sequence[str] | None = None, ready: Callable[[], None] = lambda: 
     finally:
         sys.stdout = before
         warnings.formatwarning = format_before
+        try:
+            sys.stderr.flush()
+        except (OSError, ValueError):  # it is full: the exit code is that of the command
+            _mute(sys.stderr)
 
 
 def _run(args: list[str], known: str | None, ready: Callable[[], None], out: Escaped) -> int:
@@ -250,12 +259,12 @@ def _open_standard_files() -> None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
 
 
-def _mute() -> None:
-    """Standard output takes nothing more: what is left in its buffer must not fail once more at
+def _mute(stream: TextIO) -> None:
+    """A standard stream takes nothing more: what is left in its buffer must not fail once more at
     exit."""
     with contextlib.suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
+        os.dup2(null, stream.fileno())
         os.close(null)
 
 
@@ -267,8 +276,9 @@ def _one_line(message: Warning | str, category: type[Warning], *where: Any) -> s
 
 
 def _fail(error: object, code: int) -> int:
-    """One line, whatever a file's name or a message holds."""
-    sys.stderr.write(f"tracekit: {shown(error)}\n")
+    """One line, whatever a file's name or a message holds; none where standard error takes none."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"tracekit: {shown(error)}\n")
     return code
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import NoReturn
 
+from tracekit.text import shown
+
 __all__ = ["Suggesting"]
 
 
@@ -15,7 +17,7 @@ class Suggesting(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """As argparse's: the usage, one line, exit code 2."""
-        super().error(message + self._suggestion(message))
+        super().error(shown(message + self._suggestion(message)))
 
     def _suggestion(self, message: str) -> str:
         if found := re.search(r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message, re.S):

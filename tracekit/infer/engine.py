@@ -154,6 +154,34 @@ class Engine:
         add_pieces(sums, edges, totals)
         return totals
 
+    def range_sums(
+        self, features: Array, base: int, piece: tuple[int, int], rows: int, head: str | None = None
+    ) -> Array:
+        """What a range of the rows of a trace of ``rows`` adds to `totals`, by chunk: float64
+        [chunks, width], for `totals_of`.
+
+        The range begins on the grid.  ``features`` start at the trace's row ``base``; ``warmup``
+        rows before the range and ``lookahead`` behind it must be there, or the trace's ends.
+        """
+        self.check(features)
+        name = self.spec.head(head).name
+        name = REPRESENTATION if name in self._tables else name
+        chunk = self.grid(rows)
+        if piece[0] % chunk:
+            raise UsageError(f"row {piece[0]} is not on the grid of {chunk} rows")
+        sums = self.pieces(np.array(piece, np.int64), *piece, chunk, [name])
+        self.run_range(features, base, *piece, chunk, {}, sums)
+        return sums.values[name]
+
+    def totals_of(self, sums: Array, head: str | None = None) -> Array:
+        """A whole trace's totals from `range_sums` of all of its ranges, in their order: float64
+        [out], as `totals` has them."""
+        total = np.zeros((1, sums.shape[1]))
+        np.add.at(total, np.zeros(len(sums), np.int64), sums)
+        name = self.spec.head(head).name
+        out: Array = (self.apply_table(total, name) if name in self._tables else total)[0]
+        return out
+
     @property
     def raw_columns(self) -> Columns | None:
         """The inputs as they are in the file, where that can be left to a first layer's weights."""

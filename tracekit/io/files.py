@@ -151,10 +151,45 @@ def read_limited(path: Name, limit: int) -> bytes:
         if len(data) > limit:
             raise FormatError(f"more than {limit} bytes", path=public_name(path))
         return data
+    fd, head = _stream(name)
     try:
-        fd, head = open_stream(path)
+        return _all_of(fd, head, limit, name)
+    finally:
+        os.close(fd)
+
+
+def read_private(path: Name, limit: int, *, of_others: bool = False) -> bytes:
+    """All of a file, or of a pipe, that nobody but its owner may read: a key, a token.
+
+    Mode and owner are those of what is read, whatever the name leads to meanwhile.  The owner is
+    this user or root; where this user is root, also another one with ``of_others``.
+
+    Raises `TracekitError` where others may read it or it is another user's, else as `read_limited`.
+    """
+    name = os.fspath(path)
+    fd, head = _stream(name)
+    try:
+        status = os.fstat(fd)
+        mode, user = stat.S_IMODE(status.st_mode), os.geteuid()
+        if mode & 0o077:
+            raise TracekitError(
+                f"others may read it (mode {mode:04o})", path=name, hint=f"chmod 600 {name}"
+            )
+        if status.st_uid not in (0, user) and not (of_others and user == 0):
+            raise TracekitError(f"is another user's (uid {status.st_uid})", path=name)
+        return _all_of(fd, head, limit, name)
+    finally:
+        os.close(fd)
+
+
+def _stream(name: str) -> tuple[int, bytes]:
+    try:
+        return open_stream(name)
     except TracekitError as e:
         raise FormatError(e.message.replace("cannot open", "cannot be read"), path=name) from None
+
+
+def _all_of(fd: int, head: bytes, limit: int, name: str) -> bytes:
     pieces, size = [head], len(head)
     try:
         while size <= limit and (piece := os.read(fd, min(_PIECE, limit + 1 - size))):
@@ -162,8 +197,6 @@ def read_limited(path: Name, limit: int) -> bytes:
             size += len(piece)
     except OSError as e:
         raise FormatError(f"cannot be read: {e.strerror}", path=name) from None
-    finally:
-        os.close(fd)
     if size > limit:
         raise FormatError(f"more than {limit} bytes", path=name)
     return b"".join(pieces)

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,9 @@ class OutputFile:
     it, as does leaving the ``with`` block.
 
     It is made when the first bytes are written: whoever is to discard it has it in hand by then,
-    at whatever moment a signal comes.  A file that it replaces hands its mode on.  Every method
-    raises TracekitError for what the system refuses.
+    at whatever moment a signal comes.  ``mode``: its permissions, of which the umask takes away; a
+    file that it replaces hands on those of its own that are among them.  Every method raises
+    TracekitError for what the system refuses.
     """
 
     def __init__(
@@ -120,23 +121,24 @@ class OutputFile:
         *,
         force: bool = False,
         name: Callable[[Path], Path] = temporary_name,
+        mode: int = 0o777,
     ) -> None:
         self.path = Path(path)
         self._url = remote_url(path)
         self.temporary: Path | None = None
         self.offset = 0
-        self._force, self._name = force, name
+        self._force, self._name, self._mode = force, name, mode
         self._fd = -1
         self._buffer = bytearray()
         check_output(path, force)
 
     def _open(self) -> None:
         place = self.path if self._url is None else _waiting_room() / self.path.name
-        mode = 0o666
+        mode = 0o666 & self._mode
         with contextlib.suppress(OSError):
             status = place.lstat()
             if stat.S_ISREG(status.st_mode):
-                mode = stat.S_IMODE(status.st_mode) & 0o777 | 0o600
+                mode = stat.S_IMODE(status.st_mode) & self._mode | 0o600
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self.temporary, self._fd = claim(place, lambda t: os.open(t, flags, mode), self._name)
 
@@ -194,7 +196,7 @@ class OutputFile:
             with contextlib.suppress(FileNotFoundError):
                 status = self.path.lstat()
                 if stat.S_ISREG(status.st_mode):
-                    os.fchmod(self._fd, stat.S_IMODE(status.st_mode) & 0o777)
+                    os.fchmod(self._fd, stat.S_IMODE(status.st_mode) & self._mode)
             os.fsync(self._fd)
             self._publish(self.temporary)
         except OSError as e:
@@ -264,16 +266,16 @@ def _sync_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: StrPath, *, force: bool = False) -> Iterator[OutputFile]:
+def replacing(path: StrPath, *, force: bool = False, mode: int = 0o777) -> Iterator[OutputFile]:
     """An OutputFile that is committed where the block ends well and discarded where it does not."""
-    with OutputFile(path, force=force) as out:
+    with OutputFile(path, force=force, mode=mode) as out:
         yield out
         out.commit()
 
 
-def write_bytes(path: StrPath, data: Any, *, force: bool = False) -> None:
-    """A whole file at once."""
-    with replacing(path, force=force) as out:
+def write_bytes(path: StrPath, data: Any, *, force: bool = False, mode: int = 0o777) -> None:
+    """A whole file at once; ``mode`` 0o600 is this user's alone."""
+    with replacing(path, force=force, mode=mode) as out:
         out.write(data)
 
 
@@ -283,12 +285,22 @@ def write_json(path: StrPath, value: Any, *, force: bool = False) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """A line more in a log, in one write; a kill leaves the lines before it whole."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    """A line more in a log, in one write: a kill leaves the lines before it whole, and of one that
+    does not fit on the disk nothing stays."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    data = (line + "\n").encode("utf-8")
     try:
         fd = os.open(path, flags, 0o666)
         try:
-            os.write(fd, (line + "\n").encode("utf-8"))
+            before, written = os.fstat(fd).st_size, 0
+            try:
+                while written < len(data):
+                    written += os.write(fd, data[written:])
+            except OSError:
+                if os.fstat(fd).st_size == before + written:  # nobody else's line stands behind it
+                    with contextlib.suppress(OSError):
+                        os.ftruncate(fd, before)
+                raise
         finally:
             os.close(fd)
     except OSError as e:
@@ -405,6 +417,16 @@ def scratch(parents: Sequence[StrPath] = (), room: int = 0) -> Iterator[Path]:
         yield folder.temporary
 
 
+def linked_folder(path: Path, files: Iterable[StrPath]) -> Path:
+    """A new folder ``path``, within a `scratch` one, with links to ``files`` by their names."""
+    path.mkdir()
+    for file in files:
+        link = path / Path(file).name
+        if not link.is_symlink():
+            link.symlink_to(Path(file).resolve())
+    return path
+
+
 @contextlib.contextmanager
 def kept_folder(path: StrPath) -> Iterator[Path]:
     """The folder ``path``, made with those above it where missing; what was made here and is still
@@ -413,6 +435,7 @@ def kept_folder(path: StrPath) -> Iterator[Path]:
         yield Path(path)
         return
     path = Path(path)
+    collect(path)
     made: list[Path] = []
     try:
         for folder in reversed([path, *path.parents]):

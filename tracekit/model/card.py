@@ -21,7 +21,7 @@ from tracekit.model.spec import ModelSpec
 from tracekit.model.tensors import read_safetensors, safetensors_bytes
 from tracekit.old_names import current_card
 
-__all__ = ["Card", "load_card", "load_tensors", "save_card", "save_model"]
+__all__ = ["Card", "folder_digest", "load_card", "load_tensors", "save_card", "save_model"]
 
 FORMAT, VERSION = "tracekit-model", 1
 MAX_COLUMNS = 4096
@@ -108,6 +108,15 @@ class Card:
 
 KNOWN = {"format", "version", "name", "preset", "features", "spec", "unit"}
 KNOWN |= {"microarchitectures", "training", "files"}
+
+
+def folder_digest(folder: str | Path) -> str:
+    """SHA-256 of the names and bytes of a model's files: 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(folder).iterdir()):
+        if file.is_file():
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def load_card(folder: str | Path) -> Card:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -100,6 +101,17 @@ class Writer(Output):
         meta = {k: v for k, v in encoded.items() if k not in ("streams", "hashes")}
         self._chunks.append({**meta, "first": self.rows, "streams": streams})
         self.rows += encoded["rows"]
+
+    @property
+    def tick_unit(self) -> int | None:
+        """The divisor of all ticks so far; None without timing."""
+        units = [int(c["tick_unit"]) for c in self._chunks if c["timed"]]
+        return math.gcd(*units) if units else None
+
+    @property
+    def retired_before(self) -> int:
+        """The last retirement before the first row, 0 where there was none."""
+        return int(self._chunks[0]["retired_before"]) if self._chunks else 0
 
     @property
     def bytes_written(self) -> int:

@@ -1,0 +1,51 @@
+"""Options of commands that walk samples of a long trace instead of all of it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracekit.sim import SamplePlan
+
+__all__ = ["OPTIONS", "add_choice", "add_sampling", "plan_of"]
+
+#: Those that make samples of a trace.
+OPTIONS = ("every", "insts", "samples", "choose", "seed")
+
+
+def add_sampling(p: Any) -> Any:
+    """All of them, in a group of their own, which is returned."""
+    g = p.add_argument_group("samples of a long trace, with warm caches and predictors")
+    g.add_argument("--every", type=int, metavar="N", help="one every N rows, from a random start")
+    g.add_argument("--insts", type=int, metavar="N", help="rows of a sample (10000)")
+    g.add_argument("--seed", type=int, help="of what is drawn")
+    add_choice(g)
+    return g
+
+
+def add_choice(g: Any) -> None:
+    """Those that recordings under QEMU do not have."""
+    g.add_argument("--samples", type=int, metavar="K", help="so many instead of --every")
+    g.add_argument(
+        "--choose",
+        choices=["systematic", "random", "phase"],
+        default="systematic",
+        help="evenly from a random start, at random places, or at random places of each phase "
+        "(systematic)",
+    )
+
+
+def plan_of(args: argparse.Namespace) -> SamplePlan | None:
+    """What of a trace is walked; None for all of it.
+
+    Raises `UsageError` for options that mean nothing together.
+    """
+    from tracekit.cli.unused import refuse
+    from tracekit.sim import SamplePlan
+
+    if args.every is None and args.samples is None:
+        refuse(args, ("insts", "choose", "seed"), "without --every or --samples")
+        return None
+    length = SamplePlan.length if args.insts is None else args.insts
+    return SamplePlan(length, args.every, args.samples, args.choose, args.seed)
