@@ -292,6 +292,9 @@ def failing(
 def test_each_call_that_fails_or_kills(name, every, old, tmp_path) -> None:
     log = tmp_path / "log"
     command, place, read = old(name)
+    if name == "plot":  # matplotlib's first run writes its own cache, too, and counts would differ
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        command, place, read = old(name)
     before = read(place)
     done, calls = failing(command, CALLS, log, place.parent)
     if "ptrace" in done.stderr:
