@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,13 @@ import synthetic
 import tracekit
 from tracekit.cli.main import main
 from tracekit.cluster import executors
-from tracekit.cluster.many import extract_many
+from tracekit.cluster.many import extract_many, predict_many
 from tracekit.cluster.run import Run
 from tracekit.cluster.task import Task
 from tracekit.errors import TracekitError, UsageError
+from tracekit.mixture.model import load_model
+from tracekit.sim import SamplePlan
+from tracekit.sim.spread import pieces
 
 distributed = pytest.importorskip("distributed", reason="needs the extra cluster")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of sockets and loops at the end
@@ -183,6 +188,55 @@ def test_a_killed_worker_is_replaced_and_a_deadly_task_fails_alone(traces, tmp_p
         found = run.map("deadly", tasks)
         assert [o.error is not None for o in found] == [i == 5 for i in range(12)]
         assert "t5: its worker ended 3 times" in str(found[5].error)
+
+
+DYING = """
+import os, signal
+from tracekit.cluster.kinds import KINDS
+
+def once(real):
+    def do(task, options, threads):
+        if {label!r} in task.label:
+            try:
+                os.close(os.open({marker!r}, os.O_CREAT | os.O_EXCL))
+                os.kill(os.getpid(), signal.SIGKILL)
+            except FileExistsError:
+                pass
+        return real(task, options, threads)
+    return do
+
+KINDS[{kind!r}] = once(KINDS[{kind!r}])
+"""
+
+
+@contextlib.contextmanager
+def a_worker_dies(folder: Path, kind: str, label: str) -> Iterator[Run]:
+    """A run on two workers, of which the first that begins a piece of that label is killed."""
+    import dask
+
+    marker = folder / "killed"
+    said = DYING.format(kind=kind, label=label, marker=str(marker))
+    (folder / "preloaded.py").write_text(said)
+    preload = {"distributed.worker.preload": [str(folder / "preloaded.py")]}
+    with dask.config.set(preload), Run("local:2") as run:
+        yield run
+    assert marker.exists()
+
+
+def test_pieces_of_samples_outlive_a_worker(traces, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "tracekit.cluster.many.pieces", lambda rows, cores: pieces(rows, cores, 4000)
+    )
+    (path,) = outputs(traces[:1], tmp_path)
+    tracekit.extract(traces[0], path)
+    plan = SamplePlan(50, every=150, seed=5)
+    model = load_model(None, "arm")
+    names = ("model", "machines", "binary", "by")
+    options = {**dict.fromkeys(names), "machine_files": [], "phases": 10, "own_machine": True}
+    with a_worker_dies(tmp_path, "predict_samples", "cores 0:") as run:
+        (found,) = predict_many(run, [path], model, {**options, "samples": asdict(plan)})
+    alone = tracekit.predict(path, model, samples=plan)
+    assert json.dumps(found.to_dict()) == json.dumps(alone.to_dict())
 
 
 def test_tasks_are_sent_together_by_the_time_that_they_take():

@@ -316,10 +316,10 @@ def test_simulations_in_pieces_are_the_same(feats, small_pieces, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "tasks"),
-    [(["predict"], 2), (["simulate", "-m", "u007", "o3_small", "u001", "u002"], 4)],
+    "command", [["predict"], ["simulate", "-m", "u007", "o3_small", "u001", "u002"]]
 )
-def test_samples_of_many_are_the_same(command, tasks, feats, tmp_path, small_pieces, capsys):
+def test_samples_of_many_are_the_same(command, feats, tmp_path, small_pieces, capsys):
+    tasks = 2 * (len(load_model(None, "arm").cores) // 2) if command == ["predict"] else 4
     paths = [str(f) for f in feats[:2]]
     how = ["--every", "200", "--insts", "50", "--seed", "3", "--json"]
     assert main([command[0], *paths, *command[1:], *how]) == 0
@@ -336,6 +336,19 @@ def test_samples_of_many_are_the_same(command, tasks, feats, tmp_path, small_pie
     drawn = [*command, *how[:-3], "--json", "--run", str(tmp_path / "drawn")]
     assert main([drawn[0], *paths, *drawn[1:]]) == 0
     assert len(state_of(tmp_path / "drawn").done) == 2
+
+
+def test_samples_by_phase_in_pieces_are_the_same(feats, tmp_path, small_pieces, capsys):
+    pytest.importorskip("sklearn", reason="samples by phase need scikit-learn")
+    how = ["--samples", "4", "--insts", "40", "--seed", "3", "--choose", "phase", "--json"]
+    assert main(["predict", str(feats[0]), *how]) == 0
+    alone = capsys.readouterr().out
+    assert main(["predict", str(feats[0]), *how, "--run", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == alone
+    assert len(state_of(tmp_path).done) > 2
+    for more in ([], ["--run", str(tmp_path)]):
+        assert main(["predict", str(feats[0]), *how, "--by", "pc", *more]) == 2
+        assert "parts are of all rows" in capsys.readouterr().err
 
 
 def test_weighted_traces_through_a_run(feats, tmp_path, capsys):

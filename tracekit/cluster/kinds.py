@@ -168,6 +168,20 @@ def predict_groups(task: Task, options: Options, threads: int | None) -> Value:
         return {"rows": len(trace), "sums": sums, "counts": counts}
 
 
+def predict_samples(task: Task, options: Options, threads: int | None) -> Value:
+    """A piece of a prediction from samples: some of the model's cores."""
+    from tracekit.prediction.trace_times import model_for, sample_totals
+
+    plan = _plan(options)
+    assert plan is not None
+    with open_trace(task.inputs[0]) as trace:
+        model = _model_of(options, trace.arch)
+        model = model_for(trace, model, options["machines"], options["own_machine"])
+        cores = model.cores[slice(*options["cores"])]
+        sums, samples = sample_totals(trace, cores, plan, threads)
+        return {"rows": len(trace), "sums": sums, "samples": asdict(samples)}
+
+
 def join_targets(task: Task, options: Options, threads: int | None) -> Value:
     """Targets beside one copy of the features; the inputs are the features, then the targets'
     files, then the micro-ops' features where there are some."""
@@ -326,6 +340,7 @@ KINDS: dict[str, Callable[[Task, Options, int | None], Value]] = {
     "core_totals": core_totals,
     "predict": predict_trace,
     "predict_groups": predict_groups,
+    "predict_samples": predict_samples,
     "join": join_targets,
     "program_sums": program_sums,
     "program_aggregates": program_aggregates,

@@ -24,14 +24,17 @@ from tracekit.prediction.intervals import Intervals
 from tracekit.prediction.trace_times import (
     PredictedPart,
     PredictionResult,
+    check_parts,
     model_for,
     predict_from,
+    predict_from_samples,
 )
-from tracekit.sim import SimulatedMachine, SimulationResult
+from tracekit.sim import Samples, SimulatedMachine, SimulationResult
 from tracekit.sim.digest import cores_digest
 from tracekit.sim.sample_plan import SampledCycles, SamplePlan
 from tracekit.sim.samples import APPROACH, WARM
 from tracekit.sim.spread import pieces
+from tracekit.store.reader import TraceFile
 
 __all__ = ["extract_many", "extraction_of", "join_many", "predict_many", "simulate_many"]
 
@@ -164,15 +167,19 @@ def predict_many(
     ``model``."""
     more = [options["model"], *options["machine_files"], options["binary"]]
     files = tuple(str(p) for p in more if p is not None)
+    given = options.get("samples")
+    plan = None if given is None else SamplePlan(**given)
+    check_parts(options["by"], plan)
     whole: list[Task] = []
     parts: list[Task] = []
     edges = []
     for path in paths:
         with open_trace(path) as trace:
             used = model_for(trace, model, options["machines"], options["own_machine"])
-            own = pieces(len(trace), len(used.cores))
-            # micro-ops that are joined first, and samples: by one worker
-            if model.level != trace.level or options.get("samples") is not None:
+            own = pieces(_walked(len(trace), plan), len(used.cores))
+            # Micro-ops that are joined first, and places that are drawn anew each time: by one
+            # worker.
+            if model.level != trace.level or (plan is not None and plan.seed is None):
                 own = own[:1]
         edges.append(own)
         if len(own) == 1:
@@ -184,19 +191,34 @@ def predict_many(
             ]
     common = {**options, "digest": cores_digest()}
     done = iter(values(run.map("predict", whole, common)) if whole else [])
-    found = iter(values(run.map("predict_groups", parts, common)) if parts else [])
+    kind = "predict_groups" if plan is None else "predict_samples"
+    found = iter(values(run.map(kind, parts, common)) if parts else [])
     out = []
-    how = (options["by"], options["phases"], options["binary"])
     for path, own in zip(paths, edges, strict=True):
         if len(own) == 1:
             out.append(_predicted(next(done)))
             continue
         walked = list(itertools.islice(found, len(own)))
-        sums = np.hstack([v["sums"] for v in walked])
         with open_trace(path) as trace:
             used = model_for(trace, model, options["machines"], options["own_machine"])
-            out.append(predict_from(trace, used, *how, (sums, walked[0]["counts"])))
+            out.append(_predicted_from(trace, used, options, walked))
     return out
+
+
+def _predicted_from(
+    trace: TraceFile,
+    model: Mixture,
+    options: Mapping[str, Any],
+    walked: Sequence[Mapping[str, Any]],
+) -> PredictionResult:
+    """From what the pieces of a trace gave, in the order of the model's cores."""
+    sums = np.hstack([v["sums"] for v in walked])
+    if (given := walked[0].get("samples")) is None:
+        how = (options["by"], options["phases"], options["binary"])
+        return predict_from(trace, model, *how, (sums, walked[0]["counts"]))
+    lists = {k: tuple(given[k]) for k in ("phase", "sizes")}
+    samples = Samples(**{**given, **lists, "ranges": [(a, b) for a, b in given["ranges"]]})
+    return predict_from_samples(trace, model, sums, samples)
 
 
 def _predicted(v: Mapping[str, Any]) -> PredictionResult:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +21,13 @@ from tracekit.prediction.intervals import (
     model_intervals,
     tied_with_fastest,
 )
+from tracekit.prediction.trace_parts import By, Groups, groups_of
 from tracekit.progress import Progress
 from tracekit.sim import (
     RowSource,
     SampledCycles,
     SamplePlan,
+    Samples,
     drawn,
     sample_sums,
     summary_of,
@@ -36,23 +37,23 @@ from tracekit.sim import (
 from tracekit.sim.clock import period
 from tracekit.sim.description import Machine
 from tracekit.store.reader import TraceFile
-from tracekit.store.statics import StaticTable
-from tracekit.symbols import AddressMap
 from tracekit.text import html_table
 
 __all__ = [
     "By",
     "PredictedPart",
     "PredictionResult",
+    "check_parts",
     "group_totals",
     "model_for",
     "predict",
     "predict_from",
+    "predict_from_samples",
+    "sample_totals",
     "total",
 ]
 
 F64 = npt.NDArray[np.float64]
-By = Literal["phase", "pc", "symbol"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,6 +293,12 @@ def model_for(
     return model if machines is None else model.only(machines)
 
 
+def check_parts(by: By | None, samples: SamplePlan | None) -> None:
+    """Raises `UsageError` where parts of a trace are asked for that is not walked whole."""
+    if samples is not None and by is not None:
+        raise UsageError("parts are of all rows, not of samples")
+
+
 def _predicted(
     trace: TraceFile,
     model: Mixture,
@@ -302,11 +309,10 @@ def _predicted(
     threads: int | None,
     quiet: bool,
 ) -> PredictionResult:
+    check_parts(by, samples)
     if samples is not None:
-        if by is not None:
-            raise UsageError("parts are of all rows, not of samples")
         return _sampled(trace, model, samples, threads, quiet)
-    groups = _groups_of(trace, by, phases, None if binary is None else os.fspath(binary))
+    groups = groups_of(trace, by, phases, None if binary is None else os.fspath(binary))
     check_trace(model, trace)
     sums, counts = _sums(model.cores, trace, groups, threads, quiet)
     return _result(model, trace, by, groups, sums, counts)
@@ -316,18 +322,40 @@ def _sampled(
     trace: TraceFile, model: Mixture, plan: SamplePlan, threads: int | None, quiet: bool
 ) -> PredictionResult:
     check_trace(model, trace)
-    rows = len(trace)
+    return predict_from_samples(
+        trace, model, *sample_totals(trace, model.cores, plan, threads, quiet)
+    )
+
+
+def sample_totals(
+    trace: TraceFile,
+    cores: Sequence[Mapping[str, Any]],
+    plan: SamplePlan,
+    threads: int | None = None,
+    quiet: bool = True,
+) -> tuple[F64, Samples]:
+    """What `predict` of samples sums of some of a model's cores, for `predict_from_samples`: their
+    cycles by sample, float64 [samples, cores], and the samples."""
     source = RowSource(trace)
     samples = drawn(source, plan)
-    ranges = samples.ranges
-    groups = _groups(None, 1, rows, trace.statics, None)
-    with Progress(Path(trace.path).name, rows, quiet=quiet) as progress:
-        sums = sample_sums(source, model.cores, ranges, threads=threads, report=progress.update)
+    with Progress(Path(trace.path).name, len(trace), quiet=quiet) as progress:
+        sums = sample_sums(source, cores, samples.ranges, threads=threads, report=progress.update)
+    return sums, samples
+
+
+def predict_from_samples(
+    trace: TraceFile, model: Mixture, sums: F64, samples: Samples
+) -> PredictionResult:
+    """`predict` of samples where the walk is done: `sample_totals` of all of the model's cores."""
+    check_trace(model, trace)
+    rows = len(trace)
+    groups = groups_of(trace, None, 1, None)
     if samples.whole:
         return _result(model, trace, None, groups, sums, np.array([rows]))
     total, _ = samples.estimate(sums)
     found = _result(model, trace, None, groups, total[None], np.array([rows]))
     _, half = samples.estimate(model.cycles(sums))
+    ranges = samples.ranges
     whole = SampledCycles(found.cycles, half, ranges, rows)
     intervals = found.intervals or Intervals(np.full(len(half), np.nan), half, len(ranges), 0.0)
     intervals = replace(
@@ -349,7 +377,7 @@ def group_totals(
 ) -> tuple[F64, npt.NDArray[np.int64]]:
     """What `predict` sums of some of a model's cores, for `predict_from`: their cycles by part,
     float64 [parts, cores], and the parts' rows."""
-    return _sums(cores, trace, _groups_of(trace, by, phases, binary), threads, True)
+    return _sums(cores, trace, groups_of(trace, by, phases, binary), threads, True)
 
 
 def predict_from(
@@ -363,7 +391,7 @@ def predict_from(
     """`predict` where the walk is done: ``walked`` has `group_totals` of all of the model's
     cores."""
     check_trace(model, trace)
-    return _result(model, trace, by, _groups_of(trace, by, phases, binary), *walked)
+    return _result(model, trace, by, groups_of(trace, by, phases, binary), *walked)
 
 
 def total(results: Sequence[PredictionResult]) -> PredictionResult:
@@ -391,7 +419,7 @@ def total(results: Sequence[PredictionResult]) -> PredictionResult:
 def _sums(
     cores: Sequence[Mapping[str, Any]],
     trace: TraceFile,
-    groups: _Groups,
+    groups: Groups,
     threads: int | None,
     quiet: bool,
 ) -> tuple[F64, npt.NDArray[np.int64]]:
@@ -419,7 +447,7 @@ def _result(
     model: Mixture,
     trace: TraceFile,
     by: By | None,
-    groups: _Groups,
+    groups: Groups,
     sums: F64,
     counts: npt.NDArray[np.int64],
 ) -> PredictionResult:
@@ -451,45 +479,3 @@ def _result(
         tuple(parts),
         model_intervals(model, trace, cycles),
     )
-
-
-class _Groups:
-    """Parts of a trace: ranges of rows, whose first rows and end are ``edges``, or of each static
-    instruction the number of its part."""
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        of_static: npt.NDArray[np.int64] | None = None,
-        edges: npt.NDArray[np.int64] | None = None,
-    ) -> None:
-        self.names, self._of_static, self.edges = list(names), of_static, edges
-
-    def of(self, trace: TraceFile, begin: int, end: int) -> npt.NDArray[np.int64]:
-        """The part of each row."""
-        assert self._of_static is not None
-        return self._of_static[trace.column("static_id", (begin, end))]
-
-
-def _groups_of(trace: TraceFile, by: By | None, phases: int, binary: str | None) -> _Groups:
-    symbols = AddressMap.of(trace, binary) if by == "symbol" else None
-    return _groups(by, phases, len(trace), trace.statics, symbols)
-
-
-def _groups(
-    by: By | None, phases: int, rows: int, statics: StaticTable, symbols: AddressMap | None
-) -> _Groups:
-    if by in (None, "phase"):
-        if phases < 1:
-            raise UsageError("phases: at least 1")
-        n = min(phases, rows) if by else 1
-        edges = [-(-k * rows // n) for k in range(n + 1)]  # the first row of group k
-        names = [f"{a}:{b}" for a, b in itertools.pairwise(edges)]
-        return _Groups(names, edges=np.array(edges, np.int64))
-    if symbols is not None and by == "symbol":
-        labels = [symbols.place(p).symbol or f"{p:#x}" for p in statics.pc.tolist()]
-    else:
-        labels = [f"{p:#x}" for p in statics.pc.tolist()]
-    names = list(dict.fromkeys(labels))
-    number = {n: i for i, n in enumerate(names)}
-    return _Groups(names, np.array([number[x] for x in labels], np.int64))
