@@ -148,8 +148,8 @@ def test_limits_are_those_of_the_true_client(served: Served) -> None:
     post = served.proxy.post
     statuses = {post("127.0.0.2", WRONG, **{"X-Forwarded-For": f"10.0.0.{n}"}) for n in range(30)}
     assert statuses == {401, 429}
-    assert post("127.0.0.2", WRONG) == 429
-    assert post("127.0.0.2", WRONG, **{"X-Forwarded-For": "127.0.0.1"}) == 429
+    for headers in ({}, {"X-Forwarded-For": "127.0.0.1"}):  # one a second is let through
+        assert 429 in [post("127.0.0.2", WRONG, **headers) for _ in range(5)]
     assert post("127.0.0.3", WRONG) == 401, "another computer is not limited by that"
     body = batch_of(served.token.agent, 1).to_bytes()
     assert post("127.0.0.2", served.token.reveal(), body) == 200, "nor are tokens that are right"
