@@ -14,6 +14,8 @@ is a folder of traces (.xz), of which 64 are taken, some again.  It prints a lin
 - ``pieces``: seconds of one long trace on 46 machines in one thread, in as many threads as there
   are processors, and by two workers in pieces of some machines each; how many pieces, and the
   longest.  The cycles are the same.
+- ``joins``: seconds of one long join, of eight traces, in one process and by two workers in pieces
+  of rows (starting them not counted).  The bytes are the same.
 - ``memory``: the peak of a worker before anything, after a short trace, and after a long one.
 """
 
@@ -28,10 +30,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from repeat_trace import Repeater
+from repeat_trace import Repeater, feats
 
 import tracekit
-from tracekit.cluster import Run, extract_many, simulate_many, state_of
+from tracekit.cluster import Run, extract_many, join_many, simulate_many, state_of
+from tracekit.dataset import join
 from tracekit.io.output import scratch
 from tracekit.sim import Machine
 
@@ -160,6 +163,29 @@ def pieces(rows: int, rounds: int) -> dict[str, Any]:
     }
 
 
+def joins(rows: int, rounds: int) -> dict[str, Any]:
+    best: dict[str, float] = {}
+    with scratch() as folder:
+        x = feats(folder, rows)
+        for k in range(8):
+            (folder / f"t{k}.zst").hardlink_to(x)
+        targets = [f"m{k}={folder}/t{k}.zst" for k in range(8)]
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            rows = join(str(x), targets, str(folder / "one.zst"), force=True)["rows"]
+            times = {"one process": time.perf_counter() - begin}
+            (folder / "out").mkdir()
+            with Run("local:2") as run:
+                begin = time.perf_counter()
+                (found,) = join_many(run, [str(x)], targets, str(folder / "out"))
+                times["local:2"] = time.perf_counter() - begin
+            assert found.error is None, found.error
+            assert (folder / "out" / x.name).read_bytes() == (folder / "one.zst").read_bytes()
+            shutil.rmtree(folder / "out")
+            best = {k: min(v, best.get(k, v)) for k, v in times.items()}
+    return {"rows": rows, "best": best, "x one process": best["one process"] / best["local:2"]}
+
+
 def memory(rows: int) -> dict[str, Any]:
     out: dict[str, Any] = {"rows": rows}
     with scratch() as folder:
@@ -186,10 +212,11 @@ def main() -> None:
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--small", type=int, default=10_000)
     p.add_argument("--long", type=int, default=4_000_000)
-    p.add_argument("--only", choices=("memory", "pieces", "scheduler", "speed"))
+    p.add_argument("--only", choices=("joins", "memory", "pieces", "scheduler", "speed"))
     a = p.parse_args()
     for name, value in (
         ("memory", lambda: memory(a.long)),
+        ("joins", lambda: joins(a.long, a.rounds)),
         ("pieces", lambda: pieces(a.long, a.rounds)),
         ("scheduler", lambda: scheduler(a.small)),
         ("speed", lambda: speed(a.traces, a.rounds)),

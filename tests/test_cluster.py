@@ -19,9 +19,11 @@ import synthetic
 import tracekit
 from tracekit.cli.main import main
 from tracekit.cluster import executors
+from tracekit.cluster.joins import join_many
 from tracekit.cluster.many import extract_many, predict_many
 from tracekit.cluster.run import Run
 from tracekit.cluster.task import Task
+from tracekit.dataset.joining import join
 from tracekit.errors import TracekitError, UsageError
 from tracekit.mixture.model import load_model
 from tracekit.sim import SamplePlan
@@ -237,6 +239,20 @@ def test_pieces_of_samples_outlive_a_worker(traces, tmp_path, monkeypatch):
         (found,) = predict_many(run, [path], model, {**options, "samples": asdict(plan)})
     alone = tracekit.predict(path, model, samples=plan)
     assert json.dumps(found.to_dict()) == json.dumps(alone.to_dict())
+
+
+def test_pieces_of_a_join_outlive_a_worker(tmp_path, monkeypatch):
+    (tmp_path / "x.out").write_text(synthetic.text(40, 2600))
+    x = str(tmp_path / "x.zst")
+    tracekit.extract(tmp_path / "x.out", x, chunk_rows=256)
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr("tracekit.cluster.joins.TRACES", 400)
+    with a_worker_dies(tmp_path, "join_chunks", "chunks 4:") as run:
+        (done,) = join_many(run, [x], [f"a={x}", f"b={x}"], str(tmp_path / "out"))
+    assert done.error is None
+    join(x, [f"a={x}", f"b={x}"], str(tmp_path / "one.zst"))
+    assert content(tmp_path / "out") == {"x.zst": (tmp_path / "one.zst").read_bytes()}
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["x.zst"]
 
 
 def test_tasks_are_sent_together_by_the_time_that_they_take():

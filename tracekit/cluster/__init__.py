@@ -2,10 +2,10 @@
 
 from tracekit.cluster.ground_truth import GroundTruth, make_ground_truth
 from tracekit.cluster.instruction_models import predict_instructions
+from tracekit.cluster.joins import join_many
 from tracekit.cluster.many import (
     extract_many,
     extraction_of,
-    join_many,
     predict_many,
     simulate_many,
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tracekit.cluster.joins import map_joins
 from tracekit.cluster.run import Run
 from tracekit.cluster.task import Outcome, Task
 from tracekit.factory import Plan, PlannedProgram
@@ -182,7 +183,7 @@ def _join(
         for p in programs
     ]
     common = {"micro": False, "strict": True}
-    done = run.map("join", tasks, common, force=force) if machines else []
+    done = map_joins(run, tasks, common, force=force) if machines else []
     joined = []
     for p, o in zip(programs, done, strict=False):
         if o.error is not None:

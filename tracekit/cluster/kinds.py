@@ -185,25 +185,40 @@ def predict_samples(task: Task, options: Options, threads: int | None) -> Value:
 def join_targets(task: Task, options: Options, threads: int | None) -> Value:
     """Targets beside one copy of the features; the inputs are the features, then the targets'
     files, then the micro-ops' features where there are some."""
-    from tracekit.dataset.joining import join
+    from tracekit.dataset.joining import JoinPart, join
+    from tracekit.store.targets import Blocks
 
-    names = options["targets"]
-    targets = [f"{n}={p}" for n, p in zip(names, task.inputs[1:], strict=False)]
-    micro = task.inputs[1 + len(names)] if options["micro"] else None
+    found = options.get("parts", ())
+    parts = [JoinPart(**{**p, "blocks": Blocks(**p["blocks"])}) for p in found]
+    micro = task.inputs[1 + len(options["targets"])] if options["micro"] else None
     report = join(
         task.inputs[0],
-        targets,
+        _targets(task, options),
         task.outputs[0],
         strict=options["strict"],
         force=True,
         micro=micro,
         base=options.get("base"),
+        parts=parts,
     )
     return {
         "rows": report["rows"],
         "report": report,
         "written": {public_name(task.outputs[0]): size_of(task.outputs[0])},
     }
+
+
+def _targets(task: Task, options: Options) -> list[str]:
+    return [f"{n}={p}" for n, p in zip(options["targets"], task.inputs[1:], strict=False)]
+
+
+def join_chunks(task: Task, options: Options, threads: int | None) -> Value:
+    """A piece of a long join: some of the features' chunks, to a file of their own."""
+    from tracekit.dataset.joining import join_part
+
+    first, end = options["chunks"]
+    part = join_part(task.inputs[0], _targets(task, options), (first, end), task.outputs[0])
+    return {"part": asdict(part), "content": []}  # no record of it is kept
 
 
 def program_sums(task: Task, options: Options, threads: int | None) -> Value:
@@ -342,6 +357,7 @@ KINDS: dict[str, Callable[[Task, Options, int | None], Value]] = {
     "predict_groups": predict_groups,
     "predict_samples": predict_samples,
     "join": join_targets,
+    "join_chunks": join_chunks,
     "program_sums": program_sums,
     "program_aggregates": program_aggregates,
     "class_totals": class_totals,

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracekit.cluster.run import Run, values
 from tracekit.cluster.task import Outcome, Task
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError
 from tracekit.extraction_types import ExtractedFile, ExtractionResult
 from tracekit.hardware.digest import hardware_digest
 from tracekit.hardware.machine import HardwareMachine, machine_of_dict
@@ -36,7 +36,7 @@ from tracekit.sim.samples import APPROACH, WARM
 from tracekit.sim.spread import pieces
 from tracekit.store.reader import TraceFile
 
-__all__ = ["extract_many", "extraction_of", "join_many", "predict_many", "simulate_many"]
+__all__ = ["extract_many", "extraction_of", "predict_many", "simulate_many"]
 
 
 def _name(path: str) -> str:
@@ -237,32 +237,3 @@ def _predicted(v: Mapping[str, Any]) -> PredictionResult:
         tuple(PredictedPart(name, rows, cycles) for name, rows, cycles in v["parts"]),
         None if i is None else Intervals(**{**i, "warnings": tuple(i["warnings"])}),
     )
-
-
-def join_many(
-    run: Run,
-    features: Sequence[str],
-    targets: Sequence[str],
-    folder: str,
-    *,
-    micro: str | None = None,
-    strict: bool = False,
-    force: bool = False,
-) -> list[Outcome]:
-    """`tracekit join` of each file of features into ``folder``, under its own name.  In ``targets``
-    and ``micro`` ``{}`` stands for that name up to the first dot."""
-    tasks = []
-    for path in features:
-        name = _name(path)
-        stem = name.split(".")[0]
-        named = [t.replace("{}", stem).partition("=") for t in targets]
-        if bad := next((t for t in named if not t[1] or not t[0] or not t[2]), None):
-            raise UsageError(f"--target {''.join(bad)}: NAME=FILE")
-        more = (micro.replace("{}", stem),) if micro else ()
-        files = (path, *(t[2] for t in named), *more)
-        options = {"targets": [t[0] for t in named]}
-        tasks.append(Task(name, files, options, (f"{folder.rstrip('/')}/{name}",)))
-    if len({t.outputs[0] for t in tasks}) != len(tasks):
-        raise UsageError("two features would have the same output name")
-    common = {"micro": micro is not None, "strict": strict}
-    return run.map("join", tasks, common, force=force)

@@ -42,8 +42,10 @@ def _one(kind: str, common: dict[str, Any], said: dict[str, Any], threads: int |
     begin = time.perf_counter()
     out: dict[str, Any] = {}
     try:
-        value = KINDS[kind](task, {**common, **task.options}, threads)
-        content = value.pop("content", None) or [content_of(p) for p in task.inputs]
+        value = KINDS[kind](task, {**common, **task.options, **said["found"]}, threads)
+        content = value.pop("content", None)
+        if content is None:
+            content = [content_of(p) for p in task.inputs]
         out = {"value": value, "content": content}
     except TracekitError as e:
         out = {"error": error_to(e)}

@@ -94,8 +94,7 @@ class Run:
         folder = self._folder if keep else None
         text = to_text(common or {})
         keys = [t.key(kind, text) for t in tasks]
-        paths = list(dict.fromkeys(p for t in tasks for p in t.inputs))
-        stamps = dict(zip(paths, stamps_of(paths), strict=True))
+        stamps = _stamps_of(tasks)
         ours = folder.asked() if folder is not None else set()
         if folder is not None:
             folder.ask(kind, _shown(common or {}), list(zip(keys, tasks, strict=True)))
@@ -103,13 +102,11 @@ class Run:
         works: list[Work] = []
         for i, task in enumerate(tasks):
             own = [stamps[p] for p in task.inputs]
-            bad = next((s for s in own if isinstance(s, TracekitError)), None)
-            if bad is None and not force and keys[i] not in ours:
-                bad = _occupied(task)
-            if bad is not None:
-                out[i] = _ended(folder, keys[i], Outcome(task, error=bad), [])
-            elif folder and (r := folder.done(keys[i], task, _stamps(own))):
-                out[i] = Outcome(task, r.value, None, r.seconds, tuple(r.content), again=True)
+            known = _known(task, keys[i], own, folder, force or keys[i] in ours)
+            if isinstance(known, TracekitError):
+                out[i] = _ended(folder, keys[i], Outcome(task, error=known), [])
+            elif known is not None:
+                out[i] = known
             else:
                 size = sum(size_in(s) for s in _stamps(own)) + 4096.0
                 works.append((i, task.title, _text(task), size))
@@ -121,6 +118,23 @@ class Run:
                 shown.add(i, out[i])
         assert all(o is not None for o in out)
         return [o for o in out if o is not None]
+
+    def missing(
+        self,
+        kind: str,
+        tasks: Sequence[Task],
+        common: Mapping[str, Any] | None = None,
+        *,
+        force: bool = True,
+    ) -> list[bool]:
+        """Whether `map` of the same would do each task."""
+        text, stamps = to_text(common or {}), _stamps_of(tasks)
+        ours = self._folder.asked() if self._folder is not None else set()
+        out = []
+        for task in tasks:
+            key, own = task.key(kind, text), [stamps[p] for p in task.inputs]
+            out.append(_known(task, key, own, self._folder, force or key in ours) is None)
+        return out
 
     def spread(self, kind: str, questions: Sequence[Question], *, keep: bool = True) -> list[Any]:
         """A `Spread`: questions as tasks, each by itself."""
@@ -136,6 +150,30 @@ def _ended(folder: RunFolder | None, key: str, outcome: Outcome, stamps: list[St
         written = outcome.value.get("written", {}) if outcome.error is None else {}
         folder.add(key, outcome, stamps, written)
     return outcome
+
+
+def _stamps_of(tasks: Sequence[Task]) -> dict[str, Stamp | TracekitError]:
+    """Of the inputs of all tasks."""
+    paths = list(dict.fromkeys(p for t in tasks for p in t.inputs))
+    return dict(zip(paths, stamps_of(paths), strict=True))
+
+
+def _known(
+    task: Task,
+    key: str,
+    stamps: Sequence[Stamp | TracekitError],
+    folder: RunFolder | None,
+    force: bool,
+) -> Outcome | TracekitError | None:
+    """What an earlier run gave, or why the task cannot be done; None where it is to be done."""
+    bad = next((s for s in stamps if isinstance(s, TracekitError)), None)
+    if bad is None and not force:
+        bad = _occupied(task)
+    if bad is not None:
+        return bad
+    if folder and (r := folder.done(key, task, _stamps(stamps))):
+        return Outcome(task, r.value, None, r.seconds, tuple(r.content), again=True)
+    return None
 
 
 def _occupied(task: Task) -> TracekitError | None:
@@ -160,6 +198,7 @@ def _text(task: Task) -> str:
             "options": dict(task.options),
             "outputs": list(task.outputs),
             "label": task.label,
+            "found": dict(task.found),
         }
     )
 

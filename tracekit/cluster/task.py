@@ -19,13 +19,15 @@ __all__ = ["Outcome", "Task", "error_from", "error_to"]
 class Task:
     """``name`` is shown.  ``inputs``: addresses, in the order that the kind of task wants;
     ``options``: what else decides its result, as JSON; ``outputs``: what it writes.  ``label``
-    tells apart tasks of one trace."""
+    tells apart tasks of one trace.  ``found``: options that decide nothing of the result: what
+    other tasks did of it."""
 
     name: str
     inputs: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     label: str = ""
+    found: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

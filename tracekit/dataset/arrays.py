@@ -12,7 +12,7 @@ import zstandard
 
 from tracekit.errors import FormatError
 
-__all__ = ["check_cycles", "read_cycles"]
+__all__ = ["check_cycles", "check_numbers", "no_time", "open_cycles", "read_cycles"]
 
 BLOCK = 1 << 16
 Array = npt.NDArray[Any]
@@ -21,6 +21,14 @@ Array = npt.NDArray[Any]
 def read_cycles(path: str | Path, machines: tuple[str, ...], rows: int) -> Array:
     """Cycles between retirements, [machines, rows] (one machine: [rows] will do, too), checked:
     numbers of rows and machines, nothing negative, NaN or infinite, no machine without time."""
+    cycles = open_cycles(path, machines, rows)
+    for name, column in zip(machines, cycles, strict=True):
+        check_cycles(column, name, str(path))
+    return cycles
+
+
+def open_cycles(path: str | Path, machines: tuple[str, ...], rows: int) -> Array:
+    """`read_cycles`, of which numbers of rows and machines alone are checked."""
     path = Path(path)
     try:
         if path.name.endswith(".zst"):
@@ -52,14 +60,25 @@ def read_cycles(path: str | Path, machines: tuple[str, ...], rows: int) -> Array
         raise FormatError(f"{cycles.shape[0]} machines, {len(machines)} names", path=str(path))
     if cycles.shape[1] != rows:
         raise FormatError(f"{cycles.shape[1]} rows; the features have {rows}", path=str(path))
-    for name, column in zip(machines, cycles, strict=True):
-        check_cycles(column, name, str(path))
     return np.asarray(cycles)
 
 
 def check_cycles(column: Array, machine: str, path: str) -> None:
-    """FormatError names the first row whose cycles are no number of cycles."""
-    total = 0.0
+    """FormatError names the first row whose cycles are no number of cycles, or says that all are
+    0."""
+    if not check_numbers(column, machine, path):
+        raise no_time(machine, path)
+
+
+def no_time(machine: str, path: str) -> FormatError:
+    """What is wrong with a machine that takes no time."""
+    return FormatError(f"{machine}: every target is 0", path=path)
+
+
+def check_numbers(column: Array, machine: str, path: str, first: int = 0) -> bool:
+    """Whether some cycles are more than 0.  FormatError names the first row whose cycles are no
+    number of cycles; ``first``: the number of the column's first row."""
+    some = False
     for a in range(0, len(column), BLOCK):
         part = column[a : a + BLOCK]
         if part.dtype.kind != "u":
@@ -67,10 +86,10 @@ def check_cycles(column: Array, machine: str, path: str) -> None:
             if bad.any():
                 r = int(bad.argmax())
                 raise FormatError(
-                    f"{machine}, row {a + r}: target {part[r]} is not a number of cycles", path=path
+                    f"{machine}, row {first + a + r}: target {part[r]} is not a number of cycles",
+                    path=path,
                 )
         elif part.dtype.itemsize > 4 and part.max(initial=0) > 0xFFFFFFFF:
             raise FormatError(f"{machine}: a target is beyond 32 bits", path=path)
-        total += float(part.sum(dtype=np.float64))
-    if total <= 0:
-        raise FormatError(f"{machine}: every target is 0", path=path)
+        some = some or bool(part.any())
+    return some

@@ -7,23 +7,34 @@ Most increments are below 255 cycles: a block is a byte for each, 255 where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import FormatError, UsageError
+from tracekit.io.files import open_file
 from tracekit.store import _windows
 from tracekit.store.frames import Compressor
 from tracekit.store.index import expands
 from tracekit.store.reader import TraceFile
 from tracekit.store.writer import Output
 
-__all__ = ["add_targets", "encode", "plane", "read_plane"]
+__all__ = [
+    "BlockWriter",
+    "Blocks",
+    "add_targets",
+    "copy_blocks",
+    "encode",
+    "plane",
+    "read_plane",
+]
 
 LEVEL = 3
 FAR = 255
+_PIECE = 1 << 20
 Array = npt.NDArray[Any]
 
 
@@ -64,56 +75,91 @@ def read_plane(
     return plane(block["kind"], streams, numbers, trace.path)
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks that stand in a file one after another: their entries in the index.  ``largest``: of
+    the numbers that are 255 or more, 0 where there are none; ``fractions``: whether some are."""
+
+    entries: list[dict[str, Any]]
+    largest: int
+    fractions: bool
+
+
+class BlockWriter:
+    """Appends chunks' targets of ``machines`` machines to a file, one chunk after another."""
+
+    def __init__(self, out: Output, machines: int) -> None:
+        self._out, self._machines = out, machines
+        self._compress = Compressor(LEVEL)
+        self._entries: list[dict[str, Any]] = []
+        self._largest, self._fractions = 0, False
+
+    def add(self, cycles: Array) -> None:
+        """``cycles`` [rows, machines]: a chunk's, or those of its first rows."""
+        kind, streams = encode(cycles)
+        self._fractions |= kind == "f4"
+        if kind == "u1" and streams["far"]:
+            far = np.frombuffer(streams["far"], "<u4")
+            self._largest = max(self._largest, int(far.max()))
+        places = {k: self._out.stream(v, self._compress) for k, v in streams.items()}
+        if expands(sum(p[1] for p in places.values()), sum(p[2] for p in places.values())):
+            raise UsageError(
+                f"{self._machines} machines x {len(cycles)} rows of a chunk: too much to read",
+                path=str(self._out.path),
+                hint="extract with fewer --chunk-rows",
+            )
+        self._entries.append({"kind": kind, **places})
+
+    @property
+    def blocks(self) -> Blocks:
+        """What was written."""
+        return Blocks(self._entries, self._largest, self._fractions)
+
+
+def _moved(entry: Mapping[str, Any], by: int) -> dict[str, Any]:
+    """An entry whose streams stand so much further behind."""
+    return {k: v if k == "kind" else [v[0] + by, *v[1:]] for k, v in entry.items()}
+
+
+def copy_blocks(out: Output, parts: Sequence[tuple[str, Blocks]]) -> Blocks:
+    """Appends files that hold nothing but a `BlockWriter`'s chunks, one after another."""
+    entries = []
+    for path, own in parts:
+        entries += [_moved(e, out.offset) for e in own.entries]
+        with open_file(path) as f:
+            while data := f.read(_PIECE):
+                out.write(data)
+    return Blocks(entries, max(b.largest for _, b in parts), any(b.fractions for _, b in parts))
+
+
 def add_targets(
     trace: TraceFile,
     output: str,
     machines: tuple[str, ...],
-    rows: int,
-    block: Callable[[int, int], Array],
-    notes: Mapping[str, Any],
+    append: Callable[[Output], tuple[Blocks, int, Mapping[str, Any]]],
     *,
     force: bool = False,
 ) -> None:
-    """Write ``output``: all of ``trace`` as it is, and targets of its first ``rows`` rows.
-
-    ``block(begin, end)`` gives cycles [rows, machines].  ``notes`` are kept in the index.
-    """
+    """Write ``output``: all of ``trace`` as it is, and targets of its first rows.  ``append``
+    writes them, and tells how many rows have them and what is kept in the index, too."""
     out = Output(output, force=force)
-    compress = Compressor(LEVEL)
-    blocks: list[dict[str, Any]] = []
-    largest, fractions = 0, False
     try:
         for data in _pieces(trace):
             out.write(data)
-        for meta in trace.index["chunks"]:
-            begin, end = meta["first"], min(meta["first"] + meta["rows"], rows)
-            if begin >= end:
-                break
-            kind, streams = encode(block(begin, end))
-            fractions |= kind == "f4"
-            if kind == "u1" and streams["far"]:
-                largest = max(largest, int(np.frombuffer(streams["far"], "<u4").max()))
-            places = {k: out.stream(v, compress) for k, v in streams.items()}
-            if expands(sum(p[1] for p in places.values()), sum(p[2] for p in places.values())):
-                raise UsageError(
-                    f"{len(machines)} machines x {end - begin} rows of a chunk: too much to read",
-                    path=output,
-                    hint="extract with fewer --chunk-rows",
-                )
-            blocks.append({"kind": kind, **places})
+        blocks, rows, notes = append(out)
         targets = {
             **notes,
             "machines": list(machines),
             "rows": rows,
-            "dtype": "f4" if fractions else "u4" if largest > 0xFFFF else "u2",
-            "blocks": blocks,
+            "dtype": "f4" if blocks.fractions else "u4" if blocks.largest > 0xFFFF else "u2",
+            "blocks": blocks.entries,
         }
         out.end({**trace.index, "targets": targets})
     finally:
         out.discard()
 
 
-def _pieces(trace: TraceFile, size: int = 1 << 20) -> Iterable[bytes]:
+def _pieces(trace: TraceFile, size: int = _PIECE) -> Iterable[bytes]:
     """Everything before the index: places in it stay what they are."""
     for at in range(0, trace.index_offset, size):
         yield trace.read_bytes(at, min(size, trace.index_offset - at))
