@@ -243,6 +243,16 @@ def test_every_shared_machine(tmp_path, shared, kind):
         )
 
 
+@pytest.mark.parametrize("kind", ["ini", "json"])
+def test_a_cache_behind_a_bridge_is_found(tmp_path, kind):
+    made = config(MACHINE)
+    for side in ("icache", "dcache"):
+        made[f"system.cpu.{side}"]["mem_side"] = "system.bridge.cpu_side_port"
+    made["system.bridge"] = {"type": "Bridge", "mem_side_ports": "system.l2.cpu_side"}
+    found, _ = gem5_machine(written(tmp_path / "m5out", made, kind))
+    same(found, MACHINE)
+
+
 def test_commands_tell_what_is_not_simulated(tmp_path, capsys):
     objects = config(MACHINE)
     objects["system.cpu"].update(trapLatency=5)

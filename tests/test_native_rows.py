@@ -263,6 +263,11 @@ def test_execlog(tmp_path: Path) -> None:
         '0, 0x80000000, 0x4501, "li a0,0"\n0, 0x80000002, 0x00053583, "ld a1,0(a0)", load, 0x40\n'
     )
     assert execlog_arch(riscv.encode()) == "riscv"
+    # What lies behind two bytes of a compressed instruction is none of it.
+    text = "".join(f'0, 0x80000000, 0x{behind}4501, "li a0,0"\n' for behind in ("", "3583", "2"))
+    (tmp_path / "compressed").mkdir()
+    with extracted(tmp_path / "compressed", text, isa="riscv") as f:
+        assert len(f.statics) == 1 and f["static_id"].tolist() == [0, 0, 0]
     x86 = '0, 0x401000, 0x48, "movq %rsp, %rdi"\n'
     assert execlog_arch(x86.encode()) == "x86"
 

@@ -98,3 +98,17 @@ def test_kinds_of_branches(golden, trace, tmp_path):
                 assert tracekit.schema.BRANCH_KINDS[f["branch"][k]] == kind
                 assert bool(control[k]) == (kind != "none")
                 assert bool(indirect[k]) == kind.startswith("indirect")
+
+
+def test_damage_has_its_place_in_the_file(golden, tmp_path):
+    """Far behind the first block that was read."""
+    for name in ("trace.txt", "trace.sq.txt"):
+        packed = (golden / "perfvec_authors" / f"{name}.xz").read_bytes()
+        text = lzma.decompress(packed)
+        text *= (5 << 20) // len(text) if name == "trace.txt" else (1 << 20) // len(text)
+        if name == "trace.txt":
+            at = len(text)
+            text += b"no row\n"
+        (tmp_path / name).write_bytes(text)
+    result = tracekit.extract(str(tmp_path / "trace.txt"), str(tmp_path / "f.zst"))
+    assert result.anomalies["malformed_line"] == {"count": 1, "first_offset": at}
