@@ -84,12 +84,14 @@ class Run:
         *,
         keep: bool = True,
         force: bool = True,
+        show: bool = True,
     ) -> list[Outcome]:
         """What became of each task, in their order.  ``common``: options of them all.
 
         A task that fails fails alone; one that an earlier run has done, with the same options and
         version of tracekit and inputs that hold the same, is not done again.  ``keep``: write down
         what is done.  ``force``: outputs may be replaced that no earlier run was asked for.
+        ``show``: progress, unless this run is quiet.
         """
         folder = self._folder if keep else None
         text = to_text(common or {})
@@ -111,7 +113,7 @@ class Run:
                 size = sum(size_in(s) for s in _stamps(own)) + 4096.0
                 works.append((i, task.title, _text(task), size))
         works.sort(key=lambda w: -w[3])  # the long ones first: none of them is the last
-        with _Shown(kind, works, len(tasks), quiet=self._quiet or not keep) as shown:
+        with _Shown(kind, works, len(tasks), quiet=self._quiet or not show) as shown:
             for i, result in self.executor.run(kind, text, works):
                 own = [stamps[p] for p in tasks[i].inputs]
                 out[i] = _ended(folder, keys[i], _outcome(tasks[i], result), _stamps(own))
@@ -142,7 +144,7 @@ class Run:
             Task(Path(public_name(path)).name, (path,), dict(options), label=f"{kind} {i}")
             for i, (path, options) in enumerate(questions)
         ]
-        return values(self.map(kind, tasks, keep=keep))
+        return values(self.map(kind, tasks, keep=keep, show=keep))
 
 
 def _ended(folder: RunFolder | None, key: str, outcome: Outcome, stamps: list[Stamp]) -> Outcome:

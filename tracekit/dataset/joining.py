@@ -23,6 +23,7 @@ from tracekit.store.writer import Output
 __all__ = ["JoinPart", "first_difference", "join", "join_part"]
 
 BLOCK = 1 << 16
+_KEPT = 2 * BLOCK
 #: Arrays of cycles; everything else is taken for an extracted trace.
 _ARRAYS = (".npy", ".npy.zst")
 
@@ -62,7 +63,8 @@ class _Source:
     ) -> None:
         """``starts``: an array has ``rows`` micro-ops, and those of an instruction are added up."""
         if not self.is_array:
-            self._trace = stack.enter_context(TraceFile(self.path))
+            # Chunks of the features may lie across two of the target's.
+            self._trace = stack.enter_context(TraceFile(self.path, kept=_KEPT))
             self.rows = len(self._trace)
             return
         if starts is None:

@@ -38,10 +38,11 @@ class TraceFile(Dataframes):
     schema.BITS (bool) and schema.STATIC_COLUMNS.  Safe in several processes: it holds no position
     in the file and opens it anew when it is sent to a spawned process.  Threads may share it; each
     that opens its own decodes without waiting for the others.  ``path`` is what is shown,
-    ``address`` what opens it.
+    ``address`` what opens it.  ``kept``: about how many rows stay decoded.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, kept: int | None = None) -> None:
+        self._kept = _KEPT_ROWS if kept is None else kept
         self._bytes = FileRanges(path)
         self.path, self.address = self._bytes.name, str(path)
         self._cache: OrderedDict[int, Chunk] = OrderedDict()
@@ -186,7 +187,7 @@ class TraceFile(Dataframes):
             meta, lambda name: self.stream(streams[name]), self._hot, self._line_bits, self.path
         )
         self._cache[number] = c
-        while len(self._cache) > 1 and sum(k.rows for k in self._cache.values()) > _KEPT_ROWS:
+        while len(self._cache) > 1 and sum(k.rows for k in self._cache.values()) > self._kept:
             self._cache.popitem(last=False)
         return c
 
