@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -18,11 +20,19 @@ from hypothesis import strategies as st
 from tracekit.cli.main import main
 from tracekit.errors import TracekitError, UsageError
 from tracekit.hardware import HardwareMachine
-from tracekit.hardware.measure import calibrate, computer, front_end, memory, shared_core, timing
+from tracekit.hardware.measure import (
+    branches,
+    calibrate,
+    computer,
+    front_end,
+    memory,
+    shared_core,
+    timing,
+)
 from tracekit.hardware.measure import library as library_module
 from tracekit.hardware.measure.bench import PAGE, Bench, Experiment, family, first_above
 from tracekit.hardware.measure.form_kernels import include_text
-from tracekit.hardware.measure.kernels import kernel
+from tracekit.hardware.measure.kernels import Kernel, kernel
 from tracekit.hardware.measure.library import Call, form_kernels, snippets, time_calls
 from tracekit.hardware.measure.machine_file import parameters_of, schedulers_of
 from tracekit.hardware.measure.processor import nearest_machine
@@ -33,6 +43,7 @@ from tracekit.hardware.measure.windows import paired_nops, window
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = Path(library_module.__file__).with_name(library_module.NAME)
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="the library was not built")
+X86 = pytest.mark.skipif(library_module.isa() != "x86", reason="x86's machine code")
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +313,57 @@ def test_form_kernels_hold_the_form_that_they_name() -> None:
         assert seen == k.instances, (k.form, seen, k.instances)
 
 
+def _run(code: bytes) -> list[tuple[int, str]]:
+    """What a body of jumps, moves and instructions that do nothing executes: places and names."""
+    known = {n: c for n, c in snippets().items() if n.startswith("move") or n == "nop"}
+    at, out = 0, []
+    while at < len(code):
+        name = next((n for n, c in known.items() if code[at : at + len(c)] == c), "jump")
+        out.append((at, name))
+        if name == "jump":
+            assert code[at] == 0xE9
+            at += struct.unpack("<i", code[at + 1 : at + 5])[0]
+            at += 5
+        else:
+            at += len(known[name])
+    assert at == len(code)
+    return out
+
+
+def _body(k: Kernel) -> bytes:
+    code = ctypes.string_at(k.pages.address, k.pages.size)[k.loop - k.entry :]
+    return code[: code.index(snippets()["again"][:4])]
+
+
+@X86
+@pytest.mark.parametrize(("count", "before"), [(3, 0), (3, 2), (9, 0), (14, 5)])
+def test_pieces_are_entered_by_jumps_in_the_line_that_they_should_be(
+    count: int, before: int
+) -> None:
+    ran = _run(front_end._entered(count, before))
+    moves = [at // 64 for at, name in ran if name.startswith("move")]
+    assert len(moves) == 32 * count and sum(n == "jump" for _, n in ran) == 32 + (before > 0)
+    for k in range(32):
+        lines = moves[k * count : (k + 1) * count]
+        assert [x - lines[0] for x in lines] == [0] * before + [before > 0] * (count - before)
+
+
+@X86
+def test_jumps_in_a_random_order_are_each_executed_once() -> None:
+    ran = _run(_body(branches._jumps(300, 16, np.random.default_rng(1))))
+    places = [at // 16 for at, name in ran if name == "jump"]
+    assert sorted(places) == list(range(300)) and places != sorted(places)
+
+
+@X86
+def test_a_table_s_places_have_sizes_of_their_own_and_one_end() -> None:
+    k, where = branches._table(np.random.default_rng(1))
+    code = _body(k)
+    starts = [int(w) - k.loop for w in where]
+    assert len(starts) == 16 and len(set(np.diff(starts).tolist())) > 4
+    assert all(_run(code[s:])[1:] == [] for s in starts)
+
+
 # ---- the machine
 
 
@@ -350,6 +412,14 @@ def test_values_become_parameters_within_their_ranges() -> None:
     never = parameters_of({"indirect_cycles": 4.0, "taken_cycles": 0.5}, 0.25)
     assert never["indirect_entries"] == 65536
     assert parameters_of({"line_step_cycles": 0.0}, 0.25)["op_cache_more"] == 0
+    entered = {"entered_cycles": 1.03, "entered_two_cycles": 2.09}
+    entered |= {"entry_together": 9, "entry_more_cycles": 2.02}
+    one = parameters_of({"line_step_cycles": 0.0, **entered}, 0.25)
+    assert (one["op_cache_entry"], one["op_cache_entry_cycles"]) == (9, 1)
+    assert one["next_line_cycles"] == 1
+    both = parameters_of({**found, **entered}, 0.25)
+    assert (both["op_cache_entry"], both["op_cache_entry_cycles"]) == (6, 0)
+    HardwareMachine.load("zen5").replace(**both)
     paired = {"nop_per_cycle": 11.93, "mixed_per_cycle": 5.99}
     assert parameters_of(paired, 0.25)["width"] == 6
     assert "rob" not in got and "l3_kb" not in parameters_of({"memory_cycles": 500.0}, 0.25)

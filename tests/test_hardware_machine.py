@@ -66,6 +66,8 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
         assert what in str(told.value)
     with pytest.raises(UsageError, match="rob is 4; a whole number from 8 to 4096"):
         HardwareMachine.load("zen5").replace(rob=4)
+    with pytest.raises(UsageError, match="op_cache_more and op_cache_entry_cycles: what entries"):
+        HardwareMachine.load("zen5").replace(op_cache_entry_cycles=1)
     with pytest.raises(UsageError, match="no real processor has this name"):
         HardwareMachine.load("zen9")
     text = tmp_path / "gem5.json"

@@ -223,6 +223,59 @@ def test_lines_of_many_entries_are_delivered_slowly(count: int, more: float, cyc
     assert loop.cycles() == pytest.approx(cycles, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("entry", "each", "jumps", "cycles"),
+    [(6, 0, 0, 12), (6, 1, 0, 16), (9, 2, 0, 64 / 3), (9, 0, 4, 12), (9, 1, 4, 24), (9, 1, 12, 16)],
+)
+def test_each_entry_takes_its_cycles(entry: int, each: float, jumps: int, cycles: float) -> None:
+    """Six lines of 16 instructions, of which each ``jumps``-th is a jump to the next one.  Entries
+    end at jumps and where they are full, and go on from line to line."""
+    loop = Loop(op_cache_more=0, op_cache_entry=entry, op_cache_entry_cycles=each)
+    loop.machine = loop.machine.replace(taken_per_cycle=2)
+    kind = _core.BRANCH_KINDS.index("jump")
+    for k in range(96):
+        loop.add(flags="no_op", latency=0, branch=kind * (jumps != 0 and k % jumps == jumps - 1))
+    assert loop.cycles() == pytest.approx(cycles, abs=0.05)
+
+
+@pytest.mark.parametrize("each", [0, 1, 5])
+def test_what_the_first_entry_takes_is_part_of_the_penalty(each: float) -> None:
+    """A return that nothing called is mispredicted, and executed a cycle behind its dispatch."""
+    loop = Loop(op_cache_more=0, op_cache_entry_cycles=each, mispredict_penalty=20)
+    loop.add(ALU, branch=_core.BRANCH_KINDS.index("return"))
+    loop.add(flags="no_op", latency=0)
+    assert loop.cycles(order=(0,)) == pytest.approx(22, abs=0.1)
+
+
+@pytest.mark.parametrize(("each", "cycles"), [(0, 12), (0.5, 12), (3, 18), (4, 24)])
+def test_the_next_line_takes_prediction_its_cycles(each: float, cycles: float) -> None:
+    """Six lines of 16 instructions, eight of which are allocated a cycle."""
+    loop = Loop(op_cache_more=0, next_line_cycles=each)
+    for _ in range(96):
+        loop.add(flags="no_op", latency=0)
+    assert loop.cycles() == pytest.approx(cycles, abs=0.05)
+
+
+def test_code_that_begins_with_its_lines_fills_the_cache_of_decoded_instructions() -> None:
+    """Blocks of two instructions, each in a line of its own: half a cycle from that cache, two from
+    the decoders."""
+
+    def cycles(blocks: int) -> float:
+        loop = Loop(op_cache_more=0, op_cache_ops=768, op_cache_entry=1, op_cache_entry_cycles=0)
+        loop.machine = loop.machine.replace(decode_width=1, op_cache_width=12, taken_per_cycle=2)
+        order = []
+        for k in range(blocks):
+            end = 1 + k % 15
+            kind = _core.BRANCH_KINDS.index("jump")
+            for i in range(16):
+                loop.add(flags="no_op", latency=0, branch=kind * (i == end))
+            order += [16 * k, 16 * k + end]
+        return loop.cycles(20, order) / blocks
+
+    assert cycles(200) == pytest.approx(0.5, abs=0.05)
+    assert cycles(500) > 1.5
+
+
 @pytest.mark.parametrize(("fields", "cycles"), [(0, 14), (1, 14), (2, 18), (3, 18)])
 def test_two_fields_take_two_places_of_an_entry(fields: int, cycles: float) -> None:
     """Every second instruction has so many: entries hold four instructions in place of six, so that

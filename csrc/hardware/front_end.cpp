@@ -11,6 +11,9 @@ namespace {
 // A key whose low bits differ where instructions are aligned, too.
 std::uint64_t spread(std::uint64_t pc) { return pc ^ pc >> 2; }
 
+// The same of entries, whose sets are no power of two: lines' first ones fill all of them.
+std::uint64_t entry_key(std::uint64_t pc) { return pc * 0x9e3779b97f4a7c15ULL >> 16; }
+
 }  // namespace
 
 FrontEnd::FrontEnd(const MachineParameters& p, DataMemory& memory)
@@ -28,8 +31,10 @@ FrontEnd::FrontEnd(const MachineParameters& p, DataMemory& memory)
       cached_cost_(parts(1 / p.op_cache_width)),
       entry_cost_(parts(p.op_cache_entry / p.op_cache_width)),
       later_cost_(parts(1 + p.op_cache_more)),
+      each_cost_(parts(p.op_cache_entry_cycles)),
       decode_cost_(parts(1 / p.decode_width)),
       byte_cost_(parts(1 / p.fetch_bytes)),
+      next_line_cost_(parts(p.next_line_cycles)),
       ahead_(static_cast<std::size_t>(p.fetch_ahead), 0) {}
 
 // The prediction comes to another line: at most so far ahead of what is delivered.
@@ -39,7 +44,7 @@ void FrontEnd::next_block(std::uint64_t line) {
   predicted_ = std::max(predicted_, before);
   before = delivered_;
   line_ready_ = memory_.fetch(line, predicted_ / unit) * unit;
-  if (!jumped_) predicted_ += unit / 2;
+  if (!jumped_) predicted_ += next_line_cost_;
 }
 
 // Places in an entry.  One of them has room for one displacement or immediate; a branch that is one
@@ -61,13 +66,14 @@ Cycle FrontEnd::deliver(const Op& op, unsigned slots, Cycle room) {
     entries_ = 0;
   }
   const unsigned held = places(op, slots);
-  // Where entries are modelled, one goes on into the next line.
-  const bool enters = jumped_ || in_entry_ + held > entry_ops_ || (other && p_.op_cache_more == 0);
+  // Where what entries take is modelled, one goes on into the next line.
+  const bool ends = other && p_.op_cache_more == 0 && each_cost_ == 0;
+  const bool enters = jumped_ || in_entry_ + held > entry_ops_ || ends;
   if (enters) {
     ++entries_;
     in_entry_ = 0;
-    cached_ = p_.op_cache_ops != 0 && op_cache_.find(spread(op.pc)) != nullptr;
-    if (!cached_ && p_.op_cache_ops != 0) op_cache_.put(spread(op.pc));
+    cached_ = p_.op_cache_ops != 0 && op_cache_.find(entry_key(op.pc)) != nullptr;
+    if (!cached_ && p_.op_cache_ops != 0) op_cache_.put(entry_key(op.pc));
   }
   in_entry_ += held;
   jumped_ = false;
@@ -83,8 +89,14 @@ Cycle FrontEnd::deliver(const Op& op, unsigned slots, Cycle room) {
 }
 
 // Entries come side by side, so many micro-ops a cycle.  Where more entries begin in a line than
-// that, each further group of them takes its cycle and `op_cache_more` besides.
+// that, each further group of them takes its cycle and `op_cache_more` besides.  Where each takes
+// `op_cache_entry_cycles`, it takes them however few micro-ops it holds.
 void FrontEnd::from_op_cache(unsigned slots, bool entered) {
+  if (each_cost_ != 0) {
+    if (entered) delivered_ += each_cost_;
+    if (slots > entry_ops_) delivered_ += cached_cost_ * (slots - entry_ops_);
+    return;
+  }
   if (p_.op_cache_more == 0) {
     delivered_ += cached_cost_ * slots;
     return;
@@ -98,8 +110,10 @@ void FrontEnd::from_op_cache(unsigned slots, bool entered) {
 }
 
 void FrontEnd::redirect(Cycle at) {
-  predicted_ = std::max(predicted_, at * unit);
-  delivered_ = std::max(delivered_, at * unit);
+  // What the first entry takes is part of the penalty.
+  const Cycle from = at * unit - std::min(each_cost_, at * unit);
+  predicted_ = std::max(predicted_, from);
+  delivered_ = std::max(delivered_, from);
   jumped_ = true;
 }
 

@@ -45,7 +45,8 @@ class FrontEnd {
   IndirectPredictor indirect_;
   Lines btb_l1_, btb_l2_, op_cache_;
   const unsigned entry_ops_;
-  const Cycle taken_cost_, cached_cost_, entry_cost_, later_cost_, decode_cost_, byte_cost_;
+  const Cycle taken_cost_, cached_cost_, entry_cost_, later_cost_, each_cost_, decode_cost_,
+      byte_cost_, next_line_cost_;
   Cycle predicted_{};  // the prediction has come so far
   Cycle delivered_{};
   Cycle line_ready_{};

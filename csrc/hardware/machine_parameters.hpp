@@ -17,6 +17,7 @@ namespace tracekit::hardware {
   PARAMETER(fetch_bytes, 4, 256) PARAMETER(decode_width, 1, 32)                                    \
   PARAMETER(op_cache_ops, 0, 65536) PARAMETER(op_cache_width, 1, 32) PARAMETER(op_queue, 1, 1024)  \
   PARAMETER(op_cache_entry, 1, 64) PARAMETER(op_cache_more, 0, 16)                                 \
+  PARAMETER(op_cache_entry_cycles, 0, 16) PARAMETER(next_line_cycles, 0, 16)                       \
   PARAMETER(fetch_ahead, 1, 256) PARAMETER(taken_per_cycle, 0.1, 4)                                \
   PARAMETER(microcode_stall, 0, 64)                                                                \
   /* branches */                                                                                   \

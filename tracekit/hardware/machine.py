@@ -72,6 +72,8 @@ class HardwareMachine:
     op_cache_width: int
     op_cache_entry: int = 8
     op_cache_more: float = 0
+    op_cache_entry_cycles: float = 0
+    next_line_cycles: float = 0.5
     op_queue: int
     fetch_ahead: int
     taken_per_cycle: float = 1.0

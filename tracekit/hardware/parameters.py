@@ -62,6 +62,20 @@ HARDWARE_PARAMETERS: tuple[HardwareParameter, ...] = (
         "lost where a line has more entries than it delivers a cycle; 0: entries are not modelled",
         0,
     ),
+    _number(
+        "op_cache_entry_cycles",
+        float,
+        "cycles",
+        "of each entry, however few micro-ops it holds; 0: several come together",
+        0,
+    ),
+    _number(
+        "next_line_cycles",
+        float,
+        "cycles",
+        "that the branch prediction takes to go on into the next block of 64 bytes",
+        0.5,
+    ),
     _number("op_queue", int, "micro-ops", "between the front end and allocation"),
     _number(
         "fetch_ahead", int, "blocks of 64 bytes", "that the branch prediction runs ahead of fetch"
@@ -256,6 +270,11 @@ def hardware_errors(machine: Mapping[str, Any]) -> list[str]:
     for key, value in machine.items():
         if key in _BY_NAME and (error := _number_error(_BY_NAME[key], value)):
             errors.append(error)
+    more, each = (machine.get(f"op_cache_{k}", 0) for k in ("more", "entry_cycles"))
+    if not errors and more and each:
+        errors.append(
+            "op_cache_more and op_cache_entry_cycles: what entries take is one or the other"
+        )
     return errors + _text_errors(machine)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from tracekit.hardware.measure.bench import Bench, Experiment, first_above
 from tracekit.hardware.measure.kernels import Kernel, branch_to, kernel
@@ -13,6 +14,8 @@ __all__ = ["EXPERIMENTS"]
 
 #: Random words that nobody can learn, 64 branches each.
 _WORDS = 1 << 14
+#: Of a table: places, and the order of jumps that is learnt while several follow each of them.
+_TARGETS, _LEARNT = 16, 64
 #: Places in memory at which a kernel of branches is tried; the best counts.
 _PLACES = 4
 
@@ -42,11 +45,16 @@ def mispredictions(bench: Bench) -> dict[str, float]:
     return {"mispredict_cycles": (random - even) / wrong, "branch_cycles": even}
 
 
-def _jumps(count: int, spacing: int) -> Kernel:
-    """``count`` jumps, each to the next, ``spacing`` bytes apart."""
+def _jumps(count: int, spacing: int, rng: np.random.Generator) -> Kernel:
+    """``count`` jumps ``spacing`` bytes apart in a random order: one to the next place in memory is
+    predicted better than others."""
     nop = snippets()["nop"]
-    jump = branch_to("jump", spacing)
-    return kernel((jump + nop * ((spacing - len(jump)) // len(nop))) * count, count)
+    order = np.concatenate([[0], 1 + rng.permutation(count - 1)])
+    to = np.full(count, count)
+    to[order[:-1]] = order[1:]
+    jumps = [branch_to("jump", spacing * int(t - k)) for k, t in enumerate(to)]
+    fill = nop * ((spacing - len(jumps[0])) // len(nop))
+    return kernel(b"".join(j + fill for j in jumps), count)
 
 
 def targets(bench: Bench) -> dict[str, float]:
@@ -54,7 +62,7 @@ def targets(bench: Bench) -> dict[str, float]:
     costs there and behind."""
 
     def time(n: int) -> float:
-        return bench.timer.cycles(Run(_jumps(n, 16)), 7, 60_000.0) or np.nan
+        return bench.timer.cycles(Run(_jumps(n, 16, bench.rng)), 7, 60_000.0) or np.nan
 
     fast = time(64)
     found = {"taken_cycles": fast}
@@ -62,9 +70,9 @@ def targets(bench: Bench) -> dict[str, float]:
     first = first_above(time, sizes, max(1.45 * fast, fast + 0.3), step=64)
     if first is None:
         return found
-    second = float(np.median([time(2 * first) for _ in range(3)]))
+    second = float(np.median([time(3 * first // 2) for _ in range(3)]))
     found |= {"btb_l1": first, "btb_l2_penalty": second - fast}
-    last = first_above(time, [n for n in sizes if n > 2 * first], second + 4.0, step=512)
+    last = first_above(time, [n for n in sizes if n > 3 * first // 2], second + 4.0, step=512)
     if last is not None:
         found["btb_l2"] = last
     return found
@@ -105,32 +113,46 @@ def returns(bench: Bench) -> dict[str, float]:
     return found
 
 
+def _table(rng: np.random.Generator) -> tuple[Kernel, npt.NDArray[np.uint64]]:
+    """A jump through a table, and where its places are, whose sizes differ as an interpreter's do:
+    some processors tell places of one alignment badly apart."""
+    s, nop = snippets(), snippets()["nop"]
+    head = s["jump_table"]
+    sizes = 4 * rng.integers(2, 16, _TARGETS)
+    body = head + nop * ((-len(head) % 16) // len(nop))
+    where, end = [], len(body) + int(sizes.sum())
+    for size in sizes.tolist():
+        where.append(len(body))
+        jump = branch_to("jump", end - len(body))
+        body += jump + nop * ((size - len(jump)) // len(nop))
+    k = kernel(body)
+    return k, np.array(where, np.uint64) + np.uint64(k.loop)
+
+
 def indirect(bench: Bench) -> dict[str, float]:
     """Jumps through a table to one of 16 places, in an order that repeats: what a predicted one
     costs, a mispredicted one, and how long an order is learnt."""
-    s, nop = snippets(), snippets()["nop"]
-    head = s["jump_table"]
-    unit, places = 32, 16
-    body = head + nop * ((-len(head) % 16) // len(nop))
-    first = len(body)
-    for i in range(places):
-        jump = branch_to("jump", unit * (places - i))
-        body += jump + nop * ((unit - len(jump)) // len(nop))
-    k = kernel(body)
+    tables = [_table(bench.rng) for _ in range(_PLACES)]
 
     def time(period: int) -> float:
-        order = bench.rng.integers(0, places, period)
-        where = (first + unit * order).astype(np.uint64) + np.uint64(k.loop)
-        bench.data.words[:period] = where
-        run = Run(k, bench.data.address, period - 1, count=max(2 * period, 4000))
-        return bench.timer.cycles(run, 5) or np.nan
+        found = []
+        for k, where in tables:
+            bench.data.words[:period] = where[bench.rng.integers(0, _TARGETS, period)]
+            run = Run(k, bench.data.address, period - 1, count=max(2 * period, 4000))
+            found.append(bench.timer.cycles(run, 5) or np.nan)
+        return float(np.median(found))
 
-    learnt = time(4)
+    learnt = time(_LEARNT)
     wrong = time(1 << 15)
     found = {"indirect_cycles": learnt, "indirect_mispredict_cycles": (wrong - learnt) * 16 / 15}
-    period = first_above(time, [2**k for k in range(4, 15)], learnt + (wrong - learnt) / 2, 8192)
-    if period is not None:
-        found["indirect_period"] = period
+    half = learnt + (wrong - learnt) / 2
+    sizes = [2**k for k in range(_LEARNT.bit_length(), 15)]
+    times = [time(n) for n in sizes]
+    above = next((k for k, t in enumerate(times) if t > half), None)
+    if above is not None:  # between two powers of two
+        below = times[above - 1] if above else learnt
+        share = (half - below) / (times[above] - below)
+        found["indirect_period"] = sizes[above] / 2 * 2.0 ** max(share, 0.0)
     return found
 
 

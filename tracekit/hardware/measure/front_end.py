@@ -16,6 +16,8 @@ __all__ = ["EXPERIMENTS"]
 _LINE: Final = 64
 #: Instructions of a line that are tried, and by how many cycles one more of them must cost.
 _FEWEST, _MOST, _STEP = 5, 15, 0.8
+#: The same of instructions that are entered by a jump: others than the first entry's begin another.
+_ENTRY: Final = 0.35
 
 
 def mixture() -> list[str]:
@@ -100,7 +102,43 @@ def lines(bench: Bench) -> dict[str, float]:
     }
 
 
+def _entered(count: int, before: int) -> bytes:
+    """32 pieces of code of ``count`` moves and a jump, each entered by a jump; ``before`` of its
+    moves lie in the line before."""
+    known = snippets()
+    moves = [known[f"move{k % 4}"] for k in range(count)]
+    begin = -sum(map(len, moves[:before])) % _LINE
+    out = branch_to("jump", begin) if begin else b""
+    for _ in range(32):
+        out += known["nop"] * (begin - len(out) % _LINE)
+        one = b"".join(moves)
+        at = (len(out) + len(one)) % (2 * _LINE)
+        out += one + branch_to("jump", 2 * _LINE + begin - at)
+        out += known["nop"] * (-len(out) % (2 * _LINE))
+    return out + known["nop"] * begin
+
+
+def entries(bench: Bench) -> dict[str, float]:
+    """What a few instructions take that are entered by a jump: in one line of code, in two, and as
+    many of them as take a cycle more than one less."""
+    if isa() != "x86":
+        return {}
+
+    def time(count: int, before: int = 0) -> float:
+        return min(bench.cycles(_entered(count, before), 32, rounds=5) for _ in range(4))
+
+    one, two = time(3), time(3, 2)
+    cycles = [time(n) for n in range(_FEWEST, _MOST)]
+    steps = np.diff(cycles)
+    most = int(np.argmax(steps))
+    found = {"entered_cycles": one, "entered_two_cycles": two, "entry_step_cycles": steps[most]}
+    if steps[most] > _ENTRY:  # with the jump
+        found |= {"entry_together": _FEWEST + most + 1, "entry_more_cycles": cycles[most + 1]}
+    return {k: float(v) for k, v in found.items()}
+
+
 EXPERIMENTS = (
+    Experiment("entries", "entries of decoded instructions", entries, 0.05, 0.2),
     Experiment("width", "width", width, 0.04, 0.1),
     Experiment("lines of code", "lines of code", lines, 0.05, 0.2),
     Experiment("code size", "cache of decoded instructions", code_size, 0.12, 0.2),

@@ -121,6 +121,14 @@ def _derived(out: dict[str, float], found: Mapping[str, float], ns_per_cycle: fl
         out["op_cache_width"] = found["line_together"]
         out["op_cache_entry"] = found["line_together"] // 2
         out["op_cache_more"] = max(0.1, found["line_more_cycles"] - 2)
+    if both("entered_cycles", "entered_two_cycles"):
+        more = found["entered_two_cycles"] - found["entered_cycles"]
+        out["next_line_cycles"] = max(0.0, more)
+    if out.get("op_cache_more"):
+        out["op_cache_entry_cycles"] = 0.0
+    elif both("entry_together", "entry_more_cycles"):  # two entries, one behind the other
+        out["op_cache_entry"] = found["entry_together"]
+        out["op_cache_entry_cycles"] = found["entry_more_cycles"] / 2
     if "decode_per_cycle" in found:
         out["decode_width"] = round(found["decode_per_cycle"])
     if both("store_per_cycle"):
