@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -16,6 +17,7 @@ from tracekit.errors import FormatError, UsageError
 from tracekit.exploration.dse import Space
 from tracekit.exploration.objective import Expression
 from tracekit.sim.memories import MEMORIES
+from tracekit.sim.parameters import MACHINE_PARAMETERS
 
 WRONG = [
     ({"roob": 999}, "'roob' is no parameter (did you mean rob?)"),
@@ -66,6 +68,13 @@ def test_everything_is_told_at_once(tmp_path):
     assert listed.endswith("are missing") and set(missing) == set(
         listed.removesuffix(" are missing").split(", ")
     )
+
+
+def test_a_machine_s_defaults_are_its_parameters():
+    parameters = {p.name: p.default for p in MACHINE_PARAMETERS}
+    for f in dataclasses.fields(sim.Machine):
+        if f.name in parameters and f.default is not dataclasses.MISSING:
+            assert f.default == parameters[f.name], f.name
 
 
 def test_what_may_be_left_out():

@@ -134,8 +134,8 @@ def test_what_gem5_predicts(name):
         assert hashlib.sha256(said.tobytes()).hexdigest()[:16] == digest, delay
 
 
-# SHA-256 of this simulator's own predictions for 3,000 branches, which put more weight on tables that
-# seldom decide than gem5's program above.
+# SHA-256 of this simulator's own predictions for 3,000 branches, which put more weight on tables
+# that seldom decide than gem5's program above.
 OWN = {
     "local": "85c9e49eec85e2f5",
     "tournament": "21935edcbc57aa9c",

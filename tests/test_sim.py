@@ -243,3 +243,17 @@ def test_a_simulation_tells_cycles_and_their_ratios(tmp_path):
     told = found.to_dict()["machines"]
     assert [m["cpi"] for m in told] == pytest.approx(list(total / found.instructions))
     assert [m["name"] for m in told] == ["m", "slow"]
+
+
+def test_ranges_of_rows_by_number_and_by_place(tmp_path):
+    trace = extract(tmp_path, synthetic.text(4, 300, blocks=False))
+    machine, n = sim.Machine(**MACHINE), len(trace)
+    whole = sim.simulate(trace, [machine])
+    starts = [0, n // 3, n // 2]
+    found = sim.simulate(trace, [machine], ranges=starts)
+    assert found.breaks.tolist() == [*starts, n]
+    assert found.cycles_by_range.sum() == whole.cycles.sum()
+    assert (found.cycles_by_range > 0).all()
+    for wrong in ([], [1, 5], [0, 0], [0, n], 0, n + 1):
+        with pytest.raises(UsageError, match="ranges"):
+            sim.simulate(trace, [machine], ranges=wrong)
