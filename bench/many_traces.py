@@ -14,7 +14,7 @@ is a folder of traces (.xz), of which 64 are taken, some again.  It prints a lin
 - ``pieces``: seconds of one long trace on 46 machines in one thread, in as many threads as there
   are processors, and by two workers in pieces of some machines each; how many pieces, and the
   longest.  The cycles are the same.
-- ``joins``: seconds of one long join, of eight traces, in one process and by two workers in pieces
+- ``joins``: seconds of one long join, of 32 traces, in one process and by two workers in pieces
   of rows (starting them not counted).  The bytes are the same.
 - ``memory``: the peak of a worker before anything, after a short trace, and after a long one.
 """
@@ -167,9 +167,9 @@ def joins(rows: int, rounds: int) -> dict[str, Any]:
     best: dict[str, float] = {}
     with scratch() as folder:
         x = feats(folder, rows)
-        for k in range(8):
+        for k in range(32):
             (folder / f"t{k}.zst").hardlink_to(x)
-        targets = [f"m{k}={folder}/t{k}.zst" for k in range(8)]
+        targets = [f"m{k}={folder}/t{k}.zst" for k in range(32)]
         for _ in range(rounds):
             begin = time.perf_counter()
             rows = join(str(x), targets, str(folder / "one.zst"), force=True)["rows"]

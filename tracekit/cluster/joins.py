@@ -23,8 +23,9 @@ from tracekit.store.reader import TraceFile
 
 __all__ = ["join_many", "map_joins"]
 
-#: Rows x machines of a piece whose targets are traces, or arrays: one to two seconds.
-TRACES, ARRAYS = 15_000_000, 150_000_000
+#: Rows x machines of a piece whose targets are traces, or arrays: half a second, so that the last
+#: one keeps nobody waiting for long.
+TRACES, ARRAYS = 8_000_000, 60_000_000
 
 
 def join_many(
