@@ -1,9 +1,8 @@
-"""Peak memory and time of reading long files, and mrc's bytes a distinct line.
+"""Bytes that commands keep for each distinct line of memory that a trace touches.
 
-``python bench/memory_reads.py [ROWS [LINES]]`` (default 100000000 3000000) makes a file of ROWS
-rows by writing one chunk's frames again and again, and one that touches LINES distinct lines all
-over the address space; it prints a line each.  ``simulate`` and ``predict``
-are of one machine; ``hot`` reads the static instructions alone.
+``python bench/memory_reads.py [LINES]`` (default 3000000) makes a file that touches LINES lines all
+over the address space, and prints a line for each command.  What they keep for each row is
+long_trace.py's.
 """
 
 from __future__ import annotations
@@ -12,40 +11,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from repeat_trace import feats
 
 import tracekit
 from tracekit.analysis.mrc import data_counts
-from tracekit.store.writer import Writer
-
-
-class Repeated(Writer):
-    """A file of one chunk's rows over and over: its frames are copied as they are."""
-
-    def again(self, source: tracekit.open, number: int) -> None:
-        meta = source.index["chunks"][number]
-        places: dict[str, Any] = {}
-        for name, (at, size, raw) in meta["streams"].items():
-            places[name] = [self.append(source.read_bytes(at, size)), size, raw]
-        self._chunks.append({**meta, "first": self.rows, "streams": places})
-        self.rows += meta["rows"]
-
-
-def long_file(folder: Path, rows: int) -> Path:
-    """A file of at least ``rows`` rows."""
-    with tracekit.open(feats(folder, 70_000)) as f:
-        out = Repeated(folder / "long.zst", {"tracekit": tracekit.__version__})
-        while out.rows < rows:
-            out.again(f, 0)
-        kept = ("arch", "cpu", "level", "options", "input", "source", "anomalies", "bits")
-        out.finish(f.statics, {k: f.index[k] for k in kept})
-    return folder / "long.zst"
-
 
 #: A command, and its own peak on standard error.  What wait4 tells includes the peak of the process
 #: that started it.
@@ -87,29 +59,20 @@ def strewn(folder: Path, lines: int) -> Path:
 
 
 def main() -> None:
-    rows, lines = ([int(a) for a in sys.argv[1:]] + [100_000_000, 3_000_000][len(sys.argv) - 1 :])[
-        :2
-    ]
+    lines = int(sys.argv[1]) if len(sys.argv) > 1 else 3_000_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        long = long_file(folder, rows)
+        short, long = feats(folder, 70_000), strewn(folder, lines)
+        with tracekit.open(long) as f:
+            distinct = data_counts(f).accesses // 2
         for command, *options in (
-            ("info",),
-            ("mrc",),
+            ("mrc", "--stream", "data"),
             ("simulate", "-m", "o3_small"),
-            ("predict", "--uarch", "o3_small"),
+            ("simulate", "-m", "o3_small", "--samples", "40"),
         ):
-            began = time.monotonic()
-            bytes_ = peak(command, long, *options)
-            seconds = time.monotonic() - began
-            print(f"{command:<9}{rows:>12,} rows: {bytes_ / 1e6:.0f} MB peak, {seconds:.0f} s")
-        long.unlink()
-        place = strewn(folder, lines)
-        base = peak("mrc", folder / "feats.zst")
-        more = peak("mrc", "--stream", "data", place) - base
-        with tracekit.open(place) as f:
-            distinct = int((data_counts(f).accesses) / 2)
-        print(f"mrc  {distinct:>12,} distinct lines: {more / distinct:.0f} bytes a line")
+            more = peak(command, long, *options) - peak(command, short, *options)
+            said = " ".join((command, *options))
+            print(f"{said}: {distinct:,} lines, {more / distinct:.0f} bytes a line")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Traces of any length for the benches: the shipped real one again and again, ticks and numbers
-going on.
+going on; and features of any length, the chunks of a file again and again.
 
 ``python bench/repeat_trace.py ROWS > trace.out`` writes one.
 """
@@ -11,10 +11,13 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tracekit
+from tracekit.store.statics import StaticTable
+from tracekit.store.writer import Writer
 
 SAMPLE = Path(__file__).parent.parent / "tests" / "golden" / "lua.arm.trace.xz"
 
@@ -79,6 +82,34 @@ def feats(folder: Path, rows: int) -> Path:
     tracekit.extract(folder / "trace", folder / "feats.zst")
     (folder / "trace").unlink()
     return folder / "feats.zst"
+
+
+class _Repeated(Writer):
+    """A file whose chunks are those of another one: their frames are copied as they are."""
+
+    def again(self, source: tracekit.TraceFile, number: int) -> None:
+        meta = source.index["chunks"][number]
+        places: dict[str, Any] = {}
+        for name, (at, size, raw) in meta["streams"].items():
+            places[name] = [self.append(source.read_bytes(at, size)), size, raw]
+        self._chunks.append({**meta, "first": self.rows, "streams": places})
+        self.rows += meta["rows"]
+
+
+def repeated(source: Path, path: Path, rows: int) -> None:
+    """Features of at least ``rows`` rows at ``path``."""
+    with tracekit.open(source) as f:
+        times = -(-rows // len(f))
+        out = _Repeated(path, {"tracekit": tracekit.__version__})
+        for _ in range(times):
+            for number in range(f.chunks):
+                out.again(f, number)
+        kept = ("arch", "cpu", "level", "options", "input", "source", "anomalies", "bits")
+        index = {k: f.index[k] for k in kept}
+        counts = f.statics.count * np.uint64(times)
+        t = f.statics
+        table = StaticTable({**t.arrays, "count": counts}, t.disassembly, t.bytes, t.op_names)
+        out.finish(table, {**index, "bits": [n * times for n in f.index["bits"]]})
 
 
 if __name__ == "__main__":
