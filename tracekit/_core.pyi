@@ -396,6 +396,13 @@ class SimulatedCores:
         next: int,
         threads: int = 1,
     ) -> None: ...
+    def begun_behind(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int,
+    ) -> SimulatedCores: ...
     def run(
         self,
         sid: npt.NDArray[np.uint32],

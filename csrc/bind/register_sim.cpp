@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "bind/register.hpp"
 #include "sim/core_set.hpp"
@@ -194,7 +195,16 @@ class Cores {
     cores_.begin_behind(block, threads);
   }
 
+  Cores begun_behind(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+                     const Array<std::uint8_t>& bits, std::uint32_t next) {
+    const SimulatedCores::Block block = checked(sid, addr, bits, next);
+    py::gil_scoped_release free;
+    return {cores_.begun_behind(block), causes_};
+  }
+
  private:
+  Cores(SimulatedCores cores, bool causes) : cores_(std::move(cores)), causes_(causes) {}
+
   SimulatedCores::Block checked(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
                                 const Array<std::uint8_t>& bits, std::uint32_t next) const {
     const py::ssize_t n = sid.size();
@@ -341,6 +351,8 @@ void register_sim(py::module_& m) {
            py::arg("next"), py::arg("threads") = 1, py::arg("accesses_only") = false)
       .def("begin_behind", &Cores::begin_behind, py::arg("sid"), py::arg("addr"), py::arg("bits"),
            py::arg("next"), py::arg("threads") = 1)
+      .def("begun_behind", &Cores::begun_behind, py::arg("sid"), py::arg("addr"), py::arg("bits"),
+           py::arg("next"))
       .def("events", &Cores::events, py::arg("sid"), py::arg("addr"), py::arg("bits"),
            py::arg("next"), py::arg("threads") = 1);
 }

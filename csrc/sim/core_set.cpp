@@ -10,12 +10,28 @@
 #include "sim/in_order_core.hpp"
 
 namespace tracekit {
+namespace {
+
+std::vector<CoreInst> packed(std::vector<CoreInst> insts) {
+  for (CoreInst& inst : insts) inst.pack();
+  return insts;
+}
+
+}  // namespace
 
 SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
                                std::size_t registers, std::span<const CoreParameters> cores,
                                bool causes)
-    : insts_(std::move(insts)), begin_(std::move(begin)), parameters_(cores.begin(), cores.end()) {
-  for (CoreInst& inst : insts_) inst.pack();
+    : SimulatedCores(
+          std::make_shared<const Program>(Program{packed(std::move(insts)), std::move(begin)}),
+          registers, cores, causes) {}
+
+SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program, std::size_t registers,
+                               std::span<const CoreParameters> cores, bool causes)
+    : program_(std::move(program)),
+      registers_(registers),
+      causes_(causes),
+      parameters_(cores.begin(), cores.end()) {
   cores_.reserve(cores.size());
   const auto make = [&]<template <bool> class Kind>(const CoreParameters& p) {
     if (causes)
@@ -32,6 +48,7 @@ SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<std::uin
 }
 
 void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
+  const auto& [insts, begin] = *program_;
   const std::size_t n = block.sid.size();
   rows_.clear();
   if (difficulty) {
@@ -39,10 +56,10 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
     if (!difficulty_) difficulty_.emplace();
   }
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t from = begin_[block.sid[i]], to = begin_[block.sid[i] + 1];
-    const std::uint64_t behind = insts_[begin_[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
+    const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
+    const std::uint64_t behind = insts[begin[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
     for (std::uint32_t k = from; k < to; ++k) {
-      const CoreInst& inst = insts_[k];
+      const CoreInst& inst = insts[k];
       const auto kind = static_cast<BranchKind>(inst.branch);
       const bool taken = kind != BranchKind::none && (block.bits[i] & row_bit::taken);
       bool indirect_right = true;
@@ -128,37 +145,53 @@ void SimulatedCores::cause_sums(const Block& block, std::span<const std::uint32_
   });
 }
 
-void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses_only) {
+FunctionalPass& SimulatedCores::functional_pass() {
   if (!pass_) pass_ = std::make_unique<FunctionalPass>(parameters_);
+  return *pass_;
+}
+
+void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses_only) {
+  FunctionalPass& pass = functional_pass();
+  const auto& [insts, begin] = *program_;
   const std::size_t n = block.sid.size();
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t from = begin_[block.sid[i]], to = begin_[block.sid[i] + 1];
-    if (!accesses_only) pass_->fetch(insts_[from].pc);
+    const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
+    if (!accesses_only) pass.fetch(insts[from].pc);
     for (std::uint32_t k = from; k < to; ++k) {
-      const CoreInst& inst = insts_[k];
+      const CoreInst& inst = insts[k];
       if (inst.is(CoreInst::load | CoreInst::store)) {
         if (!(block.bits[i] & row_bit::fault))
-          pass_->access(block.addr[i] + inst.offset, inst.is(CoreInst::store));
+          pass.access(block.addr[i] + inst.offset, inst.is(CoreInst::store));
       } else if (inst.branch != 0 && !accesses_only) {
-        const std::uint64_t behind = insts_[begin_[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
-        pass_->branch({inst.pc, behind, static_cast<BranchKind>(inst.branch),
-                       (block.bits[i] & row_bit::taken) != 0});
+        const std::uint64_t behind = insts[begin[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
+        pass.branch({inst.pc, behind, static_cast<BranchKind>(inst.branch),
+                     (block.bits[i] & row_bit::taken) != 0});
       }
     }
   }
-  pass_->end_block(threads);
+  pass.end_block(threads);
+}
+
+void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, unsigned threads) {
+  warm::ContentsByShape contents(pass.code(), pass.data());
+  each_core(threads, [&] { return [&](std::size_t k) { cores_[k]->restore(contents); }; });
+  targets_ = pass.targets();
+  prepare(block);
+  each_core(threads, [&] {
+    return [&](std::size_t k) { cores_[k]->approach(rows_, pass.branches(parameters_[k])); };
+  });
 }
 
 void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
-  if (!pass_) pass_ = std::make_unique<FunctionalPass>(parameters_);
-  warm::ContentsByShape contents(pass_->code(), pass_->data());
-  each_core(threads, [&] { return [&](std::size_t k) { cores_[k]->restore(contents); }; });
-  targets_ = pass_->targets();
-  prepare(block);
-  each_core(threads, [&] {
-    return [&](std::size_t k) { cores_[k]->approach(rows_, pass_->branches(parameters_[k])); };
-  });
+  begin_at(functional_pass(), block, threads);
   observe(block, threads, false);
+}
+
+SimulatedCores SimulatedCores::begun_behind(const Block& block) {
+  SimulatedCores out(program_, registers_, parameters_, causes_);
+  out.begin_at(functional_pass(), block, 1);
+  observe(block, 1, false);
+  return out;
 }
 
 void SimulatedCores::events(const Block& block, std::uint8_t* out, unsigned threads) {

@@ -24,7 +24,7 @@ class SimulatedCores {
                  std::size_t registers, std::span<const CoreParameters> cores, bool causes = false);
 
   std::size_t cores() const { return cores_.size(); }
-  std::size_t statics() const { return begin_.size() - 1; }
+  std::size_t statics() const { return program_->begin.size() - 1; }
 
   // The rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
   // behind the block, or the last row's own if there is none.
@@ -59,14 +59,25 @@ class SimulatedCores {
   // All cores go on behind what was observed, after `block`, which is not timed; then it is
   // observed, too.
   void begin_behind(const Block& block, unsigned threads);
+  // The same of new cores like these, which may be walked while these go on observing.
+  SimulatedCores begun_behind(const Block& block);
 
  private:
+  struct Program {
+    std::vector<CoreInst> insts;
+    std::vector<std::uint32_t> begin;
+  };
+  SimulatedCores(std::shared_ptr<const Program> program, std::size_t registers,
+                 std::span<const CoreParameters> cores, bool causes);
+  FunctionalPass& functional_pass();
+  void begin_at(const FunctionalPass& pass, const Block& block, unsigned threads);
   void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
   template <class Work>  // work() is a thread's own function of a core's number
   void each_core(unsigned threads, const Work& work);
 
-  std::vector<CoreInst> insts_;
-  std::vector<std::uint32_t> begin_;
+  std::shared_ptr<const Program> program_;
+  std::size_t registers_;
+  bool causes_;
   std::vector<CoreParameters> parameters_;
   std::vector<std::unique_ptr<Core>> cores_;
   std::unique_ptr<FunctionalPass> pass_;  // once asked for

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.report import add_json, reported
-from tracekit.cli.sampling_options import add_sampling, plan_of
+from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ def add_parser(sub: Any, help_text: str) -> None:
         "-o", "--output", metavar="FILE.npy", help="cycles of every row, float32 [rows, machines]"
     )
     p.add_argument("--force", action="store_true", help="replace it")
+    p.add_argument(
+        "--segments",
+        type=int,
+        metavar="ROWS",
+        help="walk the trace in pieces of so many rows, each begun warm, at the same time: faster "
+        "where machines are fewer than threads, and not to the cycle",
+    )
     p.add_argument("--threads", type=int)
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
@@ -52,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.hardware import form_notes
     from tracekit.io.arrays import npy_name
     from tracekit.io.output import check_output
-    from tracekit.sim import simulate_samples
+    from tracekit.sim import simulate_samples, simulate_segments
     from tracekit.text import note
 
     if args.output is not None:
@@ -63,6 +70,9 @@ def run(args: argparse.Namespace) -> int:
     if wanted(args):
         refuse(args, ("output", "force"), "with --cluster or --run: rows' cycles are not kept")
     machines = None if args.machine is None else [*map(any_named_machine, args.machine)]
+    if args.segments is not None:
+        whole = ("by_range", "causes", "output", "force", *OPTIONS, "cluster", "run")
+        refuse(args, whole, "with --segments")
     plan = plan_of(args)
     if plan is not None:
         refuse(args, ("by_range", "causes", "output", "force"), "of samples")
@@ -74,6 +84,13 @@ def run(args: argparse.Namespace) -> int:
             if plan is not None:
                 results.append(
                     simulate_samples(trace, machines, plan, threads=args.threads, quiet=args.quiet)
+                )
+                continue
+            if args.segments is not None:
+                results.append(
+                    simulate_segments(
+                        trace, machines, args.segments, threads=args.threads, quiet=args.quiet
+                    )
                 )
                 continue
             results.append(

@@ -25,12 +25,14 @@ from tracekit.sim.parameters import (
 from tracekit.sim.row_events import event_walk
 from tracekit.sim.sample_plan import SampledCycles, SamplePlan, Samples, drawn, sampled_totals
 from tracekit.sim.samples import sample_sums
+from tracekit.sim.segments import segment_sums
 from tracekit.sim.simulation import (
     SimulatedMachine,
     SimulationResult,
     result_of,
     simulate,
     simulate_samples,
+    simulate_segments,
 )
 from tracekit.sim.trace_walk import TIMING, ClassedRows, KeptRows, RowSource, Walk, totals, walk
 
@@ -70,8 +72,10 @@ __all__ = [
     "result_of",
     "sample_sums",
     "sampled_totals",
+    "segment_sums",
     "simulate",
     "simulate_samples",
+    "simulate_segments",
     "suggestion",
     "summary_of",
     "totals",

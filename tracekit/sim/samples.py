@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit import _core
 from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
 from tracekit.sim import plugins
-from tracekit.sim.trace_walk import RowSource
+from tracekit.sim.trace_walk import Block, RowSource
 from tracekit.store.reader import TraceFile
 
-__all__ = ["APPROACH", "WARM", "sample_sums"]
+__all__ = ["APPROACH", "WARM", "counted", "sample_sums"]
 
 F64 = npt.NDArray[np.float64]
 #: Rows before a sample that go through caches alone, and that are walked and do not count;
@@ -59,23 +60,26 @@ def sample_sums(
             raise UsageError(f"samples: increasing ranges of the trace's {len(source):,} rows")
         walked = max(first - warm, done)
         seen = max(walked - approach, done)
-        for b in source.blocks(done, seen):
-            cores.observe(b.ids, b.addr, b.bits, b.following, threads)
-            report(b.begin + len(b.ids))
+        with source.ahead(done, seen, threads) as blocks:
+            for b in blocks:
+                cores.observe(b.ids, b.addr, b.bits, b.following, threads)
+                report(b.begin + len(b.ids))
         if first > done:
             b = source.block(seen, walked)
             cores.begin_behind(b.ids, b.addr, b.bits, b.following, threads)
         for b in source.blocks(walked, end):
-            counted = max(first - b.begin, 0)
-            if counted < len(b.ids):
-                edges = np.array([0, counted, len(b.ids)], np.uint32)
-                sums = cores.sums(b.ids, b.addr, b.bits, b.following, edges, threads)
-                out[k] += sums[1]
-            else:
-                edges = np.array([0, len(b.ids)], np.uint32)
-                cores.sums(b.ids, b.addr, b.bits, b.following, edges, threads)
+            out[k] += counted(cores, b, first, threads)
             cores.observe(b.ids, b.addr, b.bits, b.following, threads)
         plugins.check()
         done = end
         report(done)
     return out
+
+
+def counted(cores: _core.SimulatedCores, block: Block, first: int, threads: int) -> F64:
+    """Walks a block; the cycles of its rows from row ``first`` of the trace on: float64 [cores]."""
+    n = len(block.ids)
+    edges = np.array([0, min(max(first - block.begin, 0), n), n], np.uint32)
+    sums = cores.sums(block.ids, block.addr, block.bits, block.following, edges, threads)
+    behind: F64 = sums[1]
+    return behind

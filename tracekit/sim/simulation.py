@@ -19,11 +19,19 @@ from tracekit.progress import Progress
 from tracekit.sim.cause_walk import cause_walk
 from tracekit.sim.description import Machine, MachineLike, one_machine
 from tracekit.sim.sample_plan import SampledCycles, SamplePlan, sampled_totals
+from tracekit.sim.segments import segment_sums
 from tracekit.sim.trace_walk import walk
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table
 
-__all__ = ["SimulatedMachine", "SimulationResult", "result_of", "simulate", "simulate_samples"]
+__all__ = [
+    "SimulatedMachine",
+    "SimulationResult",
+    "result_of",
+    "simulate",
+    "simulate_samples",
+    "simulate_segments",
+]
 
 F64 = npt.NDArray[np.float64]
 CAUSES = tuple(name for name, _ in _core.CAUSES)
@@ -62,6 +70,8 @@ class SimulationResult:
     ``causes``: float64 [machines, causes], the cycles of the whole trace by what they were spent
     on, which sum to ``cycles``; None unless asked for.
     ``sampled``: the samples that ``cycles`` was estimated from; None where all rows were walked.
+    ``segment_rows``: of each segment, where segments were walked apart, each begun warm; None where
+    one walk went from the first row to the last.
     """
 
     path: str
@@ -74,6 +84,7 @@ class SimulationResult:
     cycles_by_row: npt.NDArray[np.float32] | None = None
     causes: F64 | None = None
     sampled: SampledCycles | None = None
+    segment_rows: int | None = None
 
     @property
     def cause_names(self) -> tuple[str, ...]:
@@ -125,6 +136,8 @@ class SimulationResult:
             warning = s.warning()
             out["samples"] = len(s.samples)
             out["warnings"] = [] if warning is None else [warning]
+        if self.segment_rows is not None:
+            out["segment_rows"] = self.segment_rows
         if self.causes is not None:
             for entry, stack in zip(entries, self.causes.tolist(), strict=True):
                 entry["causes"] = dict(zip(CAUSES, stack, strict=True))
@@ -174,6 +187,12 @@ class SimulationResult:
             )
         if s is not None:
             lines.append(f"±: of {len(s.samples):,} samples, against walking all rows")
+        if self.segment_rows is not None:
+            count = -(-self.rows // self.segment_rows)
+            lines.append(
+                f"{count:,} segments of {self.segment_rows:,} rows, each begun warm: cycles differ "
+                "a little from those of one walk"
+            )
         return "\n".join(lines)
 
 
@@ -244,19 +263,53 @@ def simulate_samples(
 
     Raises `UsageError` for real processors, and where the plan makes no samples.
     """
+    chosen = _of_gem5(trace, machines, "samples")
+    rows = [dict(m.to_dict()) for m in chosen]
+    with Progress(Path(trace.path).name, len(trace), quiet=quiet) as progress:
+        found = sampled_totals(trace, rows, plan, threads, progress.update)
+    return replace(_whole(trace, chosen, found.cycles), sampled=found)
+
+
+def simulate_segments(
+    trace: TraceFile,
+    machines: Sequence[SimulatedMachine] | None,
+    length: int,
+    *,
+    threads: int | None = None,
+    quiet: bool = True,
+) -> SimulationResult:
+    """`simulate` of segments of ``length`` rows, which ``threads`` of the processor walk at the
+    same time, with caches and predictors about as all rows before leave them; of gem5's machines.
+    Any number of threads gives the same cycles, which differ a little from those of one walk
+    (docs/whole-programs.md).
+
+    Raises `UsageError` for real processors, and for segments that are too short.
+    """
+    chosen = _of_gem5(trace, machines, "segments")
+    rows = [dict(m.to_dict()) for m in chosen]
+    with Progress(Path(trace.path).name, len(trace), quiet=quiet) as progress:
+        sums = segment_sums(trace, rows, length, threads=threads, report=progress.update)
+    return replace(_whole(trace, chosen, sums.sum(axis=0)), segment_rows=length)
+
+
+def _of_gem5(
+    trace: TraceFile, machines: Sequence[SimulatedMachine] | None, what: str
+) -> tuple[SimulatedMachine, ...]:
     chosen = _own(trace) if machines is None else tuple(machines)
     for m in chosen:
         if not isinstance(m, Machine):
-            raise UsageError(f"{m.name}: samples are of gem5's machines, not of real processors")
+            raise UsageError(f"{m.name}: {what} are of gem5's machines, not of real processors")
+    return chosen
+
+
+def _whole(
+    trace: TraceFile, machines: tuple[SimulatedMachine, ...], cycles: F64
+) -> SimulationResult:
+    """The trace's ``cycles`` on ``machines``, without parts."""
     n = len(trace)
-    with Progress(Path(trace.path).name, n, quiet=quiet) as progress:
-        rows = [dict(m.to_dict()) for m in chosen]
-        found = sampled_totals(trace, rows, plan, threads, progress.update)
     ends = int(trace.statics.count[trace.statics.ends()].sum())
     edges = np.array([0, n], np.int64)
-    return SimulationResult(
-        trace.path, n, ends, chosen, found.cycles, edges, found.cycles[None], sampled=found
-    )
+    return SimulationResult(trace.path, n, ends, machines, cycles, edges, cycles[None])
 
 
 def _own(trace: TraceFile) -> tuple[Machine]:

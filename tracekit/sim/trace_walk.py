@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,13 @@ import numpy.typing as npt
 from tracekit import _core, schema
 from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
+from tracekit.pipeline import overlap
 from tracekit.sim import plugins
 from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.register_moves import to_general
 from tracekit.store.reader import TraceFile
 
-__all__ = ["TIMING", "ClassedRows", "KeptRows", "RowSource", "Walk", "totals", "walk"]
+__all__ = ["TIMING", "Block", "ClassedRows", "KeptRows", "RowSource", "Walk", "totals", "walk"]
 
 BLOCK = 1 << 15
 #: What a timed walk gives for each row and core (core_timing, csrc/sim/out_of_order_core.hpp).
@@ -150,7 +152,7 @@ def _uop_arrays(s: Any) -> _Arrays:
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """Rows from ``begin`` on, as _core.SimulatedCores takes them."""
 
     begin: int
@@ -207,7 +209,7 @@ class RowSource:
         for begin in range(0, len(self), BLOCK):
             yield self._trace.column("static_id", (begin, min(begin + BLOCK, len(self))))
 
-    def blocks(self, first: int, last: int) -> Iterator[_Block]:
+    def blocks(self, first: int, last: int) -> Iterator[Block]:
         """The rows [first, last)."""
         trace = self._trace
         for begin in range(first, last, BLOCK):
@@ -217,18 +219,28 @@ class RowSource:
             bits = trace.column("bits", (begin, end))
             if self._whole:  # a page's first touch traps in gem5's system calls, unseen in a
                 bits = bits & ~_FAULT  # recording
-            yield _Block(begin, ids[: end - begin], addr, bits, int(ids[-1]))
+            yield Block(begin, ids[: end - begin], addr, bits, int(ids[-1]))
 
-    def block(self, first: int, last: int) -> _Block:
+    @contextmanager
+    def ahead(self, first: int, last: int, threads: int) -> Iterator[Iterator[Block]]:
+        """`blocks`; where there are several ``threads``, and more than one block, another one
+        decodes them while the caller works.  It has ended when the context has."""
+        if threads < 2 or last - first <= BLOCK:
+            yield self.blocks(first, last)
+            return
+        with closing(overlap(lambda: self.blocks(first, last))) as found:
+            yield found
+
+    def block(self, first: int, last: int) -> Block:
         """The rows [first, last) as one block."""
         parts = list(self.blocks(first, last))
         if not parts:
             none = np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint8)
-            return _Block(first, *none, 0)
+            return Block(first, *none, 0)
         ids, addr, bits = (
             np.concatenate([getattr(b, name) for b in parts]) for name in ("ids", "addr", "bits")
         )
-        return _Block(first, ids, addr, bits, parts[-1].following)
+        return Block(first, ids, addr, bits, parts[-1].following)
 
 
 class KeptRows(RowSource):
@@ -243,7 +255,7 @@ class KeptRows(RowSource):
     def __len__(self) -> int:
         return self._rows
 
-    def blocks(self, first: int, last: int) -> Iterator[_Block]:
+    def blocks(self, first: int, last: int) -> Iterator[Block]:
         """The kept rows [first, last)."""
         for b in self._kept:
             i, j = max(first - b.begin, 0), min(last - b.begin, len(b.ids))
@@ -251,7 +263,12 @@ class KeptRows(RowSource):
                 yield b
             elif i < j:
                 following = int(b.ids[j]) if j < len(b.ids) else b.following
-                yield _Block(b.begin + i, b.ids[i:j], b.addr[i:j], b.bits[i:j], following)
+                yield Block(b.begin + i, b.ids[i:j], b.addr[i:j], b.bits[i:j], following)
+
+    @contextmanager
+    def ahead(self, first: int, last: int, threads: int) -> Iterator[Iterator[Block]]:
+        """`blocks`, which are decoded."""
+        yield self.blocks(first, last)
 
 
 class ClassedRows(KeptRows):
@@ -324,12 +341,13 @@ def walk(
     threads = threads or available_cores()
     n = len(trace)
     for first, last in ranges or [(0, n if rows is None else min(rows, n))]:
-        for b in source.blocks(first, last):
-            cycles, wrong = cores.run(
-                b.ids, b.addr, b.bits, b.following, threads, timed, difficulty
-            )
-            plugins.check()
-            yield Walk(b.begin, cycles, wrong)
+        with source.ahead(first, last, threads) as blocks:
+            for b in blocks:
+                cycles, wrong = cores.run(
+                    b.ids, b.addr, b.bits, b.following, threads, timed, difficulty
+                )
+                plugins.check()
+                yield Walk(b.begin, cycles, wrong)
 
 
 def totals(
@@ -354,12 +372,13 @@ def totals(
     cores = source.cores(machines)
     threads = threads or available_cores()
     out = np.zeros((len(edges) - 1, len(machines)))
-    for b in source.blocks(0, int(edges[-1])):
-        end = b.begin + len(b.ids)
-        first = int(np.searchsorted(edges, b.begin, "right")) - 1
-        last = min(int(np.searchsorted(edges, end, "left")), len(edges) - 1)
-        inside = (np.clip(edges[first : last + 1], b.begin, end) - b.begin).astype(np.uint32)
-        out[first:last] += cores.sums(b.ids, b.addr, b.bits, b.following, inside, threads)
-        plugins.check()
-        report(end)
+    with source.ahead(0, int(edges[-1]), threads) as blocks:
+        for b in blocks:
+            end = b.begin + len(b.ids)
+            first = int(np.searchsorted(edges, b.begin, "right")) - 1
+            last = min(int(np.searchsorted(edges, end, "left")), len(edges) - 1)
+            inside = (np.clip(edges[first : last + 1], b.begin, end) - b.begin).astype(np.uint32)
+            out[first:last] += cores.sums(b.ids, b.addr, b.bits, b.following, inside, threads)
+            plugins.check()
+            report(end)
     return out
