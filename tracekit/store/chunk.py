@@ -37,12 +37,22 @@ class Chunk:
         self._read, self._line_bits, self._path = read, line_bits, path
         self._kept: dict[str, Array] = {}
         self._lock = threading.RLock()  # one column at a time; a column may need another
-        try:
-            self._core = _core.Chunk(
-                table, self.rows, self._stream("static_id"), self._stream("bits")
-            )
-        except ValueError as e:
-            raise self._damaged("static_id or bits", e) from None
+        self._table = table
+        self._begun: _core.Chunk | None = None
+
+    @property
+    def _decoder(self) -> _core.Chunk:
+        """What all columns are decoded with: begun when the first one is asked for, so that threads
+        begin their chunks at the same time."""
+        with self._lock:
+            if self._begun is None:
+                try:
+                    self._begun = _core.Chunk(
+                        self._table, self.rows, self._stream("static_id"), self._stream("bits")
+                    )
+                except ValueError as e:
+                    raise self._damaged("static_id or bits", e) from None
+            return self._begun
 
     def _stream(self, name: str) -> bytes:
         return self._read(name) if name in self._has else b""
@@ -63,7 +73,7 @@ class Chunk:
             return self._kept[name]
 
     def _decode(self, name: str) -> None:
-        c, keep = self._core, self._kept
+        c, keep = self._decoder, self._kept
         if name == "static_id":
             keep[name] = c.static_id()
         elif name == "bits":
@@ -97,7 +107,7 @@ class Chunk:
         names = list(schema.COLUMNS)
         streams = [self._stream(n) for n in names]
         try:
-            values = self._core.hashes(streams, self._unit, self._line_bits, self.timed)
+            values = self._decoder.hashes(streams, self._unit, self._line_bits, self.timed)
         except ValueError as e:
             raise self._damaged("a column", e) from None
         return dict(zip(names, values, strict=True))
