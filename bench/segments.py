@@ -5,7 +5,8 @@
 For each trace (features, of the model's level) and each length of segments: by how much the cycles
 of the shipped model's machines differ from those of one walk, without and with prefetchers, and the
 machines that differ most.  Then seconds by the clock and of the processor, of the machine of
-``--one`` alone: one walk and segments, by 1 and 2 threads, the best of ``--rounds``.
+``--one`` alone: the pass that segments begin from, one walk, and segments, by 1 and 2 threads, the
+best of ``--rounds``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def bias(path: str, names: list[str] | None, lengths: list[int]) -> None:
         began = time.process_time()
         whole = totals(trace, cores)[0]
         used = time.process_time() - began
-        print(f"{Path(path).name}: {len(trace):,} rows, {len(cores)} machines; {used:.1f} s of CPU")
+        said = f"{len(trace):,} rows, {len(cores)} machines; {used:.1f} s of CPU"
+        print(f"{Path(path).name}: {said}", flush=True)
         with_prefetcher = np.array([prefetches(c) for c in cores])
         for length in lengths:
             began = time.process_time()
@@ -61,20 +63,32 @@ def seconds(call: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - clock, time.process_time() - processor
 
 
+def passed(trace: tracekit.TraceFile, core: list[dict[str, object]]) -> None:
+    """What no number of threads makes shorter: rows decoded and observed, none walked."""
+    source = RowSource(trace)
+    cores = source.cores(core)
+    for b in source.blocks(0, len(source)):
+        cores.observe(b.ids, b.addr, b.bits, b.following)
+
+
 def speed(path: str, one: str, lengths: list[int], rounds: int) -> None:
     with tracekit.open(path) as trace:
         core = [c for c in load_model(None, trace.arch).cores if c["name"] == one]
-        calls: dict[str, Callable[[], object]] = {}
+        calls: dict[str, Callable[[], object]] = {"the pass alone": lambda: passed(trace, core)}
         for n in (1, 2):
             calls[f"one walk, {n} threads"] = lambda n=n: totals(trace, core, threads=n)
             for r in lengths:
                 calls[f"segments of {r:,}, {n} threads"] = lambda n=n, r=r: segment_sums(
                     trace, core, r, threads=n
                 )
-        found = {k: [seconds(c) for c in (call,) * rounds] for k, call in calls.items()}
+        found: dict[str, list[tuple[float, float]]] = {k: [] for k in calls}
+        for _ in range(rounds):
+            for name, call in calls.items():
+                found[name].append(seconds(call))
     for name, times in found.items():
         clock, processor = (min(t) for t in zip(*times, strict=True))
-        print(f"  {one}, {name}: {clock:.2f} s, {processor:.2f} s of CPU", flush=True)
+        told = f"{clock:.2f} s, {processor:.2f} s of CPU"
+        print(f"  {Path(path).name}, {one}, {name}: {told}", flush=True)
 
 
 def main() -> int:

@@ -127,17 +127,14 @@ class _SegmentWalk:
         """What is to be done next; None where nothing is left.  The pass comes first, since all
         others wait for it, but for when ``ahead`` segments wait for somebody."""
         with self._turn:
-            while self._failure is None:
-                left = self._next < self._count
-                if left and not self._passing and len(self._begun) < ahead:
-                    self._passing = True
-                    return self._pass
-                if self._begun:
-                    return partial(self._walk, *self._begun.popleft())
-                if not left and not self._passing:
-                    return None
-                self._turn.wait()
-            return None
+            self._turn.wait_for(lambda: self._failure or self._begun or not self._passing)
+            if self._failure is not None:
+                return None
+            left = self._next < self._count
+            if left and not self._passing and len(self._begun) < ahead:
+                self._passing = True
+                return self._pass
+            return partial(self._walk, *self._begun.popleft()) if self._begun else None
 
     def _pass(self) -> None:
         """The functional pass, up to the next segment."""
