@@ -12,6 +12,7 @@ import column_pins
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.branch_entropy import branch_features
 from oracles.native_macro import native_macro
 
 from tracekit import _core
@@ -270,6 +271,21 @@ def test_execlog(tmp_path: Path) -> None:
         assert len(f.statics) == 1 and f["static_id"].tolist() == [0, 0, 0]
     x86 = '0, 0x401000, 0x48, "movq %rsp, %rdi"\n'
     assert execlog_arch(x86.encode()) == "x86"
+
+
+def test_more_branches_than_a_table_begins_with(tmp_path: Path) -> None:
+    r, lines = random.Random(6), []
+    for _ in range(2):  # b.eq to the instruction behind the next one, all the way
+        pc = 0x1000
+        while pc < 0x1000 + 4 * 4000:
+            lines.append(f'0, {pc:#x}, 0x54000040, "b.eq"')
+            pc += r.choice((4, 8))
+    with extracted(tmp_path, "\n".join([*lines, ""])) as f:
+        taken = f["taken"].tolist()
+        assert 0.4 < sum(taken) / len(taken) < 0.6
+        want = branch_features(list(zip(f["pc"].tolist(), taken, strict=True)), 8)
+        assert f["p_local"].tolist() == pytest.approx([w[2] for w in want])
+        assert f["p_global"].tolist() == pytest.approx([w[3] for w in want])
 
 
 def test_execlog_of_x86_has_four_bytes(tmp_path: Path) -> None:
