@@ -246,7 +246,8 @@ def test_pieces_of_a_join_outlive_a_worker(tmp_path, monkeypatch):
     x = str(tmp_path / "x.zst")
     tracekit.extract(tmp_path / "x.out", x, chunk_rows=256)
     (tmp_path / "out").mkdir()
-    monkeypatch.setattr("tracekit.cluster.joins.TRACES", 400)
+    for name in ("TRACES", "ROWS"):
+        monkeypatch.setattr(f"tracekit.cluster.joins.{name}", 200)
     with a_worker_dies(tmp_path, "join_chunks", "chunks 4:") as run:
         (done,) = join_many(run, [x], [f"a={x}", f"b={x}"], str(tmp_path / "out"))
     assert done.error is None

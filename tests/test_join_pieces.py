@@ -131,8 +131,8 @@ def test_parts_make_the_same_file(data, tmp_path, names, cuts, strict):
 @pytest.fixture
 def several(monkeypatch) -> None:
     """Every join is long; commands do tasks in two threads of this process."""
-    monkeypatch.setattr(joins, "TRACES", 1000)
-    monkeypatch.setattr(joins, "ARRAYS", 1000)
+    for name in ("TRACES", "ARRAYS", "ROWS"):
+        monkeypatch.setattr(joins, name, 250)
     real = Run.__init__
     monkeypatch.setattr(
         Run, "__init__", lambda self, *a, **k: real(self, *a, **{**k, "at_once": 2})
@@ -195,8 +195,8 @@ def test_a_join_that_may_not_be_written_is_not_begun(data, tmp_path, several, mo
 
 
 def test_one_worker_cuts_nothing(data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(joins, "TRACES", 1000)
-    monkeypatch.setattr(joins, "ARRAYS", 1000)
+    for name in ("TRACES", "ARRAYS", "ROWS"):
+        monkeypatch.setattr(joins, name, 250)
     monkeypatch.setitem(KINDS, "join_chunks", lambda *a: pytest.fail("a piece was done"))
     assert joined(data, ["x"], tmp_path / "out", "--run", str(tmp_path / "run")) == 0
     capsys.readouterr()

@@ -23,9 +23,10 @@ from tracekit.store.reader import TraceFile
 
 __all__ = ["join_many", "map_joins"]
 
-#: Rows x machines of a piece whose targets are traces, or arrays: half a second, so that the last
-#: one keeps nobody waiting for long.
-TRACES, ARRAYS = 8_000_000, 60_000_000
+#: Rows x machines of a piece whose targets are traces, or arrays: about a second.
+TRACES, ARRAYS = 15_000_000, 100_000_000
+#: Rows of a piece at least: each reads the static instructions of all targets anew.
+ROWS = 1_000_000
 
 
 def join_many(
@@ -95,7 +96,7 @@ def _chunks(task: Task, common: Mapping[str, Any], workers: int) -> list[Task]:
             rows, chunks = len(trace), trace.chunks
     except TracekitError:
         return []  # the join says it
-    count = min(chunks, math.ceil(rows * share))
+    count = min(chunks, math.ceil(rows * share), max(1, rows // ROWS))
     if any(p.endswith(".npy.zst") for p in task.inputs[1:]):
         count = min(count, max(workers, 2))  # each piece decompresses the whole of it
     edges = [k * chunks // count for k in range(count + 1)] if count > 1 else []
