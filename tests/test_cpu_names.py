@@ -91,7 +91,9 @@ def test_numbers_are_that_cpus_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert "squashed" not in s["source"]
         blocks += s["source"]["blocks"]
         assert main(["info", str(out)]) == 0
-        assert "squashed   the text does not say which CPU's" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "squashed   the text does not say which CPU's" in said
+        assert re.search(r"^accesses +\d", said, re.MULTILINE)
     whole = s["source"]["all_cpus"]
     assert blocks + whole["squashed"] == whole["blocks"]
 

@@ -7,9 +7,10 @@ import json
 
 import numpy as np
 import pytest
+import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_sim import MACHINE
+from test_sim import MACHINE, extract
 
 from tracekit import _core, sim
 from tracekit.cli.main import main
@@ -159,6 +160,22 @@ def test_what_gem5_cannot_run_is_said():
         "l3: 49152 sets are no power of two: gem5 cannot run this",
     ]
     assert sim.machine_notes({**MACHINE, "l1d_kb": 48, "l1d_assoc": 12}) == []
+
+
+def test_commands_say_what_gem5_cannot_run(tmp_path, capsys):
+    path, said = tmp_path / "m.json", "l1d: 24 sets are no power of two: gem5 cannot run this"
+    feats = str(extract(tmp_path, synthetic.text(5, 900, blocks=False)).path)
+    for machine, change, by in (
+        (MACHINE, "l1d_kb=6", "l1d_kb=6"),
+        ({**MACHINE, "l1d_kb": 6}, "rob=16", str(path)),
+    ):
+        path.write_text(json.dumps(machine))
+        assert main(["what-if", feats, "--machine", str(path), change]) == 0
+        assert capsys.readouterr().err == f"tracekit: {by}: {said}\n"
+    for command in ("simulate F -q --machine M", "why F --no-changes --machine M", "machines M"):
+        places = {"F": feats, "M": str(path)}
+        assert main([places.get(a, a) for a in command.split()]) == 0
+        assert capsys.readouterr().err == f"tracekit: {path}: {said}\n"
 
 
 def test_a_space_is_checked_whole(tmp_path):

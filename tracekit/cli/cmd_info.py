@@ -57,7 +57,7 @@ def _print(s: dict[str, Any]) -> None:
         print(f"targets    {t['rows']:,} rows on {len(t['machines'])} machines")
     for name in ("squashed", "trapped", "untimed", "taken", "memory_accesses"):
         value = "the text does not say which CPU's" if s[name] is None else f"{s[name]:,}"
-        print(f"{name.replace('_', ' '):<11}{value}")
+        print(f"{name.removeprefix('memory_'):<11}{value}")
     if s["trapped_unknown"]:
         print("           O3PipeView alone cannot show trapped instructions")
     _print_machine(s)

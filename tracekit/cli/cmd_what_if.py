@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.causes.stacks import spread
     from tracekit.causes.what_if import what_if
     from tracekit.cli.machine_files import machine_named
+    from tracekit.cli.machine_option import tell_notes
     from tracekit.errors import UsageError
 
     if args.all and args.together:
@@ -84,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
             ranges=spread(len(trace), args.rows) if args.rows else None,
             threads=args.threads,
         )
+    for e in found.effects if args.together else found.effects[: len(args.changes)]:
+        tell_notes(e.change.text, e.change.apply(machine), machine)
     if reported(args, lambda: as_json(args.file, found, places)):
         return 0
     _print(args.file, found, places, args)

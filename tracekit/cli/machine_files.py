@@ -13,8 +13,10 @@ def machine_named(text: str, arch: str) -> dict[str, Any]:
     """The machine in the file ``text``; else the one of that name that the shipped model of
     ``arch`` knows, or another package brings.
 
-    Raises `UsageError` with the names there are.
+    What of it gem5 cannot run is told on standard error.  Raises `UsageError` with the names there
+    are.
     """
+    from tracekit.cli.machine_option import tell_notes
     from tracekit.errors import TracekitError, UsageError
     from tracekit.hardware import is_hardware_name
     from tracekit.mixture import load_model
@@ -45,4 +47,5 @@ def machine_named(text: str, arch: str) -> dict[str, Any]:
         machine = known[text]
     if errors := machine_errors(machine, arch):
         raise UsageError(f"{text}: {joined(errors)}", hint="a machine of the trace's architecture")
+    tell_notes(text, machine)
     return machine
