@@ -17,7 +17,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.drmemtrace_counts import drmemtrace_counts
 
+import tracekit
 from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
+from tracekit.cli.main import main
 from tracekit.errors import FormatError, TracekitError
 from tracekit.inputs.archives import chunks
 from tracekit.inputs.drmemtrace import Drmemtrace, Thread, is_drmemtrace, thread_files
@@ -332,3 +334,19 @@ def test_counts_are_those_of_dynamorio() -> None:
     assert one.parser.counts["instructions"] == 790_361
     assert len(one.parser.fetched()[0]) == 346
     assert not trace.anomalies()
+
+
+def test_interleaved_threads_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of one file, in which the threads of a drmemtrace take turns; not of one thread's own."""
+    feats = str(tmp_path / "f.zst")
+    tracekit.extract(str(GOLDEN), feats, threads="interleaved")
+    said = f"tracekit: {feats}: the rows of 3 threads are walked as one thread's on one core"
+    for command in ("predict F -q", "simulate F -q -m u007", "what-if F --machine u007 rob=16"):
+        assert main([feats if a == "F" else a for a in command.split()]) == 0
+        assert capsys.readouterr().err.startswith(said), command
+    assert main(["report", feats, "-o", str(tmp_path / "r.html"), "--machines", "u007"]) == 0
+    assert "3 threads are walked as one" in (tmp_path / "r.html").read_text()
+    capsys.readouterr()
+    alone = tracekit.extract(str(GOLDEN), str(tmp_path / "each.zst")).outputs[0].path
+    assert main(["simulate", alone, "-q", "-m", "u007"]) == 0
+    assert capsys.readouterr().err == ""

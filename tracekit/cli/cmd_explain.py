@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.causes.explain import explain
     from tracekit.cli.machine_files import machine_named
+    from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
 
     binaries = args.binary or [None]
@@ -67,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         traces = [stack.enter_context(tracekit.open(f)) for f in args.files]
         a, b = traces[0], traces[-1]
+        for trace in traces:
+            tell_threads(trace)
         machines = [
             machine_named(m, str(t.index.get("arch", "")))
             for m, t in zip((args.machines[0], args.machines[-1]), (a, b), strict=True)

@@ -125,6 +125,7 @@ def _check_program(what: list[str]) -> None:
 def _features(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.calibration import add_machines
+    from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
     from tracekit.io.arrays import save_array
     from tracekit.mixture import load_model
@@ -148,6 +149,9 @@ def _features(args: argparse.Namespace) -> int:
         raise UsageError(f"--by {args.by} is for programs and recordings")
     with tracekit.open(args.what[0]) as trace:
         model = load_model(args.model, trace.arch)
+    for path in () if wanted(args) else args.what:
+        with tracekit.open(path) as trace:
+            tell_threads(trace)
     if args.machine:
         model = add_machines(model, args.machine)
     if wanted(args):

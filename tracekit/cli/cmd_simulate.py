@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Run ``tracekit simulate``; returns the exit code."""
     import tracekit
     from tracekit.cli.machine_option import any_named_machine
+    from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
     from tracekit.hardware import form_notes
     from tracekit.io.arrays import npy_name
@@ -81,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
     results = []
     for path in args.file:
         with tracekit.open(path) as trace:
+            tell_threads(trace)
             if plan is not None:
                 results.append(
                     simulate_samples(trace, machines, plan, threads=args.threads, quiet=args.quiet)

@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.causes.what_if import what_if
     from tracekit.cli.machine_files import machine_named
     from tracekit.cli.machine_option import tell_notes
+    from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
 
     if args.all and args.together:
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     with tracekit.open(args.file) as trace:
         arch = str(trace.index.get("arch", ""))
         machine = machine_named(args.machine, arch)
+        tell_threads(trace)
         changes: list[Any] = [parse_change(c, machine) for c in args.changes]
         if args.together:
             changes = args.changes  # each of what those before it made

@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.causes.why import why
     from tracekit.cli.machine_files import machine_named
+    from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
     from tracekit.exporting import check_causes_output, export_causes
     from tracekit.io.output import check_output, write_bytes
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         check_causes_output(args.by_row, args.file, force=args.force)
     with tracekit.open(args.file) as trace:
         machine = machine_named(args.machine, str(trace.index.get("arch", "")))
+        tell_threads(trace)
         found = why(
             trace,
             machine,

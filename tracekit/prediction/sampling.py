@@ -32,7 +32,15 @@ from tracekit.progress import Progress
 from tracekit.sim import walk
 from tracekit.store.reader import TraceFile
 
-__all__ = ["Estimate", "Sums", "estimate", "interval", "sums_of", "walk_epochs"]
+__all__ = [
+    "Estimate",
+    "Sums",
+    "estimate",
+    "interleaved_threads",
+    "interval",
+    "sums_of",
+    "walk_epochs",
+]
 
 F64 = npt.NDArray[np.float64]
 Range = tuple[int, int]
@@ -97,6 +105,17 @@ def threads_of(trace: TraceFile, ranges: Sequence[Range]) -> list[tuple[int, int
             of[max(at, 0)] = (int(pid), int(tid))
         at += rows
     return [of[a] for a, _ in ranges] if all(a in of for a, _ in ranges) else []
+
+
+def interleaved_threads(trace: TraceFile) -> int:
+    """How many threads a trace's rows are of, which are walked as one; 1 where it does not tell.
+    Of a recording they stand epoch by epoch, of a drmemtrace in the order of its timestamps."""
+    source = trace.index.get("source", {})
+    if source.get("format") == "drmemtrace" and source.get("interleaved") is True:
+        counts = source.get("counts")
+        count = counts.get("threads") if isinstance(counts, dict) else None
+        return count if isinstance(count, int) and count > 1 else 1
+    return max(1, len(set(threads_of(trace, ranges_of(trace)))))
 
 
 def walk_epochs(

@@ -13,7 +13,7 @@ from tracekit.errors import TracekitError
 from tracekit.estimation.student import student
 from tracekit.mixture.model import check_trace, load_model
 from tracekit.prediction.program import unlike_training
-from tracekit.prediction.sampling import ranges_of, threads_of
+from tracekit.prediction.sampling import interleaved_threads, ranges_of
 from tracekit.sim import KeptRows, totals
 from tracekit.store.reader import TraceFile
 
@@ -77,6 +77,7 @@ def notes(trace: TraceFile) -> list[str]:
         )
     if trace.index.get("source", {}).get("format") == "tks":
         out.append("a recording does not hold system time: what the kernel did is not in it")
-    if (many := len(set(threads_of(trace, ranges)))) > 1:
-        out.append(f"{many} threads are walked as one, one epoch after another on one core")
+    if (many := interleaved_threads(trace)) > 1:
+        how = "one epoch after another" if is_sampled(trace) else "as they took turns,"
+        out.append(f"{many} threads are walked as one, {how} on one core")
     return [note[:1].upper() + note[1:] for note in out]
