@@ -23,9 +23,9 @@ _WAITING = (
 #: dispatch and execution are some, but its branches go to the next instruction, where a wrong one
 #: costs as much less than over others: kernels of both kinds on a Zen 5 differ by that.
 _LOOP = 0.0
-#: Entries of csrc/hardware/indirect_predictor.hpp for each jump of an order that the processor knows
-#: half of (`branches.indirect`).  The core knows 0.7 of that order then; with fewer it loses much of
-#: short orders, whose entries push each other out.
+#: Entries of csrc/hardware/indirect_predictor.hpp for each jump of an order that the processor
+#: knows half of (`branches.indirect`).  The core knows 0.7 of that order then; with fewer it loses
+#: much of short orders, whose entries push each other out.
 _ENTRIES = 6
 #: What stands between the two misses besides the instructions that wait.
 _BESIDES = 2
