@@ -192,3 +192,26 @@ def test_tks(tmp: Path, content: Any) -> None:
 def test_tkt(tmp: Path, stream: Any, level: str) -> None:
     rows, unit, stages = stream
     read_back(tmp, write_tkt(rows, tick_unit=unit, stages=stages), level=level)
+
+
+@MANY
+@given(STEPS)
+def test_authors_format(tmp: Path, steps: list[Any]) -> None:
+    """Stores are in a file of their own; op classes 47 and 48 are MemRead and MemWrite."""
+    main_lines, store_lines = [], []
+    for n, (k, accesses, taken) in enumerate(steps):
+        at, store = accesses[0] if accesses else (0, False)
+        op = (48 if store else 47) if accesses else 1
+        head = [0, n if store else -1, 1000 * n, 500, 9000, 500, 1000, 1500, 2000]
+        branch = [int(k == 0), 0, 1]
+        body = [op, int(taken), *branch, *[0] * 9, int(bool(accesses)), at, 8, *[0] * 10]
+        body += [0x402000 + 4 * k, 0, 0, *[0] * 9, 2, 1, 0, 1, 0, 2, 0, 3]
+        main_lines.append(head if store else head + body)
+        if store:
+            store_lines.append([*head, 9600, 9700, *body])
+    text, stores = (
+        "".join(" ".join(map(str, line)) + "\n" for line in lines)
+        for lines in (main_lines, store_lines)
+    )
+    (tmp / "trace.sq.txt").write_text(stores)
+    read_back(tmp, text.encode(), "trace.txt", level="micro")
