@@ -202,10 +202,10 @@ def test_authors_format(tmp: Path, steps: list[Any]) -> None:
     for n, (k, accesses, taken) in enumerate(steps):
         at, store = accesses[0] if accesses else (0, False)
         op = (48 if store else 47) if accesses else 1
-        head = [0, n if store else -1, 1000 * n, 500, 9000, 500, 1000, 1500, 2000]
+        head = [int(k == 5), n if store else -1, 1000 * n, 500, 9000, 500, 1000, 1500, 2000]
         branch = [int(k == 0), 0, 1]
-        body = [op, int(taken), *branch, *[0] * 9, int(bool(accesses)), at, 8, *[0] * 10]
-        body += [0x402000 + 4 * k, 0, 0, *[0] * 9, 2, 1, 0, 1, 0, 2, 0, 3]
+        body = [op, 0, *branch, *[0] * 9, int(bool(accesses)), at, 8, *[0] * 10]
+        body += [0x402000 + 4 * k, int(taken), 0, *[0] * 9, 2, 1, 0, 1, 0, 2, 0, 3]
         main_lines.append(head if store else head + body)
         if store:
             store_lines.append([*head, 9600, 9700, *body])
