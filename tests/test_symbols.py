@@ -17,6 +17,7 @@ from tracekit import _core
 from tracekit.analysis.hotspots import hot
 from tracekit.cli.main import main
 from tracekit.errors import FormatError, TracekitError
+from tracekit.extraction import extract
 from tracekit.inputs.tks import EPOCH, MAPS, TksReader, TksWriter
 from tracekit.symbols import UNKNOWN, AddressMap, Frame, Mapped, build_id, parse_maps
 
@@ -203,3 +204,14 @@ def test_hot_of_another_trace_wants_the_program(tmp_path: Path) -> None:
     feats = next(iter(sorted(golden.glob("feats-v*.zst"))))
     with pytest.raises(TracekitError, match="--binary"):
         hot(feats)
+
+
+def test_hot_with_another_program_is_refused(program: Path, tmp_path: Path) -> None:
+    golden = Path(__file__).parent / "golden"
+    with pytest.raises(TracekitError, match="is a program for x86, the trace is of arm"):
+        hot(golden / "feats-v1.zst", binary=program)
+    lackey = "I  04016b80,3\n S 1ffefffe78,8\nI  04016b83,5\nI  04016b88,2\n"
+    (tmp_path / "l.log").write_text(lackey)
+    extract(tmp_path / "l.log", tmp_path / "l.zst")
+    with pytest.raises(TracekitError, match="none of the trace's 3 addresses lies in this file"):
+        hot(tmp_path / "l.zst", binary=program)

@@ -292,7 +292,13 @@ def test_damage_is_survived(stream: tuple[list[Row], int, int], data: st.DataObj
 
 
 def test_the_writer_refuses_what_the_format_cannot_hold() -> None:
-    for bad in ({"tick_unit": 0}, {"flags": ["f"] * 65}, {"op_classes": ["x"] * 1025}):
+    _core.TktWriter(HEADER | {"flags": ["f" * 0xFFFF]})
+    for bad in (
+        {"tick_unit": 0},
+        {"flags": ["f"] * 65},
+        {"flags": ["f" * 0x10000]},
+        {"op_classes": ["x"] * 1025},
+    ):
         with pytest.raises(ValueError, match="tkt"):
             _core.TktWriter(HEADER | bad)
 

@@ -136,6 +136,16 @@ def test_samples_are_nearly_what_the_whole_walk_says_of_their_rows(trace):
     assert (alone / cold).max() > 1.1
 
 
+#: Of `MACHINES`, in two samples.
+PINNED = [[6450.0, 8006.0, 18830.0, 4428.0, 2204.0], [2403.0, 3399.0, 15086.0, 4927.0, 1534.0]]
+
+
+def test_samples_take_the_cycles_that_they_took(trace):
+    """Exact, so that what caches hold behind caches of other shapes is pinned, too."""
+    found = sample_sums(trace, machines(), [(20_000, 24_000), (40_000, 44_000)])
+    assert found.tolist() == PINNED
+
+
 def test_any_number_of_threads_gives_the_same(trace):
     samples = [(9_000, 12_000), (20_000, 21_000), (21_000, 22_000)]
     one = sample_sums(trace, machines(), samples, threads=1)
