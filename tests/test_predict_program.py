@@ -25,15 +25,13 @@ RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 
 @RECORDS
 @pytest.mark.skipif(shutil.which("gzip") is None, reason="needs gzip")
-@pytest.mark.parametrize(
-    "whole", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.ci])]
-)
-def test_the_page_runs(tmp_path, whole):
-    """Without ``whole``, all but the last block, which steps the whole of gzip."""
+@pytest.mark.slow
+@pytest.mark.ci
+def test_the_page_runs(tmp_path):
     blocks = commands("predict.md")
     assert len(blocks) == 4 and "--full" in blocks[-1]
-    out = run_in(tmp_path, *(blocks if whole else blocks[:-1]))
-    assert out.count("x best") == 2 + whole and ("epochs, all of it" in out) == whole
+    out = run_in(tmp_path, *blocks)
+    assert out.count("x best") == 3 and "epochs, all of it" in out
     result = json.loads((tmp_path / "search.json").read_text())
     names = load_model(arch="x86").names
     assert sorted(m["name"] for m in result["machines"]) == sorted(names)

@@ -651,6 +651,8 @@ def test_qemu_is_killed(tmp_path: Path) -> None:
     assert "syscall" in rows[-1].text  # to the very last one
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_full_disk(tmp_path: Path) -> None:
     """The program ends, one line says why, nothing is left running."""
     source = "int main(void) { for (volatile long i = 0;; i++) ; }"

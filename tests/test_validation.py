@@ -372,6 +372,8 @@ def test_a_validation_from_the_list_to_the_picture(
     assert "no program 'nobody'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_factor_is_fitted_on_the_programs_of_neither_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,8 @@ from tests.test_record import _why_not
 from tracekit.inputs.tks import summary
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 @pytest.mark.skipif(shutil.which("gzip") is None, reason="needs gzip")
 def test_the_walkthrough_runs(tmp_path: Path) -> None:

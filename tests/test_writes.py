@@ -1,7 +1,8 @@
 """Every way to write through every failure: strace fails or kills each system call in turn, and
 under the target's name there is the old content or the new, whole, each time.
 
-The plain run fails a few calls of each command; ``-m slow`` all of them, and 50 random moments.
+The plain run fails a few calls of one command of each kind; ``-m slow`` all calls of all commands,
+and kills at 50 random moments.
 """
 
 from __future__ import annotations
@@ -190,8 +191,9 @@ CASES: dict[str, tuple[list[str], str, Callable[[Path], object]]] = {
     "cache": (["-c", SCRIPTS["cache"], "MANIFEST"], "cache", _cache),
     "arrays": (["-c", SCRIPTS["arrays"]], "a.npy", lambda p: np.load(p).tobytes()),
 }
-#: Single files by the same helper as others: under ``-m slow`` alone.
-LATER = {"simulate", "report", "view", "folded", "json"}
+#: Files and folders by the same helper as others: under ``-m slow`` alone.
+LATER = {"simulate", "report", "view", "folded", "json", "champsim", "drmemtrace", "plugin"}
+LATER |= {"arrays", "recording"}
 #: What a case needs beside the package.
 NEEDS = {"parquet": "pyarrow", "arrow": "pyarrow", "plot": "matplotlib"}
 #: A start of Python for each call and way: minutes on a busy machine.
