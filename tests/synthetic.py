@@ -97,3 +97,15 @@ def _block(inst: Inst, seq: int, fetch: int, retire: int, shown: str) -> str:
         + "".join(f"O3PipeView:{s}:{t}\n" for s, t in zip(names, reached, strict=True))
         + f"O3PipeView:retire:{retire}:store:{store}\n"
     )
+
+
+def lackey_loops(rounds: int) -> str:
+    """Lackey's text of a program of loops over two arrays, one of which no first cache holds."""
+    import numpy as np  # csrc/fuzz/samples.py imports this file where there is no numpy
+
+    r, lines = np.random.default_rng(3), []
+    for k in range(rounds):
+        lines += ["I  00401000,4", f" L {0x10000000 + 64 * int(r.integers(2000)):08x},8"]
+        lines += ["I  00401004,4", f" S {0x20000000 + 8 * (k % 400):08x},8", "I  00401008,4"]
+        lines += ["I  0040100c,2" if k % 7 else "I  00401010,2"]
+    return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,13 +41,8 @@ def trace(request, golden, tmp_path_factory):
 def long_trace(tmp_path_factory):
     """A program of loops over arrays, one of which no first cache holds: X86 rows."""
     path = tmp_path_factory.mktemp("long") / "t.zst"
-    r, lines = np.random.default_rng(3), []
-    for k in range(60_000):
-        lines += ["I  00401000,4", f" L {0x10000000 + 64 * int(r.integers(2000)):08x},8"]
-        lines += ["I  00401004,4", f" S {0x20000000 + 8 * (k % 400):08x},8", "I  00401008,4"]
-        lines += ["I  0040100c,2" if k % 7 else "I  00401010,2"]
     text = path.with_suffix(".lackey")
-    text.write_text("\n".join(lines) + "\n")
+    text.write_text(synthetic.lackey_loops(60_000))
     tracekit.extract(text, path, level="macro")
     with tracekit.open(path) as t:
         yield t

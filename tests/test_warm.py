@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.warm import first_cache, second_cache
@@ -100,14 +101,8 @@ def test_what_was_written_once_and_read_for_ever_is_clean():
 def trace(tmp_path_factory):
     """A program of loops over two arrays, one of which no first cache holds: X86 rows."""
     path = tmp_path_factory.mktemp("warm") / "t.zst"
-    lines = []
-    r = np.random.default_rng(3)
-    for k in range(12_000):
-        lines += ["I  00401000,4", f" L {0x10000000 + 64 * int(r.integers(2000)):08x},8"]
-        lines += ["I  00401004,4", f" S {0x20000000 + 8 * (k % 400):08x},8", "I  00401008,4"]
-        lines += ["I  0040100c,2" if k % 7 else "I  00401010,2"]
     text = path.with_suffix(".lackey")
-    text.write_text("\n".join(lines) + "\n")
+    text.write_text(synthetic.lackey_loops(12_000))
     tracekit.extract(text, path, level="macro")
     with tracekit.open(path) as t:
         yield t
