@@ -15,8 +15,7 @@ from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
 from tracekit.exporting.columns import format_of, write_batches
 from tracekit.io.output import check_output
-from tracekit.sim import KeptRows
-from tracekit.sim.trace_walk import RowSource
+from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store import arrow
 from tracekit.store.reader import TraceFile
 
@@ -38,7 +37,7 @@ def check_causes_output(
 
 
 def export_causes(
-    trace: TraceFile | KeptRows,
+    trace: TraceFile | RowSource,
     machine: Mapping[str, Any],
     output: str | os.PathLike[str],
     *,
@@ -57,10 +56,10 @@ def export_causes(
 
 
 def _batches(
-    trace: TraceFile | KeptRows, machine: Mapping[str, Any], threads: int | None
+    trace: TraceFile | RowSource, machine: Mapping[str, Any], threads: int | None
 ) -> Iterator[Any]:
     pa = arrow.pyarrow()
-    source = trace if isinstance(trace, KeptRows) else RowSource(trace)
+    source = source_of(trace)
     cores = source.cores([machine], causes=True)
     shown = np.flatnonzero(modelled(machine)).tolist()
     threads = threads or available_cores()

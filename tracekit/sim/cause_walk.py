@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tracekit import _core
 from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
-from tracekit.sim.trace_walk import KeptRows, RowSource
+from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store.reader import TraceFile
 
 __all__ = ["CauseSums", "cause_walk"]
@@ -30,7 +30,7 @@ class CauseSums:
 
 
 def cause_walk(
-    trace: TraceFile | KeptRows,
+    trace: TraceFile | RowSource,
     machines: Sequence[Mapping[str, Any]],
     labels: npt.NDArray[np.uint32],
     *,
@@ -46,7 +46,7 @@ def cause_walk(
     """
     if not machines:
         raise UsageError("no machines")
-    source = trace if isinstance(trace, KeptRows) else RowSource(trace)
+    source = source_of(trace)
     if len(labels) != source.statics:
         raise UsageError(f"labels: one for each of {source.statics:,} static instructions")
     cores = source.cores(machines, causes=True)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core
-from tracekit.sim.trace_walk import KeptRows, RowSource
+from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store.reader import TraceFile
 
 __all__ = ["FETCH_SHIFT", "LEVELS", "LEVEL_MASK", "MISPREDICTED", "RESTEERED", "event_walk"]
@@ -25,7 +25,7 @@ LEVELS = ("L1", "L2", "L3", "memory", "memory, in turn", "below L1, after a miss
 
 
 def event_walk(
-    trace: TraceFile | KeptRows,
+    trace: TraceFile | RowSource,
     machine: Mapping[str, Any],
     *,
     rows: int | None = None,
@@ -33,7 +33,7 @@ def event_walk(
     """What each of the first ``rows`` rows (all unless given) met on a core with the parameters of
     ``machine``, from cold: uint8 [rows], bits as above.  A store's level is the one that it is
     written to once it has retired."""
-    source = trace if isinstance(trace, KeptRows) else RowSource(trace)
+    source = source_of(trace)
     cores = source.cores([machine], causes=True)
     found = [
         cores.events(b.ids, b.addr, b.bits, b.following)[:, 0]

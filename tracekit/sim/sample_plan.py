@@ -13,7 +13,7 @@ from tracekit.errors import UsageError
 from tracekit.estimation.student import student
 from tracekit.phases import phases_of_rows
 from tracekit.sim.samples import sample_sums
-from tracekit.sim.trace_walk import KeptRows, RowSource
+from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store.reader import TraceFile
 
 __all__ = ["FEW", "LENGTH", "SamplePlan", "SampledCycles", "Samples", "drawn", "sampled_totals"]
@@ -200,7 +200,7 @@ class SampledCycles:
 
 
 def sampled_totals(
-    trace: TraceFile | KeptRows,
+    trace: TraceFile | RowSource,
     machines: Sequence[Mapping[str, Any]],
     plan: SamplePlan,
     threads: int | None = None,
@@ -208,7 +208,7 @@ def sampled_totals(
 ) -> SampledCycles:
     """The whole trace's cycles on simulated cores, from warm samples.  Raises `UsageError` where
     the plan makes no samples."""
-    source = trace if isinstance(trace, KeptRows) else RowSource(trace)
+    source = source_of(trace)
     samples = drawn(source, plan)
     sums = sample_sums(source, machines, samples.ranges, threads=threads, report=report)
     return SampledCycles(*samples.estimate(sums), samples.ranges, len(trace))

@@ -19,10 +19,10 @@ from tracekit import _core
 from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
 from tracekit.sim import plugins
-from tracekit.sim.trace_walk import Block, RowSource
+from tracekit.sim.trace_walk import Block, RowSource, source_of
 from tracekit.store.reader import TraceFile
 
-__all__ = ["APPROACH", "WARM", "counted", "sample_sums"]
+__all__ = ["APPROACH", "WARM", "check_warm_start", "counted", "sample_sums"]
 
 F64 = npt.NDArray[np.float64]
 #: Rows before a sample that go through caches alone, and that are walked and do not count;
@@ -46,11 +46,8 @@ def sample_sums(
     where the trace or the sample before does not leave so many; at least one of ``warm``.
     ``report`` is told how many rows of the trace are done.
     """
-    if not machines:
-        raise UsageError("no simulated cores")
-    if approach < 0 or warm < 1:
-        raise UsageError("approach: at least 0 rows; warm: at least 1")
-    source = trace if isinstance(trace, RowSource) else RowSource(trace)
+    check_warm_start(machines, approach, warm)
+    source = source_of(trace)
     cores = source.cores(machines)
     threads = threads or available_cores()
     out = np.zeros((len(samples), len(machines)))
@@ -74,6 +71,14 @@ def sample_sums(
         done = end
         report(done)
     return out
+
+
+def check_warm_start(machines: Sequence[Mapping[str, Any]], approach: int, warm: int) -> None:
+    """Raises `UsageError` where no core, or no row before a sample, would be walked."""
+    if not machines:
+        raise UsageError("no simulated cores")
+    if approach < 0 or warm < 1:
+        raise UsageError("approach: at least 0 rows; warm: at least 1")
 
 
 def counted(cores: _core.SimulatedCores, block: Block, first: int, threads: int) -> F64:

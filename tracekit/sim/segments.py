@@ -22,8 +22,8 @@ from tracekit import _core
 from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
 from tracekit.sim import plugins
-from tracekit.sim.samples import APPROACH, WARM, counted
-from tracekit.sim.trace_walk import RowSource
+from tracekit.sim.samples import APPROACH, WARM, check_warm_start, counted
+from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store.reader import TraceFile
 
 __all__ = ["segment_sums"]
@@ -47,16 +47,13 @@ def segment_sums(
     each of the others, as in `sample_sums`.  ``report`` is told how many rows are done, by one
     thread at a time.  Raises `UsageError` for segments that are no longer than both.
     """
-    if not machines:
-        raise UsageError("no simulated cores")
-    if approach < 0 or warm < 1:
-        raise UsageError("approach: at least 0 rows; warm: at least 1")
+    check_warm_start(machines, approach, warm)
     if length <= approach + warm:
         raise UsageError(
             f"segments of {length:,} rows; at least {approach + warm + 1:,}, since so many before "
             "each are walked again"
         )
-    source = trace if isinstance(trace, RowSource) else RowSource(trace)
+    source = source_of(trace)
     walk = _SegmentWalk(source, machines, length, approach, warm, report)
     walk.run(threads or available_cores())
     return walk.sums

@@ -19,7 +19,17 @@ from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.register_moves import to_general
 from tracekit.store.reader import TraceFile
 
-__all__ = ["TIMING", "Block", "ClassedRows", "KeptRows", "RowSource", "Walk", "totals", "walk"]
+__all__ = [
+    "TIMING",
+    "Block",
+    "ClassedRows",
+    "KeptRows",
+    "RowSource",
+    "Walk",
+    "source_of",
+    "totals",
+    "walk",
+]
 
 BLOCK = 1 << 15
 #: What a timed walk gives for each row and core (core_timing, csrc/sim/out_of_order_core.hpp).
@@ -318,6 +328,11 @@ class ClassedRows(KeptRows):
         return np.concatenate(windows), classes
 
 
+def source_of(trace: TraceFile | RowSource) -> RowSource:
+    """A trace as cores see it; what is one already, as it is."""
+    return trace if isinstance(trace, RowSource) else RowSource(trace)
+
+
 def walk(
     trace: TraceFile,
     machines: Sequence[Mapping[str, Any]],
@@ -351,7 +366,7 @@ def walk(
 
 
 def totals(
-    trace: TraceFile | KeptRows,
+    trace: TraceFile | RowSource,
     machines: Sequence[Mapping[str, Any]],
     breaks: Sequence[int] | npt.NDArray[np.int64] | None = None,
     threads: int | None = None,
@@ -364,7 +379,7 @@ def totals(
     """
     if not machines:
         raise UsageError("no simulated cores")
-    source = trace if isinstance(trace, KeptRows) else RowSource(trace)
+    source = source_of(trace)
     n = len(source)
     edges = np.array([0, n] if breaks is None else breaks, np.int64)
     if len(edges) < 2 or edges[0] != 0 or edges[-1] > n or np.any(np.diff(edges) < 0):
