@@ -1,6 +1,6 @@
 """Mutation testing: does a test fail where one constant, comparison or operator is changed?
 
-    PYTHONPATH=. python tests/mutate.py [--limit 40] [--only TEXT] [--named] [--mutant M] [--seed N]
+    PYTHONPATH=. python tests/mutate.py [--skip 9] [--limit 40] [--only TEXT] [--mutant M] [--named]
 
 Each mutant is compiled (its own object files alone, then the link), and the tests of its area run,
 fastest first, up to the first failure, in a copy of the tree under --work.  That is kept: a run
@@ -308,6 +308,7 @@ def _one(queued: list[Mutant], area: str, trees: queue.Queue[Tree], known: Known
 def _parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--limit", type=int, default=COUNT, help="the first N mutants")
+    p.add_argument("--skip", type=int, default=0, help="of these, all but the first N")
     p.add_argument("--only", default="", help="of these, those with this text in file and change")
     p.add_argument("--named", action="store_true", help="the named changes instead")
     p.add_argument(
@@ -338,6 +339,7 @@ def main() -> int:
     else:
         of = {area: mutants.drawn(ROOT, area, args.seed) for area in mutants.AREAS}
         work = [(area, of[area][k]) for area, k in mutants.slots(args.limit) if k < len(of[area])]
+        work = work[args.skip :]
     work = [(a, q) for a, q in work if args.only in str(q[0])]
     if args.list:
         for area, queued in work:
