@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -108,9 +111,10 @@ hardware::MachineParameters read_parameters(const Array<double>& row) {
     if (!(row.data()[k] >= range.least && row.data()[k] <= range.most))
       refuse(std::string(range.name) + " is out of range");
   }
-  hardware::MachineParameters out;
-  std::memcpy(&out, row.data(), sizeof out);
-  if (out.predictor >= predictor::count) refuse("no such predictor");
+  std::array<double, hardware::parameter_count> given;
+  std::copy_n(row.data(), given.size(), given.begin());
+  const auto out = std::bit_cast<hardware::MachineParameters>(given);
+  if (out.predictor >= double{predictor::count}) refuse("no such predictor");
   return out;
 }
 

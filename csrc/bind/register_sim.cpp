@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -70,9 +72,9 @@ std::vector<CoreParameters> read_cores(const Array<double>& cores) {
                std::to_string(row[k]) + "; from " + std::to_string(range.least) + " to " +
                std::to_string(range.most));
     }
-    CoreParameterRow given;
-    std::memcpy(&given, row, sizeof given);
-    out[i] = CoreParameters(given);
+    std::array<double, core_parameter_count> given;
+    std::copy_n(row, given.size(), given.begin());
+    out[i] = CoreParameters(std::bit_cast<CoreParameterRow>(given));
   }
   return out;
 }

@@ -42,10 +42,13 @@ struct Bound {
 };
 
 Bound* make_stack_distance(unsigned line_bits, const std::optional<std::string>& isa,
-                           std::uint64_t first_stamps, unsigned stamps_per_line) {
+                           std::uint64_t first_stamps, unsigned stamps_per_line,
+                           std::uint64_t most_stamps) {
   if (line_bits > 63) throw py::value_error("line_bits: 0 to 63");
-  if (first_stamps < 1 || first_stamps > RankTree::most_positions)
-    throw py::value_error("first_stamps: 1 to 2**30");
+  if (most_stamps < 1 || most_stamps > RankTree::most_positions)
+    throw py::value_error("most_stamps: 1 to 2**30");
+  if (first_stamps < 1 || first_stamps > most_stamps)
+    throw py::value_error("first_stamps: 1 to most_stamps");
   if (stamps_per_line < 2 || stamps_per_line > 64)
     throw py::value_error("stamps_per_line: 2 to 64");
   StackDistance::Options o;
@@ -53,6 +56,7 @@ Bound* make_stack_distance(unsigned line_bits, const std::optional<std::string>&
   o.isa = isa_of(isa);
   o.first_stamps = first_stamps;
   o.stamps_per_line = stamps_per_line;
+  o.most_stamps = most_stamps;
   return new Bound(o);
 }
 
@@ -96,7 +100,7 @@ void register_stack_distance(py::module_& m) {
   py::class_<Bound>(m, "StackDistance")
       .def(py::init(&make_stack_distance), py::arg("line_bits") = 0, py::kw_only(),
            py::arg("isa") = py::none(), py::arg("first_stamps") = 16384,
-           py::arg("stamps_per_line") = 6)
+           py::arg("stamps_per_line") = 6, py::arg("most_stamps") = RankTree::most_positions)
       .def("access", &access, py::arg("addresses").noconvert(), py::kw_only(),
            py::arg("out").noconvert() = py::none())
       .def("access", &access_some, py::arg("addresses").noconvert(), py::arg("updates").noconvert(),

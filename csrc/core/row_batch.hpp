@@ -1,6 +1,7 @@
 // Rows in commit order, column by column: what every source hands to the feature stage.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,11 @@ class Column {
   }
   std::size_t capacity() const { return capacity_; }
   void clear() { size_ = 0; }
+  void drop_front(std::size_t n) {
+    n = std::min(n, size_);
+    if (n < size_) std::memmove(data_.get(), data_.get() + n, (size_ - n) * sizeof(T));
+    size_ -= n;
+  }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   T* data() { return data_.get(); }
@@ -106,11 +112,7 @@ struct RowBatch {
     each([n](auto& column) { column.resize(n); });
   }
   void drop_front(std::size_t n) {
-    each([n](auto& column) {
-      if (n < column.size())
-        std::memmove(column.data(), column.data() + n, (column.size() - n) * sizeof(column[0]));
-      column.resize(column.size() - n);
-    });
+    each([n](auto& column) { column.drop_front(n); });
   }
   void clear() { truncate(0); }
 

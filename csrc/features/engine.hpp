@@ -45,12 +45,7 @@ struct FeatureBatch {
   }
   // Takes the first n rows away.
   void drop_front(std::size_t n) {
-    each([n](auto& column) {
-      if (column.size() < n) return;
-      const std::size_t left = column.size() - n;
-      std::memmove(column.data(), column.data() + n, left * sizeof(column[0]));
-      column.resize(left);
-    });
+    each([n](auto& column) { column.drop_front(n); });
   }
 };
 
