@@ -200,7 +200,29 @@ def test_memory() -> None:
 
 def test_the_most_that_a_tree_holds() -> None:
     with pytest.raises((ValueError, IndexError)):
-        _core.StackDistance(first_stamps=2**30 + 1)
+        _core.StackDistance(most_stamps=2**30 + 1)
+    with pytest.raises(ValueError, match="first_stamps"):
+        _core.StackDistance(first_stamps=513, most_stamps=512)
+
+
+@isa
+def test_as_many_lines_as_there_are_stamps(isa: str) -> None:
+    """The first 128 stamps of 4096 are no line's.  Every distance is right up to the last line, one
+    more is refused, and what was known before is known then."""
+    most = 4096 - 128
+    lines = np.arange(most, dtype=np.uint64)
+    stack = _core.StackDistance(isa=isa, first_stamps=1, stamps_per_line=2, most_stamps=4096)
+    assert (stack.access(lines) == _core.COLD).all()
+    assert stack.distinct == most
+    for line in (0, 17, most - 1):
+        assert stack.peek_one(line) == most - line
+    with pytest.raises(ValueError, match="distinct lines"):
+        stack.access(np.array([most], np.uint64))
+    assert (stack.distinct, stack.peek_one(17)) == (most, most - 17)
+    # With one line less there is always a stamp.
+    fewer = _core.StackDistance(isa=isa, first_stamps=1, stamps_per_line=2, most_stamps=4096)
+    fewer.access(lines[:-1])
+    assert (fewer.access(np.tile(lines[:-1], 3)) == most - 1).all()
 
 
 def test_the_variable_forces_the_code() -> None:

@@ -281,6 +281,7 @@ class StackDistance:
         isa: str | None = None,
         first_stamps: int = 16384,
         stamps_per_line: int = 6,
+        most_stamps: int = 1073741824,
     ) -> None: ...
     @overload
     def access(

@@ -22,6 +22,7 @@ StackDistance::StackDistance(const Options& options)
       end_(static_cast<std::uint32_t>(tree_.positions())),
       line_shift_(options.line_shift),
       stamps_per_line_(std::max(options.stamps_per_line, 2U)),
+      most_stamps_(options.most_stamps),
       kernels_(&stack_distance::kernels_for(options.isa)) {}
 
 std::uint32_t StackDistance::access_new(std::uint64_t line) {
@@ -36,9 +37,8 @@ void StackDistance::compact() {
   const std::uint64_t want =
       std::max((std::uint64_t{live_} + 1) * stamps_per_line_, std::uint64_t{table_.places()} / 4);
   RankTree next;  // made before anything changes: memory may run out
-  const bool grow = want > tree_.positions() && tree_.positions() < RankTree::most_positions;
-  if (grow)
-    next.resize(std::min(std::max(want, tree_.positions() * 5 / 4), RankTree::most_positions));
+  const bool grow = want > tree_.positions() && tree_.positions() < most_stamps_;
+  if (grow) next.resize(std::min(std::max(want, tree_.positions() * 5 / 4), most_stamps_));
   if (!grow && live_ + first_stamp >= tree_.positions())
     throw std::length_error("stack distance: more than 1e9 distinct lines");
   table_.each_array([this](std::uint32_t* stamps, std::size_t n, std::size_t stride) {

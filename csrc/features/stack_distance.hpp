@@ -29,9 +29,11 @@ class StackDistance {
   struct Options {
     unsigned line_shift = 0;  // what is passed in is shifted right by this: 6 for byte addresses
     Isa isa = active_isa();
-    // For tests: stamps in the first bitmap, and how many a live line is given when it is renewed.
+    // For tests: stamps in the first bitmap, how many a live line is given when it is renewed, and
+    // how many there can be.
     std::uint64_t first_stamps = 16384;
     unsigned stamps_per_line = 6;
+    std::uint64_t most_stamps = RankTree::most_positions;
   };
 
   StackDistance() : StackDistance(Options{}) {}
@@ -84,6 +86,7 @@ class StackDistance {
   std::uint32_t end_ = 0;            // where stamps run out
   std::uint32_t live_ = 0;
   unsigned line_shift_, stamps_per_line_;
+  std::uint64_t most_stamps_;
   bool filter_ = false;  // what the kernels found out about the stream so far
   const stack_distance::Kernels* kernels_;
 };
