@@ -63,6 +63,21 @@ static int64_t beyond(uint8_t* set, int64_t ways) {
   (void)set;
   return ways;
 }
+/* Taken where its state is at a multiple of 64, as the header promises. */
+static int64_t aligned(uint8_t* state, uint64_t pc, int64_t kind) {
+  (void)pc;
+  (void)kind;
+  return (uintptr_t)state % 64 == 0;
+}
+static void ignore(uint8_t* set, int64_t way, int64_t ways, int64_t filled) {
+  (void)set;
+  (void)way;
+  (void)ways;
+  (void)filled;
+}
+static int64_t aligned_set(uint8_t* set, int64_t ways) {
+  return (uintptr_t)set % 64 == 0 ? 0 : ways - 1;
+}
 static int64_t too_far(uint8_t* state, uint64_t pc, int64_t kind) {
   (void)pc;
   (void)kind;
@@ -73,13 +88,15 @@ static int64_t too_far(uint8_t* state, uint64_t pc, int64_t kind) {
 static const tracekit_predictor predictors[] = {
     {"gshare-c", sizeof(gshare), gshare_predict, gshare_resolve, gshare_update},
     {"writes-beyond", 16, too_far, 0, gshare_resolve},
+    {"aligned", 12, aligned, 0, gshare_resolve},
 };
 static const tracekit_prefetcher prefetchers[] = {{"next-two-c", 0, next_two}};
 static const tracekit_replacement replacements[] = {
     {"lru-c", 8 * 65, lru_touch, lru_victim},
     {"names-no-way", 8 * 65, lru_touch, beyond},
+    {"aligned-sets", 12, ignore, aligned_set},
 };
-static const tracekit_plugins all = {TRACEKIT_PLUGIN_ABI, 2,           1,           2,
+static const tracekit_plugins all = {TRACEKIT_PLUGIN_ABI, 3,           1,           3,
                                      predictors,          prefetchers, replacements};
 
 const tracekit_plugins* tracekit_plugins_v1(void) { return &all; }

@@ -153,6 +153,18 @@ def test_policies_of_plugins(library, numba_plugins, name, twin):
         assert found.tolist() == twins.hits(twin, kb * 16 // ways, ways, lines.tolist())
 
 
+def test_states_are_where_vectors_can_be_loaded_from(library):
+    assert predicted("aligned", [(0x400000, 1)] * 9, 2).all()
+    # Of every set, in caches of one set, of two and of eight: each replaces its first way.
+    for kb, sets in ((1, 1), (1, 2), (1, 8)):
+        ways = kb * 16 // sets
+        kind = plugins.number("replacement", "plugin:aligned-sets")
+        fills = [set_ + sets * k for set_ in range(sets) for k in range(ways + 1)]
+        lines = fills + [set_ + sets * (ways - 1) for set_ in range(sets)]  # the last way stays
+        hits = _core.cache_hits(kb, ways, np.array(lines, np.uint64), kind)
+        assert hits.tolist() == [False] * len(fills) + [True] * sets
+
+
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     return extract(tmp_path_factory.mktemp("t"), synthetic.text(11, 6000, blocks=False))

@@ -50,8 +50,8 @@ std::string complaint() {
 
 State::State(Entry& entry, std::size_t each, std::size_t count)
     : entry_(entry),
-      each_(count > 1 ? (each + 7) / 8 * 8 : each),
-      bytes_(each_ * count),
+      each_(rounded(each)),
+      bytes_(each_ * (count - 1) + each),
       memory_(rounded(bytes_) + 2 * guard + 64) {
   const auto base = reinterpret_cast<std::uintptr_t>(memory_.data());
   data_ = memory_.data() + (rounded(base) - base) + guard;
