@@ -255,10 +255,10 @@ def test_lines_to_be_zeroed_go_before_prefetches_that_the_second_level_cannot_ta
     assert cycles(trace, **wide, l2_mshrs=1, l1d_pf="stride") < 1.1 * one
 
 
-def move(before: str, after: str, target: str) -> str:
+def move(before: str, after: str, target: str, registers: str = "IsInteger|IsVector") -> str:
     """`fmov f1, f0` with code on either side, at growing addresses."""
     out = []
-    flags = {"fmov   f1, f0": "IsInteger|IsVector"}
+    flags = {"fmov   f1, f0": registers}
     for k, row in enumerate([before, "fmov   f1, f0", after, target]):
         op = "FloatMisc" if row.startswith("fmov") else "IntAlu"
         if row.startswith("f") and not row.startswith("fmov"):
@@ -287,6 +287,14 @@ def test_the_code_around_a_move_tells_which_way_it_goes(tmp_path, before, after,
     found = to_general(trace.statics).tolist()
     at = [d.split()[0] for d in trace.statics.disassembly].index("fmov")
     assert found == ([at] if general else [])
+
+
+def test_a_move_between_vector_registers_goes_one_way_whatever_is_around_it(tmp_path):
+    from tracekit.sim.register_moves import to_general
+
+    around = ("fadd   f0, f2, f3", "add   x4, x1, #1", "add   x9, x9, #1")
+    assert len(to_general(extract(tmp_path, move(*around)).statics)) == 1
+    assert len(to_general(extract(tmp_path, move(*around, "IsVector")).statics)) == 0
 
 
 def test_moves_cost_what_the_code_around_them_does(tmp_path):

@@ -268,6 +268,14 @@ def test_a_header_that_cannot_be_used(place: int, value: int | None, message: st
         read(bytes(raw))
 
 
+def test_a_file_of_another_version_tells_where_it_says_so() -> None:
+    raw = bytearray(write([]))
+    raw[8] = 3
+    with pytest.raises(FormatError) as told:
+        read(bytes(raw))
+    assert told.value.offset == 8
+
+
 def test_a_header_shorter_than_its_tables() -> None:
     raw = bytearray(write([]))
     raw[12:16] = (int.from_bytes(raw[12:16], "little") - 1).to_bytes(4, "little")
