@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import resource
 import subprocess
 import sys
@@ -46,6 +47,17 @@ def everything(path: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def right(made) -> dict[str, bytes]:
     return everything(made)
+
+
+def test_verify_has_a_line_for_each_file(made, tmp_path, capsys) -> None:
+    """What is wrong with them goes to standard error."""
+    pipe, cut = tmp_path / "pipe", tmp_path / "cut.zst"
+    os.mkfifo(pipe)
+    cut.write_bytes(made.read_bytes()[:-40])
+    assert main(["verify", str(pipe), str(made), str(cut)]) == 1
+    out, err = capsys.readouterr()
+    assert out == f"{pipe}: 1 problem\n{made}: ok\n{cut}: 1 problem\n"
+    assert f"{pipe}: is a pipe" in err and f"{cut}: " in err
 
 
 def right_or_refused(path: Path, right: dict[str, bytes], refused: bool | None = None) -> None:

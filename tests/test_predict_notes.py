@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+import tracekit
 from tests.test_record import TIMEOUT, _why_not, started
 from tracekit.cli.main import main
+from tracekit.prediction import features_of, sample
+from tracekit.prediction.program import _circumstances
+from tracekit.record import RecordOptions
 from tracekit.record.usage import Watch
 
 pytestmark = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
@@ -120,6 +124,18 @@ def test_stepping_is_not_the_programs_own_time(
     assert not [n for n in result["notes"] if "the kernel's" in n]
     assert not [n for n in result["notes"] if "mostly waits" in n or n.startswith("0.0%")]
     assert not result["warnings"]  # all of it was walked
+
+
+@pytest.mark.parametrize("busy", ["threads"], indirect=True)
+def test_epochs_shorter_than_asked_are_told(busy: int, tmp_path: Path) -> None:
+    wanted = RecordOptions(epoch=10**8, count=1, copy_seconds=0.05, lowest_priority=False)
+    usage = sample(tmp_path / "x.tks", wanted, pid=busy)
+    features_of(tmp_path / "x.tks", tmp_path / "x.zst")
+    notes: list[str] = []
+    with tracekit.open(tmp_path / "x.zst") as trace:
+        _circumstances({}, notes, trace, usage)
+    (note,) = [n for n in notes if "of the 100000000 instructions" in n]
+    assert "1 x time" in note and "--seconds" in note
 
 
 @pytest.mark.parametrize("busy", ["threads"], indirect=True)

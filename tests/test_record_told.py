@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.test_record import RECORD, TIMEOUT, _why_not, options, programs, runn
 from tracekit.cli.main import main
 from tracekit.errors import RecordError
 from tracekit.inputs.tks import summary
-from tracekit.record import permission, record_pid
+from tracekit.record import Totals, permission, record_pid
 
 pytestmark = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 __all__ = ["programs", "running"]  # fixtures
@@ -139,7 +140,7 @@ def test_three_seconds_with_the_defaults_have_epochs(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     s = summary(out)
-    assert s["epochs"] >= 1 and s["instructions"] > 0 and "warning" not in done.stderr
+    assert s["epochs"] >= 1 and s["instructions"] > 0 and "no epoch" not in done.stderr
 
 
 def test_no_epoch_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,6 +150,37 @@ def test_no_epoch_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert told.splitlines()[-1].startswith(f"tracekit: {out}: 0 epochs, 0 instructions")
     assert "warning: no epoch was recorded" in told and "--full" in told and "--period" in told
     assert summary(out)["epochs"] == 0
+
+
+def test_epochs_shorter_than_asked_are_told(
+    running: subprocess.Popen[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy that hardly gets to run ends with few instructions: said, with what would help."""
+    args = ["record", "-o", str(tmp_path / "x.tks"), "--pid", str(running.pid)]
+    args += ["--normal-priority", "--count", "1", "--period", "0", "--force"]
+    assert main([*args, "--epoch", "200000000", "--copy-seconds", "0.05"]) == 0
+    *_, warning, _ = capsys.readouterr().err.splitlines()
+    assert warning.startswith("tracekit: warning: epochs have ")
+    assert "of the 200000000 instructions that were asked for" in warning
+    assert "1 x time" in warning and "--copy-seconds" in warning
+    assert main([*args, "--epoch", "100"]) == 0
+    assert "asked for" not in capsys.readouterr().err
+
+
+def test_half_of_the_instructions_are_enough() -> None:
+    def told(lengths: list[int], **ended: int) -> str | None:
+        return Totals(asked=1000, lengths=lengths, ended=Counter(ended)).shortfall({"time": "wait"})
+
+    assert told([1000, 500, 3], length=1, system_call=2) is None
+    assert told([1000, 499, 128], length=1, time=2) == (
+        "epochs have 499 of the 1000 instructions that were asked for (median; they ended early "
+        "by: 2 x time); wait"
+    )
+    assert str(told([5, 6, 7], exec=2, time=1)).endswith(
+        "(median; they ended early by: 2 x exec, 1 x time)"
+    )
+    assert told([]) is None
+    assert Totals(lengths=[3], ended=Counter(exited=1)).shortfall({}) is None  # all was recorded
 
 
 def test_quiet_is_the_summary_alone(tmp_path: Path) -> None:

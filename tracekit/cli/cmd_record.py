@@ -111,6 +111,19 @@ def _in_place(totals: Totals, options: RecordOptions) -> str:
     )
 
 
+def _longer(options: RecordOptions) -> dict[str, str]:
+    """What gives longer epochs, by why they ended."""
+    busy = "--normal-priority where other programs keep the processors busy, else "
+    busy = busy if options.lowest_priority else ""
+    ended = f"{busy}--full, which records all of a short program"
+    return {
+        "time": f"{busy}longer --copy-seconds",
+        "system_call": "--in-place steps through system calls",
+        "shared_memory": "--in-place steps through writes to shared memory",
+        **dict.fromkeys(("program_ended", "exited"), ended),
+    }
+
+
 def _why_none(totals: Totals, options: RecordOptions) -> str:
     """Why a recording holds no epoch, and what to do."""
     if totals.skipped:
@@ -191,6 +204,8 @@ def run(args: argparse.Namespace) -> int:
         totals = record_pid(args.pid, args.output, options, progress=tell, force=args.force)
     if totals.epochs == 0:
         note(f"warning: {_why_none(totals, options)}")
+    elif short := totals.shortfall(_longer(options)):
+        tell(f"warning: {short}")
     if not reported(args, totals.as_dict(), to=sys.stderr, indent=None):
         skipped = "".join(f", {n} skipped ({why})" for why, n in totals.skipped.items())
         note(

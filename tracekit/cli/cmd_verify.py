@@ -31,7 +31,8 @@ def run(args: argparse.Namespace) -> int:
     for path, problems in results.items():
         bad += bool(problems)
         if not printed:
-            print(f"{path}: {'ok' if not problems else ''}")
+            n = len(problems)
+            print(f"{path}: {f'{n} problem' + 's' * (n > 1) if n else 'ok'}")
         for p in problems:
             note(p)
     return 1 if bad else 0

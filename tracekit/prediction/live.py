@@ -20,6 +20,13 @@ from tracekit.record.usage import Times, Watch
 __all__ = ["Usage", "features_of", "is_recording", "is_trace_file", "sample"]
 
 _GRACE = 2.0
+#: What gives longer epochs, by why they ended.
+_LONGER = {
+    "time": "sample longer (--seconds), or while other programs leave a processor free",
+    "system_call": "--in-place steps through system calls",
+    "shared_memory": "--in-place steps through writes to shared memory",
+    **dict.fromkeys(("program_ended", "exited"), "--full steps all of a short program"),
+}
 
 
 @dataclass
@@ -46,6 +53,8 @@ class Usage:
     epochs: int = 0
     in_place: int = 0
     missing: dict[str, int] = field(default_factory=dict)
+    short: str | None = None
+    """A sentence where epochs have far fewer instructions than was asked for."""
 
     @property
     def system_share(self) -> float:
@@ -123,6 +132,7 @@ def sample(
         _look(usage, watch[0], recording.stepped)
     usage.wall = totals.seconds
     usage.epochs, usage.in_place, usage.missing = totals.epochs, totals.in_place, totals.missing
+    usage.short = totals.shortfall(_LONGER)
     usage.ended = totals.end == "program_ended"
     if totals.instructions == 0:
         why = ", ".join(f"{n} x {w}" for w, n in totals.skipped.items())
@@ -157,6 +167,7 @@ def features_of(recording: str | Path, output: str | Path, *, quiet: bool = True
 def usage_dict(usage: Usage) -> dict[str, Any]:
     """For JSON; times are None where stepping the whole program was all of them."""
     out = {**asdict(usage), "system_share": usage.system_share}
+    del out["short"]  # it is among the notes
     if usage.stepped:
         out |= dict.fromkeys(("user", "system", "queued", "children", "system_share"))
     return out

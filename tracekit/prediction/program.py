@@ -358,6 +358,8 @@ def _circumstances(
         )
         return
     out["threads"], out["processes"] = usage.threads, usage.processes
+    if usage.short:
+        notes.append(usage.short)
     if usage.in_place:
         why = f": a copy would lack {described(usage.missing)}" if usage.missing else ""
         notes.append(

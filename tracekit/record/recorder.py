@@ -124,7 +124,7 @@ class Recording:
         from tracekit.record.operands import decode
 
         self.command, self.options = command, options
-        self.totals = Totals()
+        self.totals = Totals(asked=0 if options.full else options.epoch)
         self._tell = progress or (lambda message: None)
         self._native = _core.Recorder(decode)
         self._random = random.Random(options.seed)
@@ -460,6 +460,8 @@ class Recording:
             self._programs[self.pid] = procfs.program(self.pid)
         self.totals.in_place += info["in_place"]
         self.totals.instructions += result["instructions"]
+        self.totals.lengths.append(result["instructions"])
+        self.totals.ended[_core.END_REASONS[info["reason"]]] += 1
         self.totals.processor += info["cpu_ns"] / 1e9
         self._tell(
             f"epoch {info['number']}: thread {info['tid']}, {result['instructions']} instructions, "

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+#: Of what was asked for, the part below which epochs are called short.
+_SHORT = 0.5
 
 
 @dataclass
@@ -13,6 +18,12 @@ class Totals:
 
     epochs: int = 0
     instructions: int = 0
+    asked: int = 0
+    """Instructions that each epoch was to have; 0 where all of the program is recorded."""
+    lengths: list[int] = field(default_factory=list)
+    """Instructions of each epoch."""
+    ended: Counter[str] = field(default_factory=Counter)
+    """Why the epochs ended (END_REASONS) -> how many."""
     skipped: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     paused: float = 0.0
@@ -34,6 +45,23 @@ class Totals:
         cost = self.paused + self.page_copies + self.contended
         return cost / self.seconds if self.seconds else 0.0
 
+    def shortfall(self, helps: Mapping[str, str]) -> str | None:
+        """A sentence where the median epoch has less than half of the instructions asked for, with
+        what would help: reason of ending -> advice."""
+        if not self.asked or not self.lengths:
+            return None
+        median = int(statistics.median(self.lengths))
+        if median >= _SHORT * self.asked:
+            return None
+        early = Counter({why: n for why, n in self.ended.items() if why != "length"})
+        (most, _), *_ = early.most_common(1)
+        reasons = ", ".join(f"{n} x {why}" for why, n in early.most_common())
+        told = f"; {helps[most]}" if most in helps else ""
+        return (
+            f"epochs have {median} of the {self.asked} instructions that were asked for (median; "
+            f"they ended early by: {reasons}){told}"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON (docs/json.md)."""
         return {
@@ -43,6 +71,7 @@ class Totals:
                 for k in ("seconds", "paused", "page_copies", "contended", "processor", "overhead")
             },
             "skipped": dict(self.skipped),
+            "ended": dict(self.ended),
             "in_place": self.in_place,
             "missing_memory": dict(self.missing),
             "period": self.period,
