@@ -12,6 +12,7 @@ import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.warm import first_cache, second_cache
+from test_sim import MACHINE, extract
 
 import tracekit
 from tracekit import _core
@@ -139,6 +140,37 @@ def test_samples_take_the_cycles_that_they_took(trace):
     """Exact, so that what caches hold behind caches of other shapes is pinned, too."""
     found = sample_sums(trace, machines(), [(20_000, 24_000), (40_000, 44_000)])
     assert found.tolist() == PINNED
+
+
+def test_code_that_the_first_cache_holds_takes_no_room_in_the_second(tmp_path):
+    """A loop over 200 lines of code that reads 400 lines in turn, which 512 hold but not with the
+    code: the second cache has not been asked for that since the first round."""
+    lines = [
+        f"I  {0x401000 + 64 * (k % 200):08x},4\n L {0x10000000 + 64 * (k % 400):08x},8\n"
+        for k in range(7000)
+    ]
+    (tmp_path / "t.lackey").write_text("".join(lines))
+    tracekit.extract(tmp_path / "t.lackey", tmp_path / "t.zst", level="macro")
+    machine = {**MACHINE, "l1i_kb": 16, "l1i_assoc": 4, "l1d_kb": 2, "l1d_assoc": 2}
+    machine |= {"l2_kb": 32, "l2_assoc": 8}
+    with tracekit.open(tmp_path / "t.zst") as trace:
+        kept = KeptRows(trace)
+        true = totals(kept, [machine], [0, 6000, 6400])[1]
+        found = sample_sums(kept, [machine], [(6000, 6400)], approach=0, warm=1)[0]
+    assert found == pytest.approx(true, rel=0.03)
+
+
+def test_rows_before_a_sample_bring_the_code_behind_wrong_guesses(tmp_path):
+    """Of branches that nobody can foresee: a core that runs on down the wrong path finds lines of
+    code there that it needs soon."""
+    text = synthetic.text(11, 4100, blocks=False, size=4000)
+    machine = {**MACHINE, "l1i_kb": 16, "l1i_assoc": 4, "l2_kb": 64}
+    with extract(tmp_path, text) as trace:
+        alone, behind = (
+            sample_sums(trace, [machine], [(3000, 4000)], approach=rows, warm=1)[0, 0]
+            for rows in (0, 2000)
+        )
+    assert behind < 0.97 * alone
 
 
 def test_any_number_of_threads_gives_the_same(trace):
