@@ -1,5 +1,6 @@
-"""What gem5's O3 CPU does otherwise with RISC-V: compressed branches, and words at odd halves
-(docs/simulator.md).  Both are pinned against gem5 by golden/cores/hash-chained.riscv, too."""
+"""What gem5's O3 CPU does otherwise with RISC-V: compressed branches, and words in two fetch blocks
+(docs/simulator.md; of X86: test_instruction_lengths.py).  Both are pinned against gem5 by
+golden/cores/hash-chained.riscv, too."""
 
 from __future__ import annotations
 

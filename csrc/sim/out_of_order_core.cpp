@@ -45,11 +45,14 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
 }
 
 // Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in
-// the cycle of the fetch before it; a taken branch ends a cycle's fetch.
+// the cycle of the fetch before it; a taken branch ends a cycle's fetch.  Micro-ops behind the
+// first one of their instruction come from the decoder.
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
   const std::uint64_t block = fetch_block(pc);
+  const bool from_decoder = pc == pc_ && redirect_.at() < 0;
+  pc_ = pc;
   const auto enter = [&](At at) {
     fetch_ = at;
     fetched_ = 0;
@@ -61,7 +64,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     enter(caches_.served() == CacheLevel::l1 ? there.because(fetch_.cause()) : there);
     redirect_ = {-1, Cause::base};
     taken_ = false;
-  } else if (block != block_) {
+  } else if (block != block_ && !from_decoder) {
     const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(pc, fetch_);
     enter(there.after(next) ? there : next);
     taken_ = false;
@@ -75,14 +78,17 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     fetch_rows_ /= 2;
     fetch_cycles_ = (fetch_cycles_ + 1) / 2;
   }
-  block_ = block;
-  if (row.inst->is(CoreInst::split_word) && fetch_block(pc + 2) != block) {
-    // Its other half is in the next block, which is fetched for it.
-    const At next = (fetch_ + 1).because(Cause::front_end_width),
-             there = fetched_line(pc + 2, fetch_);
-    enter(there.after(next) ? there : next);
-    fetch_cycles_ += p_.l1i_lat();
-    block_ = fetch_block(pc + 2);
+  if (!from_decoder) {
+    block_ = block;
+    // The next 16 bytes have a part of it, too: maybe another block, which is fetched for it.
+    const std::uint64_t rest = pc + 15;
+    if (row.inst->is(CoreInst::split) && fetch_block(rest) != block) {
+      const At next = (fetch_ + 1).because(Cause::front_end_width),
+               there = fetched_line(rest, fetch_);
+      enter(there.after(next) ? there : next);
+      fetch_cycles_ += p_.l1i_lat();
+      block_ = fetch_block(rest);
+    }
   }
   if (row_ >= static_cast<unsigned>(p_.fetch_queue())) {
     const At room = sent_[(row_ - static_cast<unsigned>(p_.fetch_queue())) & (ring - 1)] + 1;

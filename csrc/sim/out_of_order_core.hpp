@@ -36,14 +36,14 @@
 namespace tracekit {
 
 // BIT(name, value): what a row of a core is or does.  store: or atomic, or store-conditional;
-// in_order: executes at the head of the reorder buffer; split_word: four bytes of RISC-V at an
-// address that four does not divide.
+// in_order: executes at the head of the reorder buffer; split: its bytes lie on both sides of an
+// address that 16 divides.
 // clang-format off
 #define TRACEKIT_CORE_INST_BITS(BIT)                                                               \
   BIT(load, 1) BIT(store, 2) BIT(serialize_before, 4) BIT(serialize_after, 8) BIT(in_order, 16)    \
   BIT(barrier, 32) BIT(atomic, 64) BIT(data_prefetch, 128) BIT(no_op, 256) BIT(zero_line, 512)     \
   BIT(writes_int, 1024) BIT(writes_vec, 2048) BIT(compressed_branch, 4096)     \
-  BIT(split_word, 8192)
+  BIT(split, 8192)
 // clang-format on
 
 // What a core has to know about a static instruction.
@@ -354,8 +354,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   At fetch_{}, redirect_{-1, Cause::base};
   int fetched_{};                         // rows in this cycle
   Cycle fetch_rows_{}, fetch_cycles_{1};  // of late, but for its stalls
-  std::uint64_t block_{no_line};
-  bool taken_{};  // the last row was a taken branch
+  std::uint64_t block_{no_line}, pc_{};   // pc_: of the row before
+  bool taken_{};                          // the last row was a taken branch
   // A stage's last cycle with rows, and how many.
   struct Stage {
     At at{};

@@ -15,6 +15,7 @@ from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
 from tracekit.pipeline import overlap
 from tracekit.sim import plugins
+from tracekit.sim.instruction_lengths import split
 from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.register_moves import to_general
 from tracekit.store.reader import TraceFile
@@ -98,15 +99,13 @@ def _registers(
     return np.ascontiguousarray(src), np.ascontiguousarray(dst)
 
 
-def _riscv_flags(statics: Any) -> npt.NDArray[np.uint16]:
-    """What gem5's O3 CPU does otherwise with instructions of two bytes, and around them."""
-    texts = set(statics.disassembly)
-    short = {d for d in texts if d.startswith(("c_", "c."))}
-    branches = {d for d in short if d.startswith(_COMPRESSED)}
-    branch = np.array([d in branches for d in statics.disassembly], bool)
-    whole = np.array([d not in short for d in statics.disassembly], bool)
-    out = np.where(branch, _BITS["compressed_branch"], 0)
-    out |= np.where(whole & (statics.pc % 4 == 2), _BITS["split_word"], 0)
+def _place_flags(statics: Any, arch: str) -> npt.NDArray[np.uint16]:
+    """What follows from an instruction's bytes and its address."""
+    out = np.where(split(statics, arch), _BITS["split"], 0)
+    if arch == "riscv":
+        branches = {d for d in set(statics.disassembly) if d.startswith(_COMPRESSED)}
+        branch = np.array([d in branches for d in statics.disassembly], bool)
+        out |= np.where(branch, _BITS["compressed_branch"], 0)
     return out.astype(np.uint16)
 
 
@@ -129,13 +128,13 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint16]:
 _Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
 
 
-def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], riscv: bool = False) -> _Arrays:
+def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
     """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
     classes = _classes(s, moves)
     src, dst = _registers(s, classes)
     return (
         np.ascontiguousarray(s.pc, np.uint64),
-        _flags(s, classes[1]) | _riscv_flags(s) if riscv else _flags(s, classes[1]),
+        _flags(s, classes[1]) | _place_flags(s, arch),
         np.ascontiguousarray(s.op, np.uint8),
         np.ascontiguousarray(s.branch, np.uint8),
         np.ascontiguousarray(s.access_size, np.uint16),
@@ -158,7 +157,8 @@ def _uop_arrays(s: Any) -> _Arrays:
     from tracekit.sim.uop_table import table
 
     t = table(s)
-    return t.pc, t.flags, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
+    place = np.repeat(_place_flags(s, "x86"), np.diff(t.begin))
+    return t.pc, t.flags | place, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class RowSource:
         self._uops = (
             _uop_arrays(trace.statics)
             if self._whole
-            else _micro_arrays(trace.statics, _turned_moves(trace), self._arch == "riscv")
+            else _micro_arrays(trace.statics, _turned_moves(trace), self._arch)
         )
         self.path = trace.path
 
