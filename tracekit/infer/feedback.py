@@ -28,10 +28,13 @@ def round_weights(weight: Array, moments: Array) -> Array:
     order = np.argsort(-np.diag(moments), kind="stable")
     damped = moments[np.ix_(order, order)] + np.eye(len(order)) * (damping or 1.0)
     factor = np.linalg.cholesky(np.linalg.inv(damped)).T
-    out = np.zeros(weight.shape, np.int8)
-    left = weight.astype(np.float64)[:, order]
+    left = weight.T.astype(np.float64)[order]  # rows are inputs: those to come are in one piece
+    out = np.zeros(left.shape, np.int8)
+    change = np.empty_like(left)
     for k, j in enumerate(order):
-        out[:, j] = np.rint(left[:, k]).clip(-127, 127)
-        error = (left[:, k] - out[:, j]) / factor[k, k]
-        left[:, k + 1 :] -= error[:, None] * factor[k, k + 1 :]
-    return out
+        out[j] = np.rint(left[k]).clip(-127, 127)
+        error = (left[k] - out[j]) / factor[k, k]
+        later = change[k + 1 :]
+        np.multiply(factor[k, k + 1 :, None], error, out=later)
+        left[k + 1 :] -= later
+    return np.ascontiguousarray(out.T)
