@@ -170,10 +170,12 @@ def test_a_killed_worker_is_replaced_and_a_deadly_task_fails_alone(traces, tmp_p
     import dask
 
     (tmp_path / "preloaded.py").write_text(DEADLY)
-    monkeypatch.setattr(executors, "LOST", 2)
+    monkeypatch.setattr(executors, "LOST", 1)
+    monkeypatch.setattr(executors, "WAITING", 30.0)
     out = tmp_path / "out"
     out.mkdir()
     preload = {"distributed.worker.preload": [str(tmp_path / "preloaded.py")]}
+    preload["distributed.deploy.lost-worker-timeout"] = "100ms"  # a new one takes longer
     with dask.config.set(preload), Run("local:1") as run:
         client = run.executor._client
         pids = list(client.run(os.getpid).values())
@@ -189,7 +191,7 @@ def test_a_killed_worker_is_replaced_and_a_deadly_task_fails_alone(traces, tmp_p
         tasks = [Task(f"t{i}", (traces[0],), {"die": i == 5}) for i in range(12)]
         found = run.map("deadly", tasks)
         assert [o.error is not None for o in found] == [i == 5 for i in range(12)]
-        assert "t5: its worker ended 3 times" in str(found[5].error)
+        assert "t5: its worker ended 2 times" in str(found[5].error)
 
 
 DYING = """

@@ -339,6 +339,9 @@ class _Local(_Dask):
         folder = self._cleanup.enter_context(scratch())
         settings = {
             "distributed.scheduler.allowed-failures": 0,  # counted here
+            # A worker that ends is started again, each time.  Dask ends that for good where none is
+            # there so long after one was lost, be it that a second one was just lost.
+            "distributed.deploy.lost-worker-timeout": "365 days",
             "distributed.worker.profile.enabled": False,
             "distributed.admin.tick.limit": "1h",
             # Dask has memory given back at once, which costs more than half of a task's time.
