@@ -34,7 +34,8 @@ FEATS = ROOT / "tests" / "golden" / "feats-v1.zst"
 #: How version 0.1 wrote them.
 BEFORE = {
     "simulated_cores": "reference_cores",
-    "simulated-cores-3": "reference-cores-3",
+    "simulated-cores-4": "reference-cores-3",
+    "core-timing-4": "core-timing-3",
     "commit_slack": "margin",
     "dispatch_gap": "gap",
     "issue_delay": "wait",
@@ -103,6 +104,20 @@ def test_a_mixture_folder_of_0_1_opens(arch: str, tmp_path: Path) -> None:
         assert (
             load_card(tmp_path / "old").to_dict() == load_card(default_model_path(arch)).to_dict()
         )
+
+
+def test_an_older_model_of_x86_micro_ops_is_refused(tmp_path: Path) -> None:
+    """Its table belongs to cores that took halves of vector registers for one."""
+    folder = shutil.copytree(default_model_path("x86"), tmp_path / "old")
+    card = json.loads((folder / CARD).read_text())
+    card["features"].update(set="simulated-cores-3", level="micro")
+    (folder / CARD).write_text(json.dumps(card))
+    with pytest.raises(UsageError, match=r"simulated-cores-3.*train it again"):
+        load_model(folder)
+    card["features"]["level"] = "macro"
+    (folder / CARD).write_text(json.dumps(card))
+    with pytest.warns(OldNameWarning):
+        assert load_model(folder).level == "macro"
 
 
 def test_columns_of_other_feature_sets_keep_their_names() -> None:

@@ -41,6 +41,14 @@ def decode_text(
     upc: int = 0,
     infer_flags: bool = False,
 ) -> DecodedText: ...
+def renamed_operands(
+    disassembly: list[str], upc: npt.NDArray[np.uint16], flags: npt.NDArray[np.uint64]
+) -> tuple[
+    npt.NDArray[np.uint8], npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.uint16]
+]:
+    """Of X86's micro-ops, ``src_class``, ``src_index``, ``dst_class`` and ``dst_index`` as a static
+    table has them (255: none), but for what gem5 renames: halves of vector registers are two (high
+    ones from 128 on), condition codes four (ZF, AF, PF and SF; CF and OF; ECF; EZF)."""
 
 # --- register_record.cpp
 END_REASONS: tuple[str, ...]

@@ -29,9 +29,14 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 COMMANDS: Final = (("tune", "--suggest", "suggest"), ("tune", "--measure", "measure"))
 #: Keys of a model's card.
 CARD_KEYS: Final = {"reference_cores": "simulated_cores"}
-FEATURE_SETS: Final = {"reference-cores-3": "simulated-cores-3"}
+#: Feature sets that are the same by another number, but for rows that are X86's micro-ops.
+FEATURE_SETS: Final = {
+    "reference-cores-3": "simulated-cores-4",
+    "simulated-cores-3": "simulated-cores-4",
+}
+#: The same of single instructions, which those of X86 come from too.
+CORE_TIMING: Final = {"core-timing-3": "core-timing-4"}
 #: What stands behind the last point of a column of CORE_TIMING.
-CORE_TIMING: Final = "core-timing-3"
 COLUMNS: Final = {"margin": "commit_slack", "gap": "dispatch_gap", "wait": "issue_delay"}
 
 
@@ -87,10 +92,13 @@ def current_card(card: dict[str, Any], path: str) -> dict[str, Any]:
         return card  # an error of its reader's
     feature_set = features.get("set")
     new: dict[str, Any] = {CARD_KEYS.get(k, k): v for k, v in card.items()}
-    if isinstance(feature_set, str) and feature_set in FEATURE_SETS:
+    x86 = card.get("arch") == "x86"
+    known = isinstance(feature_set, str)
+    if known and feature_set in FEATURE_SETS and not (x86 and features.get("level") == "micro"):
         new["features"] = {**features, "set": FEATURE_SETS[feature_set]}
-    elif feature_set == CORE_TIMING:
-        new["features"] = {**features, "columns": _columns(features.get("columns"))}
+    elif known and feature_set in CORE_TIMING and not x86:
+        columns = _columns(features.get("columns"))
+        new["features"] = {**features, "set": CORE_TIMING[feature_set], "columns": columns}
         new["spec"] = _inputs(card.get("spec"))
     if new != card:
         _warn(f"{path}: a model of version 0.1, whose columns or keys have other names")

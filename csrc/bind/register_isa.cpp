@@ -42,6 +42,37 @@ py::dict decode(const std::string& arch, const std::string& disassembly,
   return d;
 }
 
+// Classes and indices of the operands that gem5's cores rename, as the columns of a static table.
+py::tuple renamed_operands(const py::list& disassembly, const py::array_t<std::uint16_t>& upc,
+                           const py::array_t<std::uint64_t>& flags) {
+  const auto n = static_cast<py::ssize_t>(disassembly.size());
+  if (upc.ndim() != 1 || flags.ndim() != 1 || upc.size() != n || flags.size() != n)
+    throw std::invalid_argument("one upc and one word of flags for each disassembly");
+  const auto both = [n](auto width) {
+    const std::array shape{n, static_cast<py::ssize_t>(width)};
+    return std::pair(py::array_t<std::uint8_t>(shape), py::array_t<std::uint16_t>(shape));
+  };
+  auto [src_class, src_index] = both(max_src);
+  auto [dst_class, dst_index] = both(max_dst);
+  const auto fill = [](const auto& regs, std::size_t width, std::uint8_t* cls,
+                       std::uint16_t* index) {
+    for (std::size_t i = 0; i < width; ++i) {
+      cls[i] = i < regs.size() ? static_cast<std::uint8_t>(regs[i].cls) : std::uint8_t{255};
+      index[i] = i < regs.size() ? regs[i].index : std::uint16_t{0};
+    }
+  };
+  for (py::ssize_t i = 0; i < n; ++i) {
+    StaticInst inst;
+    inst.disassembly = disassembly[static_cast<std::size_t>(i)].cast<std::string>();
+    inst.upc = upc.at(i);
+    inst.flags = flags.at(i);
+    decode_renamed(inst);
+    fill(inst.src, max_src, src_class.mutable_data(i, 0), src_index.mutable_data(i, 0));
+    fill(inst.dst, max_dst, dst_class.mutable_data(i, 0), dst_index.mutable_data(i, 0));
+  }
+  return py::make_tuple(src_class, src_index, dst_class, dst_index);
+}
+
 }  // namespace
 
 void register_isa(py::module_& m) {
@@ -51,6 +82,8 @@ void register_isa(py::module_& m) {
   m.def("decode_text", &decode, py::arg("arch"), py::arg("disassembly"), py::arg("op") = py::none(),
         py::arg("flags") = std::vector<std::string>{}, py::arg("pc") = 0, py::arg("upc") = 0,
         py::arg("infer_flags") = false, "One line of disassembly as the extractor understands it.");
+  m.def("renamed_operands", &renamed_operands, py::arg("disassembly"), py::arg("upc"),
+        py::arg("flags"), "Operands of X86 micro-ops as gem5's cores rename them.");
 }
 
 }  // namespace tracekit

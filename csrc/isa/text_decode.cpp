@@ -93,4 +93,10 @@ bool is_syscall(const StaticInst& inst) {
   return word == "int" && (rest == "0x80" || rest == "#0x80");
 }
 
+void decode_renamed(StaticInst& inst) {
+  inst.src.clear();
+  inst.dst.clear();
+  isa::decode_x86(inst, isa::X86Registers::renamed);
+}
+
 }  // namespace tracekit

@@ -23,6 +23,10 @@ Arch detect_arch(std::string_view raw_disassembly);
 // Any text is safe; what is not understood leaves fields empty.
 void decode_text(Arch arch, StaticInst& inst);
 
+// src and dst of a micro-op of X86 as gem5's cores rename them: the halves of xmm registers are two
+// (high ones from 128 on), the condition codes four: ZF, AF, PF and SF; CF and OF; ECF; EZF.
+void decode_renamed(StaticInst& inst);
+
 // An instruction that traps to the operating system in every run (svc, syscall, int 0x80, ecall).
 bool is_syscall(const StaticInst& inst);
 

@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint16_t temporaries = 16, prod_low = 32, prod_high = 33, quotient = 34,
                         remainder_ = 35, divisor = 36, double_bits = 37;
 constexpr std::uint16_t micro_vectors = 16;  // %ufpN after the sixteen xmm registers
+constexpr std::uint16_t high_halves = 128;   // %xmmN_high, where halves are told apart
 
 struct Parsed {
   Reg reg;
@@ -59,7 +60,7 @@ std::optional<Parsed> integer_register(std::string_view s) {
   return *i < 64 ? std::optional(reg(temporaries + *i, width)) : std::nullopt;
 }
 
-std::optional<Parsed> parse_register(std::string_view s) {
+std::optional<Parsed> parse_register(std::string_view s, X86Registers registers) {
   if (!s.starts_with('%')) return integer_register(head_word(s));
   s.remove_prefix(1);
   const auto reg = [](RegClass cls, unsigned i) {
@@ -68,7 +69,9 @@ std::optional<Parsed> parse_register(std::string_view s) {
   if (s.starts_with("xmm")) {
     const std::string_view word = head_word(s);
     const auto i = index_after(word.substr(0, word.find('_')), "xmm");
-    return i && *i < micro_vectors ? std::optional(reg(RegClass::vector, *i)) : std::nullopt;
+    if (!i || *i >= micro_vectors) return std::nullopt;
+    const unsigned half = registers == X86Registers::renamed && word.ends_with("_high");
+    return reg(RegClass::vector, *i + half * high_halves);
   }
   if (const auto i = index_after(head_word(s), "ufp"); i && *i < 64)
     return reg(RegClass::vector, micro_vectors + *i);
@@ -193,11 +196,30 @@ void hidden_registers(StaticInst& inst, std::uint16_t hidden) {
     if (hidden & h.bits) add_dst(inst, gpr(h.index));
 }
 
+// The condition codes: one register, or those of gem5.
+void add_conditions(StaticInst& inst, const Text& t, X86Conditions cc, X86Registers registers) {
+  const auto codes = [](unsigned i) {
+    return Reg{RegClass::condition, static_cast<std::uint16_t>(i)};
+  };
+  if (registers == X86Registers::whole) {
+    if (cc.reads) inst.src.push_unique(codes(0));
+    if (cc.writes) inst.dst.push_unique(codes(0));
+    return;
+  }
+  const X86ConditionParts parts = x86_condition_parts(t.macro, t.uop, cc);
+  for (unsigned i = 0; i < x86_condition_registers; ++i) {
+    if (parts.reads >> i & 1) inst.src.push_unique(codes(i));
+    if (parts.writes >> i & 1) inst.dst.push_unique(codes(i));
+  }
+}
+
 }  // namespace
 
-void decode_x86(StaticInst& inst) {
+void decode_x86(StaticInst& inst, X86Registers registers) {
   const Text t = split(inst.disassembly);
-  const X86Traits traits = t.uop.empty() ? X86Traits{X86Form::none} : x86_traits(t.uop);
+  X86Traits traits = t.uop.empty() ? X86Traits{X86Form::none} : x86_traits(t.uop);
+  // gem5's movfp could be conditional, so that it reads what it overwrites.
+  if (registers == X86Registers::renamed && t.uop == "movfp") traits.form = X86Form::media;
   if (inst.inferred) infer(inst, t, traits);
 
   const X86Conditions cc = x86_conditions(t.macro, t.uop, inst.upc, inst.flags);
@@ -210,7 +232,7 @@ void decode_x86(StaticInst& inst) {
       read_address(inst, operand.substr(open + 1));
       continue;
     }
-    const auto r = parse_register(operand);
+    const auto r = parse_register(operand, registers);
     if (!r) continue;
     if (at == 0) width = r->width;
     const bool narrow = r->width != 0 && r->width < 4;
@@ -255,9 +277,7 @@ void decode_x86(StaticInst& inst) {
     add_src(inst, gpr(1));
     for (unsigned i = 0; i < 4; ++i) add_dst(inst, gpr(i));
   }
-  const Reg codes{RegClass::condition, 0};
-  if (cc.reads) inst.src.push_unique(codes);
-  if (cc.writes) inst.dst.push_unique(codes);
+  add_conditions(inst, t, cc, registers);
   if (traits.op == OpClass::MemRead || traits.op == OpClass::MemWrite)
     inst.access_size = traits.form == X86Form::load_pair ||  // both halves
                                t.uop.starts_with("stsplit")

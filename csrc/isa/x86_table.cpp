@@ -188,6 +188,20 @@ constexpr std::array irregular = {
     Irregular{"PSRLDQ_XMM_I", 0x12, 0x24},
 };
 
+// What the arithmetic of a macro leaves in the registers of condition codes; those of all others
+// are written whole.
+struct Leaves {
+  std::string_view names;
+  X86ConditionParts parts;
+};
+constexpr std::array leaves = {
+    Leaves{"INC DEC", {x86_cfof, x86_zaps | x86_cfof}},                // not CF
+    Leaves{"SAL SAR SHR SHLD SHRD", {x86_zaps, x86_zaps | x86_cfof}},  // not AF
+    Leaves{"ROL ROR RCL RCR MUL IMUL", {0, x86_cfof}},                 // CF and OF alone
+    Leaves{"BT BTC BTR BTS", {x86_cfof, x86_cfof}},                    // CF alone
+    Leaves{"JRCXZ LOOP LOOPE LOOPNE", {0, x86_ezf}},
+};
+
 bool bit(std::uint64_t mask, unsigned at) { return at < 64 && (mask >> at & 1); }
 
 const Irregular* find_irregular(std::string_view macro) {
@@ -236,6 +250,36 @@ X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsig
       break;
   }
   return {};
+}
+
+X86ConditionParts x86_condition_parts(std::string_view macro, std::string_view uop,
+                                      X86Conditions conditions) {
+  static const NameIndex<Leaves> index(leaves);
+  const std::string_view name = macro.substr(0, std::min(macro.find('_'), macro.size()));
+  const bool carry = in_list("adc adci sbb sbbi rcl rcli rcr rcri", uop);
+  X86ConditionParts p;
+  if (conditions.reads) p.reads = carry ? x86_cfof : x86_all_codes;
+  if (in_list("ruflag rflag", uop)) p.writes = x86_ezf;
+  if (!conditions.writes) return p;
+  if (in_list("wruflags wruflagsi wrflags wrflagsi", uop)) {
+    p.writes = x86_all_codes;
+  } else if (in_list("mcmpf2rf compfp", uop)) {
+    p.reads |= x86_zaps | x86_cfof;
+    p.writes = x86_zaps | x86_cfof;
+  } else if (name == "IDIV") {
+    p.writes |= uop.starts_with("div") ? x86_ezf : x86_ecf;
+  } else if ((name == "BSF" || name == "BSR") && uop == "and") {
+    p.reads |= x86_zaps;
+    p.writes = x86_zaps;
+  } else if (find_irregular(macro) && !((name == "SCAS" || name == "CMPS") && uop == "sub")) {
+    p.writes |= x86_ezf;
+  } else if (const Leaves* l = index.find(name)) {
+    p.reads |= l->parts.reads;
+    p.writes = l->parts.writes;
+  } else {
+    p.writes = x86_zaps | x86_cfof;
+  }
+  return p;
 }
 
 }  // namespace tracekit::isa

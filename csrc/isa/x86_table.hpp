@@ -54,6 +54,18 @@ struct X86Conditions {
 X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsigned upc,
                              Flags flags);
 
+// gem5's registers of condition codes (src/arch/x86/regs/ccr.hh): ZF, AF, PF and SF; CF and OF; the
+// emulation flags ECF and EZF.  DF, which hardly anything writes, is left out.
+enum : std::uint8_t { x86_zaps = 1, x86_cfof = 2, x86_ecf = 4, x86_ezf = 8, x86_all_codes = 15 };
+inline constexpr unsigned x86_condition_registers = 4;
+struct X86ConditionParts {
+  std::uint8_t reads{}, writes{};
+};
+// Which of them a micro-op reads and writes that reads or writes any (`conditions`).  A condition
+// reads all of them; who writes a part of a register reads it.
+X86ConditionParts x86_condition_parts(std::string_view macro, std::string_view uop,
+                                      X86Conditions conditions);
+
 // Is the `br` at this place of this macro unconditional?  For text without flags.
 bool x86_plain_branch(std::string_view macro, unsigned upc);
 

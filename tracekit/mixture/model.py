@@ -27,7 +27,7 @@ __all__ = ["FEATURE_SET", "Mixture", "default_model_path", "load_model"]
 
 #: Name of the columns' schema in the card; the number changes when a core counts
 #: differently.
-FEATURE_SET = "simulated-cores-3"
+FEATURE_SET = "simulated-cores-4"
 F64 = npt.NDArray[np.float64]
 
 
@@ -237,7 +237,9 @@ def load_model(folder: str | os.PathLike[str] | None = None, arch: str = "arm") 
         raise UsageError(
             f"the model's features are {card.feature_set!r}, not {FEATURE_SET!r}",
             path=str(folder),
-            hint="models of other presets run with tracekit.infer",
+            hint="train it again"
+            if card.feature_set.startswith("simulated-cores-")
+            else "models of other presets run with tracekit.infer",
         )
     cores = card.extra.get("simulated_cores")
     if not isinstance(cores, list) or not all(isinstance(c, dict) for c in cores):

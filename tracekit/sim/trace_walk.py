@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -68,21 +68,40 @@ class Walk:
     wrong: npt.NDArray[np.uint8]
 
 
-def _classes(statics: Any, moves: npt.NDArray[np.intp]) -> tuple[Any, Any]:
-    """Register classes of sources and destinations; ``moves`` go from vectors to general ones."""
-    src, dst = statics.arrays["src_class"].copy(), statics.arrays["dst_class"].copy()
+class _Operands(NamedTuple):
+    """Register classes (255: none) and indices, as the columns of a static table."""
+
+    src_class: npt.NDArray[np.uint8]
+    src_index: npt.NDArray[np.uint16]
+    dst_class: npt.NDArray[np.uint8]
+    dst_index: npt.NDArray[np.uint16]
+
+
+def _operands(statics: Any, arch: str, moves: npt.NDArray[np.intp]) -> _Operands:
+    """What a core renames; ``moves`` go from vectors to general registers.
+
+    X86's micro-ops: gem5 renames halves of vector registers and groups of condition codes, which
+    the columns do not tell apart.
+    """
+    if arch == "x86":
+        return _Operands(
+            *_core.renamed_operands(
+                list(statics.disassembly),
+                np.ascontiguousarray(statics.upc, np.uint16),
+                np.ascontiguousarray(statics.flags, np.uint64),
+            )
+        )
+    own = _Operands(*(statics.arrays[name] for name in _Operands._fields))
+    src, dst = own.src_class.copy(), own.dst_class.copy()
     src[moves, 0], dst[moves, 0] = _VECTORS[-1], _INT
-    return src, dst
+    return own._replace(src_class=src, dst_class=dst)
 
 
-def _registers(
-    statics: Any, classes: tuple[Any, Any]
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+def _registers(own: _Operands) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
     """Sources and destinations as numbers of one dense numbering, most used first."""
     parts = []
-    for kind, cls in zip(("src", "dst"), classes, strict=True):
-        key = cls.astype(np.int32) << 16 | statics.arrays[f"{kind}_index"]
-        parts.append(np.where(cls == 255, -1, key))
+    for cls, index in ((own.src_class, own.src_index), (own.dst_class, own.dst_index)):
+        parts.append(np.where(cls == 255, -1, cls.astype(np.int32) << 16 | index))
     names, which, counts = np.unique(
         np.concatenate([p.ravel() for p in parts]), return_inverse=True, return_counts=True
     )
@@ -130,11 +149,12 @@ _Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
 
 def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
     """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
-    classes = _classes(s, moves)
-    src, dst = _registers(s, classes)
+    operands = _operands(s, arch, moves)
+    src, dst = _registers(operands)
+    flags = _flags(s, operands.dst_class)
     return (
         np.ascontiguousarray(s.pc, np.uint64),
-        _flags(s, classes[1]) | _place_flags(s, arch),
+        flags | _place_flags(s, arch),
         np.ascontiguousarray(s.op, np.uint8),
         np.ascontiguousarray(s.branch, np.uint8),
         np.ascontiguousarray(s.access_size, np.uint16),
