@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
+
+from tracekit.cli.suggesting import MadeWhenUsed
 
 __all__ = ["Intermixed"]
 
 
-class Intermixed(argparse.ArgumentParser):
+class Intermixed(MadeWhenUsed):
     """A command's parser that takes them; argparse alone fills all positional ones at the first."""
 
     _inside = False

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from tracekit._version import __version__
 from tracekit.cli.report import check_json_file
-from tracekit.cli.suggesting import Suggesting
+from tracekit.cli.suggesting import MadeWhenUsed, Suggesting
 from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extras import needed
@@ -100,7 +100,9 @@ def create_parser(only: str | None = None) -> argparse.ArgumentParser:
         description="Instruction traces to features, datasets and fast predictions.",
     )
     parser.add_argument("--version", action="version", version=f"tracekit {__version__}")
-    sub = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    sub = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=MadeWhenUsed
+    )
     for name, help_text in COMMANDS.items():
         if only not in (None, name):
             sub.add_parser(name, help=help_text)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tracekit.text import shown
 
-__all__ = ["Suggesting"]
+__all__ = ["MadeWhenUsed", "Suggesting"]
 
 
 class Suggesting(argparse.ArgumentParser):
@@ -35,6 +35,20 @@ class Suggesting(argparse.ArgumentParser):
                 for command in action.choices.values():
                     out += command._option_string_actions
         return out
+
+
+class MadeWhenUsed(Suggesting):
+    """Costs nothing until it is used: of all commands' parsers one is."""
+
+    def __init__(self, **options: Any) -> None:
+        self.__dict__["_waiting"] = options
+
+    def __getattr__(self, name: str) -> Any:  # of what is not there yet
+        options = self.__dict__.pop("_waiting", None)
+        if options is None:
+            raise AttributeError(name)
+        super().__init__(**options)
+        return getattr(self, name)
 
 
 def _near(wrong: str, known: Iterable[str]) -> str:
