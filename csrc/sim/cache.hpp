@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -84,6 +85,17 @@ class Mshrs {
   bool spare(Cycle at) const {
     return std::count_if(busy_.begin(), busy_.end(), [at](Cycle b) { return b > at; }) + 2 <
            static_cast<std::ptrdiff_t>(busy_.size());
+  }
+  // From when on, `at` or later, there are so many; `more`: one more is in use.
+  Cycle spare_from(Cycle at, bool more) const {
+    const std::size_t left = more ? 3 : 2;
+    if (busy_.size() <= left) return std::numeric_limits<Cycle>::max();
+    const auto in_use = std::count_if(busy_.begin(), busy_.end(), [at](Cycle b) { return b > at; });
+    if (static_cast<std::size_t>(in_use) + left < busy_.size()) return at;
+    std::vector<Cycle> ends = busy_;
+    // So many must have ended that `left` and the prefetch's own are free.
+    std::nth_element(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(left), ends.end());
+    return ends[left];
   }
   // The one that is free first is taken until `until`.
   void take(Cycle until) {

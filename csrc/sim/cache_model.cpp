@@ -17,6 +17,11 @@ constexpr Cycle retry_load = 3, retry = 1;
 // the memory, and one for the head.
 constexpr double line_between = 3, line_to_memory = 5, head = 1;
 
+// Lines that a prefetcher may want at a time (gem5's queue_size), and for how many cycles behind an
+// access they are sent without a look at the next one.
+constexpr std::size_t most_wanted = 32;
+constexpr Cycle prefetch_turns = 8;
+
 std::uint64_t page(std::uint64_t line) { return line >> 6; }
 
 }  // namespace
@@ -173,20 +178,21 @@ void CacheHierarchy::prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc,
   }
 }
 
-void CacheHierarchy::prefetch_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit) {
+// What the first prefetcher wants, now that `address` was asked for at `at`, waits until the cache
+// sends it (gem5's prefetch::Queued::notify).
+void CacheHierarchy::want_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit) {
   const std::uint64_t line = address >> line_bits;
-  const auto go = [&](std::uint64_t wanted) {
-    ++at;
-    if (page(wanted) != page(line) || l1d_.has(wanted)) return;
-    Mshrs& mshrs = storing_ ? l1d_store_mshrs_ : l1d_load_mshrs_;
-    if (!mshrs.spare(at)) return;
-    // The second level takes nothing now; when it does, the next lines to be zeroed wait here and
-    // go first, and their prefetches are not wanted any more (gem5's BaseCache::getNextQueueEntry,
-    // prefetch::Queued::notify).
-    if (zeroing_ && l2_store_mshrs_.free_at() > at) return;
-    const Cycle ready = request_l2(wanted, at, pc, true);
-    mshrs.take(ready);
-    fill_l1d(wanted, at, ready, false, true);
+  std::vector<Wanted>& queue = storing_ ? stores_want_ : loads_want_;
+  const auto drop = [&](std::vector<Wanted>& of) {
+    if (!of.empty()) std::erase_if(of, [&](const Wanted& w) { return w.line == line; });
+  };
+  drop(loads_want_);
+  drop(stores_want_);
+  const auto want = [&](std::uint64_t wanted) {
+    const auto same = [&](const Wanted& w) { return w.line == wanted; };
+    if (page(wanted) != page(line) || std::ranges::any_of(queue, same)) return;
+    if (queue.size() == most_wanted) queue.erase(queue.begin());
+    queue.push_back({wanted, pc, at + 1});
   };
   if (p_.l1d_prefetch() == prefetch::stride) {
     std::int64_t step = stride1_[pc >> 2 & 63].see(pc, address);
@@ -194,12 +200,35 @@ void CacheHierarchy::prefetch_l1d(std::uint64_t address, Cycle at, std::uint64_t
     if (step > 0 && step < 64) step = 64;
     if (step < 0 && step > -64) step = -64;
     for (std::uint64_t k = 1; k <= 4; ++k)
-      go((address + static_cast<std::uint64_t>(step) * k) >> line_bits);
+      want((address + static_cast<std::uint64_t>(step) * k) >> line_bits);
   } else if (p_.l1d_prefetch() == prefetch::tagged) {
-    for (std::uint64_t k = 1; k <= 2; ++k) go(line + k);
+    for (std::uint64_t k = 1; k <= 2; ++k) want(line + k);
   } else if (l1d_plugin_) {
-    l1d_plugin_->see(line, pc, hit, go);
+    l1d_plugin_->see(line, pc, hit, want);
   }
+}
+
+// Sends what loads, or stores, made the prefetcher want, one a cycle from `at` on, as long as that
+// is before `until`; `missed`: the register of a miss is not counted yet.
+void CacheHierarchy::prefetch_l1d(Cycle at, Cycle until, bool missed) {
+  std::vector<Wanted>& queue = storing_ ? stores_want_ : loads_want_;
+  Mshrs& mshrs = storing_ ? l1d_store_mshrs_ : l1d_load_mshrs_;
+  std::size_t sent = 0;
+  for (; sent < queue.size(); ++sent) {
+    const Wanted w = queue[sent];
+    const Cycle goes = mshrs.spare_from(std::max(at, w.ready), missed);
+    if (goes >= until) break;
+    if (l1d_.has(w.line)) continue;
+    // The second level takes nothing now; when it does, the next lines to be zeroed wait here and
+    // go first, and their prefetches are not wanted any more (gem5's BaseCache::getNextQueueEntry,
+    // prefetch::Queued::notify).
+    if (zeroing_ && l2_store_mshrs_.free_at() > goes) continue;
+    const Cycle ready = request_l2(w.line, goes, w.pc, true);
+    mshrs.take(ready);
+    fill_l1d(w.line, goes, ready, false, true);
+    at = goes + 1;
+  }
+  queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(sent));
 }
 
 Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store) {
@@ -211,6 +240,9 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   if (mshrs.free_at() > at) at = mshrs.free_at() + again;
   if (at > blocked_ && at < blocked_until_) at = blocked_until_ + again;
   taken_ = at;
+  now_ = at;
+  storing_ = store;
+  if (!(store ? stores_want_ : loads_want_).empty()) prefetch_l1d(0, at);
   if (Cache::Way* w = l1d_.find(line)) {
     // Rows come in the program's order, their accesses do not: an access before the one that asked
     // for the line would have asked for it itself.
@@ -226,17 +258,25 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
     }
     if (p_.l1d_prefetch() && (pending || w->prefetched)) {
       w->prefetched = false;
-      prefetch_l1d(address, at, pc, true);
+      want_l1d(address, at, pc, true);
+      prefetch_l1d(at, at + prefetch_turns);
     }
     served_ = at - asked > ready - at ? CacheLevel::mshrs : source;
     return ready;
   }
-  now_ = at;
-  storing_ = store;
-  if (p_.l1d_prefetch()) prefetch_l1d(address, at, pc, false);
-  const Cycle ready = request_l2(line, at + p_.l1d_lat(), pc, true);
+  // What the prefetcher wants is sent until the tags are looked up and the miss itself goes, which
+  // is before what is ready when it is (gem5's BaseCache::getNextQueueEntry).
+  const Cycle sends = at + p_.l1d_lat();
+  if (p_.l1d_prefetch()) {
+    want_l1d(address, at, pc, false);
+    prefetch_l1d(at, sends, true);
+  }
+  const Cycle ready = request_l2(line, sends, pc, true);
+  const CacheLevel server = served_;
   mshrs.take(ready);
   fill_l1d(line, at, ready, store);
+  if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
+  served_ = server;
   if (const Cycle held = at - asked + held_; held > ready - asked - held)
     served_ = CacheLevel::mshrs;
   return ready;
@@ -250,6 +290,15 @@ Cycle CacheHierarchy::store(std::uint64_t address, Cycle at, std::uint64_t pc) {
   return data(address, at, pc, true);
 }
 
+// What is not sent at once is not wanted any more when it could be: the lines behind are zeroed.
+void CacheHierarchy::prefetch_zeroed(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit) {
+  storing_ = zeroing_ = true;
+  want_l1d(address, at, pc, hit);
+  prefetch_l1d(at, at + prefetch_turns);
+  stores_want_.clear();
+  zeroing_ = false;
+}
+
 Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t pc) {
   const std::uint64_t line = address >> line_bits;
   taken_ = at;
@@ -260,11 +309,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
     if (pending) served_ = w->source;
     w->dirty = true;
     const Cycle ready = std::max(at + p_.l1d_lat(), w->ready);
-    if (pending && p_.l1d_prefetch()) {
-      storing_ = zeroing_ = true;
-      prefetch_l1d(address, at, pc, true);
-      zeroing_ = false;
-    }
+    if (pending && p_.l1d_prefetch()) prefetch_zeroed(address, at, pc, true);
     return ready;
   }
   now_ = at;
@@ -284,9 +329,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_burst_));
   l1d_store_mshrs_.take(ready);
   l2_store_mshrs_.take(ready - from_second);
-  zeroing_ = true;
-  if (p_.l1d_prefetch()) prefetch_l1d(address, at, pc, false);
-  zeroing_ = false;
+  if (p_.l1d_prefetch()) prefetch_zeroed(address, at, pc, false);
   return ready;
 }
 

@@ -38,7 +38,9 @@ class CacheHierarchy {
   void fill_l3(std::uint64_t line, Cycle ready, bool dirty);
   void write_back(Cycle at, std::uint64_t line);
   Cycle from_memory(Cycle at, std::uint64_t line);
-  void prefetch_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit);
+  void want_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit);
+  void prefetch_l1d(Cycle at, Cycle until, bool missed = false);
+  void prefetch_zeroed(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit);
   void prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool hit);
 
   const CoreParameters p_;
@@ -52,6 +54,12 @@ class CacheHierarchy {
       memory_request_crossbar_, memory_response_crossbar_;
   std::vector<Stride> stride1_{64}, stride2_{64};
   AccessMaps maps_;
+  struct Wanted {
+    std::uint64_t line, pc;
+    Cycle ready;
+  };
+  // By the first prefetcher, in the order in which it is sent: behind loads, and behind stores.
+  std::vector<Wanted> loads_want_, stores_want_;
   Cycle now_{}, written_{}, taken_{};
   CacheLevel served_{};
   Cycle held_{};    // by miss registers of the second level
