@@ -14,7 +14,7 @@ constexpr Cycle refetch = 2;          // from a prediction in the second stage t
 constexpr Cycle respond = 4;          // from the cache's answer to the retirement of a load
 constexpr Cycle serialize_delay = 3;  // a system call empties the pipeline
 constexpr std::size_t execute_buffer = 7, decode_buffer = 3;  // in cycles' worth of instructions
-constexpr std::size_t store_buffer = 5, transfers = 2;
+constexpr std::size_t transfers = 2;
 
 }  // namespace
 
@@ -122,21 +122,26 @@ typename InOrderCore<Why>::At InOrderCore<Why>::access(const CoreRow& row, At is
   const auto k = static_cast<std::size_t>(Lane::memory);
   if (lane_count_[k] >= transfers)
     at = later(at, {lane_retired_[k][(lane_count_[k] - transfers) % ring], Cause::unit_busy});
-  request_ = at.at();
   if (inst.is(CoreInst::load) && !inst.is(CoreInst::store)) {
-    const StoreBuffer::Store* s = stores_.last(row.addr, inst.bytes());
-    if (s && s->sent > at.at()) {
-      const bool whole = s->covers(row.addr, inst.bytes());
-      return {whole ? at.at() + 1 : s->sent + 1, Cause::load_forward};
+    // Not while a store before it is on its way to the store buffer, where it is when it has
+    // retired (gem5's LSQ::tryToSendToTransfers).
+    at = later(at, {store_retired_ + 1, Cause::unit_busy});
+    const DrainingStores::Store* s = stores_.last(row.addr, inst.bytes(), at.at());
+    if (s && s->covers(row.addr, inst.bytes())) {
+      request_ = at.at();
+      return {at.at() + 1, Cause::load_forward};
     }
+    if (s) at = later(at, {s->done, Cause::load_forward});
+    at = later(at, {stores_.memory_takes(at.at()), Cause::unit_busy});
+    request_ = at.at();
     if (inst.is(CoreInst::data_prefetch)) return at + 1;
-    const Cycle there = caches_.load(row.addr, at.at(), inst.pc) + respond - 1;
+    const Cycle there = caches_.load(row.addr, at.at(), inst.pc);
     ledger_.data_from(caches_.served());
-    return {there, load_cause(caches_.served())};
+    stores_.loaded(at.at(), there);
+    return {there + respond - 1, load_cause(caches_.served())};
   }
-  if (inst.is(CoreInst::store) && stores_seen_ >= store_buffer)
-    at = later(
-        at, {drained_[(stores_seen_ - store_buffer) % drained_.size()], Cause::store_queue_full});
+  request_ = at.at();
+  if (inst.is(CoreInst::store)) at = later(at, {stores_.room(), Cause::store_queue_full});
   return at + 1;
 }
 
@@ -204,12 +209,12 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
       register_[r] = {{assumed, done.cause()}, {retired.at(), done.cause()}};
   lane_retired_[k][lane_count_[k]++ % ring] = retired.at();
   if (inst.is(CoreInst::store)) {
-    drain_ = std::max(drain_ + 1, caches_.store(row.addr, retired.at() + 1, inst.pc));
+    const Cycle sent = stores_.sends(retired.at());
+    stores_.put(row.addr, inst.bytes(), sent, caches_.store(row.addr, sent, inst.pc));
     ledger_.data_from(caches_.served());
-    drained_[stores_seen_++ % drained_.size()] = drain_;
-    stores_.put(row.addr, inst.size, retired.at(), drain_, inst.pc, uop_);
+    store_retired_ = retired.at();
   }
-  if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired.at(), drain_);
+  if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired.at(), stores_.drained());
   control(row, guess, retired.at());
   ++uop_;
   return {arrived.at(), issued.at(), done.at(), before, retired.at(), arrived.at()};

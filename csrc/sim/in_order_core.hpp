@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/draining_stores.hpp"
 #include "sim/out_of_order_core.hpp"
 
 namespace tracekit {
@@ -24,7 +25,7 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   using Times = Core::Times;
   friend CoreOf<InOrderCore<Why>>;
   Times step(const CoreRow& row);
-  Cycle retired() const { return std::max(retire_.at.at(), drain_); }
+  Cycle retired() const { return std::max(retire_.at.at(), stores_.drained()); }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::base};
     line_ = no_line;
@@ -76,7 +77,7 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   static constexpr std::size_t ring = 64;
   const CoreParameters p_;
   CacheHierarchy caches_;
-  StoreBuffer stores_;
+  DrainingStores stores_;
   std::vector<Result> register_;
   BranchUnit branches_;
   CauseLedger<Why> ledger_;
@@ -86,11 +87,10 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   std::array<std::array<Cycle, ring>, 6> lane_retired_{};
   std::array<std::uint64_t, 6> lane_count_{};
   std::array<At, ring> issued_{}, decoded_{};
-  std::array<Cycle, 8> drained_{};
-  std::uint64_t uop_{}, stores_seen_{};
+  std::uint64_t uop_{};
   std::uint64_t line_{no_line};
   At line_at_{}, redirect_{-1, Cause::base};
-  Cycle drain_{}, request_{}, barrier_{};
+  Cycle store_retired_{}, request_{}, barrier_{};
   bool taken_{};
 };
 
