@@ -264,7 +264,7 @@ def failing(
 ) -> tuple[subprocess.CompletedProcess[str], list[tuple[str, int]]]:
     """A command under strace, in the folder: what became of it, and each of these system calls into
     the folder, as the how manieth of its kind (strace counts in each thread) it was."""
-    strace = ["strace", "-f", "-y", "-qq", "-s", "4096", "-o", str(log)]
+    strace = ["strace", "-f", "--seccomp-bpf", "-y", "-qq", "-s", "4096", "-o", str(log)]
     strace += ["-e", f"trace={','.join(kinds)}", *(["-e", f"inject={inject}"] if inject else [])]
     done = subprocess.run(
         [*strace, *command], capture_output=True, text=True, timeout=120, cwd=folder,
