@@ -7,6 +7,7 @@ for it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -136,11 +137,11 @@ def text(size: int) -> str:
     draw = random.Random(SEED)
     parts = ["ka", "to", "mi", "ren", "sol", "du", "pa", "lin", "ve", "sta", "or", "em", "qui"]
     words = ["".join(draw.choices(parts, k=draw.randint(1, 4))) for _ in range(20_000)]
-    weights = [1 / (k + 1) for k in range(len(words))]
+    often = list(itertools.accumulate(1 / (k + 1) for k in range(len(words))))
     out: list[str] = []
     length = 0
     while length < size:
-        line = " ".join(draw.choices(words, weights, k=12))
+        line = " ".join(draw.choices(words, cum_weights=often, k=12))
         out.append(line)
         length += len(line) + 1
     return "\n".join(out) + "\n"
@@ -151,6 +152,7 @@ def make_inputs(folder: Path) -> None:
     if (folder / "graph.i").exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "empty").write_bytes(b"")
     (folder / "text.txt").write_text(text(3_000_000))
     (folder / "work.py").write_text(WORK_PY)
     (folder / "trees.lua").write_text(TREES_LUA)

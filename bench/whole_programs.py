@@ -4,6 +4,7 @@
     python bench/whole_programs.py WORK walk          # every row, on the machines of the X86 model
     python bench/whole_programs.py WORK sample        # a sampled run of each, warm; and from cold
     python bench/whole_programs.py WORK simpoints     # SimPoint's points of the X86 programs
+    python bench/whole_programs.py WORK all           # these four of one program after another
     python bench/whole_programs.py WORK report        # the tables, of what is there
 
 WORK has what was made: run again, a command goes on where it was stopped.  The programs are in
@@ -68,7 +69,7 @@ def record(program: Program, work: Path) -> None:
         return
     inputs = work / "inputs"
     command = command_of(program, inputs)
-    stdin = str(inputs / program.stdin) if program.stdin else os.devnull
+    stdin = str(inputs / (program.stdin or "empty"))
     options = QemuOptions(
         insts=INSTRUCTIONS, aslr=False, input=stdin, drop_output=True, env={}, follow_exec=False
     )
@@ -274,7 +275,7 @@ def of_x86(program: Program) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path)
-    parser.add_argument("what", choices=("record", "walk", "sample", "simpoints", "report"))
+    parser.add_argument("what", choices=("record", "walk", "sample", "simpoints", "all", "report"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", nargs="+", help="programs")
     args = parser.parse_args()
@@ -289,13 +290,13 @@ def main() -> int:
         return 0
     make_inputs(work / "inputs")
     for p in chosen:
-        if args.what == "record":
+        if args.what in ("record", "all"):
             record(p, work)
-        elif args.what == "walk":
+        if args.what in ("walk", "all"):
             walk(p, work, args.threads)
-        elif args.what == "sample":
+        if args.what in ("sample", "all"):
             sample(p, work, args.threads)
-        elif of_x86(p):
+        if args.what in ("simpoints", "all") and of_x86(p):
             simpoints(p, work, args.threads)
     return 0
 
