@@ -98,6 +98,15 @@ def test_what_was_written_once_and_read_for_ever_is_clean():
         assert np.mean(held) == dirty
 
 
+def test_lines_that_are_about_to_leave_are_dirty_where_they_were_written():
+    """How long a line was not used tells nothing of a set that still has it."""
+    places = np.random.default_rng(1).integers(0, 2048, 60_000)
+    accesses = [(line, False) for line in range(20_000)] + [(int(x), True) for x in places]
+    held = [dirty for s in contents(accesses, 128, 4) for _, dirty in s]
+    assert len(held) == 512
+    assert all(held)
+
+
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     """A program of loops over two arrays, one of which no first cache holds: X86 rows."""

@@ -281,7 +281,7 @@ py::list warm_contents(const Array<std::uint64_t>& lines, const Array<std::uint8
   for (std::size_t s = 0; s < sets; ++s) {
     py::list held;
     for (const warm::HeldLine& l : found.set(s))
-      held.append(py::make_tuple(l.line, (l.dirty & own) && !(l.dirty & above)));
+      held.append(py::make_tuple(l.line, l.dirty_in(own, above)));
     out.append(held);
   }
   return out;

@@ -63,7 +63,7 @@ void Cache::fill(std::size_t set) {
     s[i] = {};
     if (i >= lines.size()) continue;
     s[i].line = lines[i].line;
-    s[i].dirty = (lines[i].dirty & own) && !(lines[i].dirty & dirty_above_);
+    s[i].dirty = lines[i].dirty_in(own, dirty_above_);
     if (policy_) policy_->touch(set, i, true);
   }
 }

@@ -51,11 +51,12 @@ void CacheContents::put(const LineHistory::Cursor& c, std::uint64_t asked) {
     --open_;
     return;
   }
-  HeldLine own{line, asked, c.dirty()};
+  HeldLine own{line, asked, c.written(), c.dirty()};
   HeldLine* at =
       std::find_if(first, first + held, [&](const HeldLine& h) { return h.line == line; });
   if (at != first + held) {  // code that is data, too
     own.asked = std::max(own.asked, at->asked);
+    own.written |= at->written;
     own.dirty |= at->dirty;
     std::move(at + 1, first + held, at);
     --held;

@@ -16,7 +16,15 @@ namespace tracekit::warm {
 
 struct HeldLine {
   std::uint64_t line{}, asked{};
-  std::uint32_t dirty{};  // LineHistory's, by size
+  // By size, as LineHistory has them: up to its last use, and up to now.
+  std::uint32_t written{}, dirty{};
+
+  // Whether it is dirty in a cache of the size of bit `own` that has it, behind one of the size of
+  // bit `above` (0: none), where it may be dirty instead.  It has not left the first of them since
+  // its last use, since it is there; only of the other that is to be guessed.
+  bool dirty_in(std::uint32_t own, std::uint32_t above) const {
+    return (written & own) && !(dirty & above);
+  }
 };
 
 // Of a cache whose sets each keep the `ways` lines that were asked for last.

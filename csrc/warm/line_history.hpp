@@ -74,7 +74,9 @@ class LineHistory {
     bool ends() const { return at_ == none; }
     std::uint64_t line() const { return of_->line_of(at_); }
     std::uint64_t stamp() const { return of_->at(at_).stamp; }
-    // Bit k: it was written, and would not have left a cache of 2^k lines since.
+    // Bit k: it was written, and would not have left a cache of 2^k lines before its last use.
+    std::uint32_t written() const { return of_->at(at_).dirty; }
+    // Bit k: and would not have left it since, either.
     std::uint32_t dirty() const { return of_->dirty(of_->at(at_)); }
     // When a first cache of size 2^(first_size + k) lines would last have asked the next one for
     // it, or given it back.
