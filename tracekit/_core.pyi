@@ -359,7 +359,7 @@ class SimulatedCores:
     def __init__(
         self,
         pc: npt.NDArray[np.uint64],
-        flags: npt.NDArray[np.uint16],
+        flags: npt.NDArray[np.uint32],
         op: npt.NDArray[np.uint8],
         branch: npt.NDArray[np.uint8],
         size: npt.NDArray[np.uint16],

@@ -23,7 +23,7 @@ constexpr std::size_t most_cores = 1024;
 
 [[noreturn]] void refuse(const std::string& why) { throw py::value_error(why); }
 
-std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std::uint16_t>& flags,
+std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std::uint32_t>& flags,
                                  const Array<std::uint8_t>& op, const Array<std::uint8_t>& branch,
                                  const Array<std::uint16_t>& size,
                                  const Array<std::uint8_t>& offset, const Array<std::uint16_t>& src,
@@ -90,7 +90,7 @@ std::vector<std::uint32_t> read_parts(const Array<std::uint32_t>& begin, py::ssi
 
 class Cores {
  public:
-  Cores(const Array<std::uint64_t>& pc, const Array<std::uint16_t>& flags,
+  Cores(const Array<std::uint64_t>& pc, const Array<std::uint32_t>& flags,
         const Array<std::uint8_t>& op, const Array<std::uint8_t>& branch,
         const Array<std::uint16_t>& size, const Array<std::uint8_t>& offset,
         const Array<std::uint16_t>& src, const Array<std::uint16_t>& dst,
@@ -333,7 +333,7 @@ void register_sim(py::module_& m) {
   m.def("predict_directions", predict_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
         py::arg("branch"), py::arg("taken"), py::arg("committed"));
   py::class_<Cores>(m, "SimulatedCores")
-      .def(py::init<const Array<std::uint64_t>&, const Array<std::uint16_t>&,
+      .def(py::init<const Array<std::uint64_t>&, const Array<std::uint32_t>&,
                     const Array<std::uint8_t>&, const Array<std::uint8_t>&,
                     const Array<std::uint16_t>&, const Array<std::uint8_t>&,
                     const Array<std::uint16_t>&, const Array<std::uint16_t>&,

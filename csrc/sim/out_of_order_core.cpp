@@ -33,8 +33,8 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
       ledger_(p.width()),
       store_held_(Why ? short_ring : 0, Cause::store_drain),
       fetch_shift_(shift_of(static_cast<unsigned>(p.fetch_buffer()))),
-      free_ints_(std::max(8, p.phys_int() - held_int)),
-      free_vecs_(std::max(8, p.phys_vec() - held_vec)),
+      free_ints_(p.phys_int()),
+      free_vecs_(p.phys_vec()),
       decode_to_rename_(std::max(1, p.front_delay() / 2)),
       store_executes_(p.issue_to_exec() - 1 + p.agu_lat()) {
   for (std::size_t i = 0; i < op_count; ++i) {
@@ -131,11 +131,11 @@ void OutOfOrderCore<Why>::block(Cycle at) {
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
   const CoreInst& inst = *row.inst;
-  const auto freed = [&](const auto& when, std::uint64_t n, int size, Cause why) {
+  const auto freed = [&](const auto& when, std::uint64_t n, int size, Cause why,
+                         Cycle delay = freed_delay) {
     return n < static_cast<std::uint64_t>(size)
                ? At{}
-               : At{when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + freed_delay,
-                    why};
+               : At{when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + delay, why};
   };
   // Without room in the reorder buffer or the issue queue rename blocks, even if nothing is there
   // to be renamed (gem5's Rename::checkStall).
@@ -157,13 +157,15 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     at = later(at, {std::max(retire_.at(), drained_) + serialize_delay - rename_to_iew,
                     Cause::serialization});
   if (inst.is(CoreInst::load))
-    at = later(at, freed(load_retired_, loads_, p_.lq(), Cause::load_queue_full));
+    at = later(at, freed(load_retired_, loads_, p_.lq(), Cause::load_queue_full, committed_delay));
   if (inst.is(CoreInst::store))
     at = later(at, freed(store_drained_, store_count_, p_.sq(), queued_store()));
   if (inst.is(CoreInst::writes_int))
-    at = later(at, freed(int_retired_, ints_, free_ints_, Cause::registers_full));
+    at = later(at, freed(int_retired_, ints_ + inst.ints() - 1, free_ints_, Cause::registers_full,
+                         committed_delay));
   if (inst.is(CoreInst::writes_vec))
-    at = later(at, freed(vec_retired_, vecs_, free_vecs_, Cause::registers_full));
+    at = later(at, freed(vec_retired_, vecs_ + inst.vecs() - 1, free_vecs_, Cause::registers_full,
+                         committed_delay));
   at = renames_.take(at, p_.width());
   if (at.after(arrived)) block(arrived.at());
   dispatch_ = at + rename_to_iew;
@@ -384,8 +386,8 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
   }
   last_issued_ = issued.at();
   if (inst.is(CoreInst::load)) load_retired_[loads_++ & (short_ring - 1)] = retire_.at();
-  if (inst.is(CoreInst::writes_int)) int_retired_[ints_++ & (ring - 1)] = retire_.at();
-  if (inst.is(CoreInst::writes_vec)) vec_retired_[vecs_++ & (ring - 1)] = retire_.at();
+  for (unsigned k = inst.ints(); k > 0; --k) int_retired_[ints_++ & (ring - 1)] = retire_.at();
+  for (unsigned k = inst.vecs(); k > 0; --k) vec_retired_[vecs_++ & (ring - 1)] = retire_.at();
   if (inst.is(CoreInst::store) && !row.fault) drain_store(row, issued.at(), done.at());
   if (inst.is(CoreInst::barrier))
     memory_barrier_ = later(memory_barrier_, {retire_.at() + 1, Cause::barrier});

@@ -37,18 +37,18 @@ namespace tracekit {
 
 // BIT(name, value): what a row of a core is or does.  store: or atomic, or store-conditional;
 // in_order: executes at the head of the reorder buffer; split: its bytes lie on both sides of an
-// address that 16 divides.
+// address that 16 divides; second_int and the like: it writes so many registers.
 // clang-format off
 #define TRACEKIT_CORE_INST_BITS(BIT)                                                               \
   BIT(load, 1) BIT(store, 2) BIT(serialize_before, 4) BIT(serialize_after, 8) BIT(in_order, 16)    \
   BIT(barrier, 32) BIT(atomic, 64) BIT(data_prefetch, 128) BIT(no_op, 256) BIT(zero_line, 512)     \
   BIT(writes_int, 1024) BIT(writes_vec, 2048) BIT(compressed_branch, 4096)     \
-  BIT(split, 8192)
+  BIT(split, 8192) BIT(second_int, 16384) BIT(third_int, 32768) BIT(second_vec, 65536)
 // clang-format on
 
 // What a core has to know about a static instruction.
 struct CoreInst {
-  enum : std::uint16_t {
+  enum : std::uint32_t {
 #define BIT(name, value) name = value,
     TRACEKIT_CORE_INST_BITS(BIT)
 #undef BIT
@@ -56,7 +56,7 @@ struct CoreInst {
   static constexpr std::uint16_t no_register = 0xffff;
   static constexpr std::size_t sources = 8, destinations = 6;
   std::uint64_t pc{};
-  std::uint16_t flags{};
+  std::uint32_t flags{};
   OpClass op{};
   std::uint8_t branch{};  // BranchKind
   std::uint8_t offset{};  // of the access from the row's address
@@ -70,6 +70,9 @@ struct CoreInst {
   }
 
   bool is(unsigned mask) const { return (flags & mask) != 0; }
+  // Registers of a kind that it writes.
+  unsigned ints() const { return is(writes_int) + is(second_int) + is(third_int); }
+  unsigned vecs() const { return is(writes_vec) + is(second_vec); }
   // Of its access, as the store buffer counts them: one where the size is not known, a line at
   // most.
   unsigned bytes() const { return std::clamp<unsigned>(size, 1, 64); }

@@ -4,9 +4,6 @@
 
 namespace tracekit {
 
-// Rename maps hold this many registers that are never free (architectural ones, with ARM's banked
-// ones).
-inline constexpr int held_int = 50, held_vec = 48;
 inline constexpr Cycle squash_blocks = 4;  // until rename hears that dispatch waits for the squash
 inline constexpr Cycle redirect_delay =
     3;  // from a misprediction's execution to the fetch behind it
@@ -18,5 +15,8 @@ inline constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30
 inline constexpr Cycle fetch_window = 512;  // rows, whose fetch tells how fast a wrong path's is
 inline constexpr Cycle rename_to_iew = 2;
 inline constexpr Cycle freed_delay = 2;  // until rename knows that an entry is free
+// The same of what is freed only once another stage hears of the retirement: the load queue by the
+// LSQ, registers by rename behind what it renames in that cycle (gem5's Rename::tick).
+inline constexpr Cycle committed_delay = 3;
 
 }  // namespace tracekit

@@ -39,6 +39,16 @@ _SAME_BUT_NAMED = {
 }
 
 
+#: Registers that gem5's rename maps hold and that are never free: (integer, vector) ones of each
+#: instruction set (src/arch/*/regs; X86 has its temporaries, ARM its banked registers), and the
+#: parameter of the file that has the vectors.
+_HELD = {
+    "arm": (42, 44, "phys_vec"),
+    "x86": (38, 48, "phys_float"),
+    "riscv": (33, 32, "phys_float"),
+}
+_LEAST_FREE = 8
+
 #: What a memory that is ideal in one way has instead.
 _NO_LATENCY = {f"memory_{k}": 0.0 for k in ("controller", "cas", "activate", "precharge", "ras")}
 _LEAST = {name: least for name, least, _ in PARAMETERS}
@@ -113,6 +123,9 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
         "in_order": float(machine.get("cpu") == "minor"),
         **_by_arch(machine, arch),
     }
+    ints, vecs, file = _HELD.get(arch, _HELD["arm"])
+    computed["phys_int"] = float(max(_LEAST_FREE, machine["phys_int"] - ints))
+    computed["phys_vec"] = float(max(_LEAST_FREE, machine[file] - vecs))
     if machine.get("ideal_memory_latency"):
         computed |= _NO_LATENCY
     if machine.get("ideal_memory_bandwidth"):
@@ -120,8 +133,6 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
     row = []
     for parameter, least, most in PARAMETERS:
         key = _SAME_BUT_NAMED.get(parameter, parameter)
-        if parameter == "phys_vec" and arch == "x86":
-            key = "phys_float"
         if parameter in computed:
             value = computed[parameter]
         elif key in PLUGGABLE:

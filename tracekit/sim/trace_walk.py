@@ -118,29 +118,39 @@ def _registers(own: _Operands) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.u
     return np.ascontiguousarray(src), np.ascontiguousarray(dst)
 
 
-def _place_flags(statics: Any, arch: str) -> npt.NDArray[np.uint16]:
+def _place_flags(statics: Any, arch: str) -> npt.NDArray[np.uint32]:
     """What follows from an instruction's bytes and its address."""
     out = np.where(split(statics, arch), _BITS["split"], 0)
     if arch == "riscv":
         branches = {d for d in set(statics.disassembly) if d.startswith(_COMPRESSED)}
         branch = np.array([d in branches for d in statics.disassembly], bool)
         out |= np.where(branch, _BITS["compressed_branch"], 0)
-    return out.astype(np.uint16)
+    return out.astype(np.uint32)
 
 
-def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint16]:
-    out = np.zeros(len(statics), np.uint16)
+def written(ints: npt.NDArray[np.int_], vecs: npt.NDArray[np.int_]) -> npt.NDArray[np.uint32]:
+    """The bits that say how many registers a row writes."""
+    out = np.zeros(len(ints), np.uint32)
+    for count, bits in (
+        (ints, ("writes_int", "second_int", "third_int")),
+        (vecs, ("writes_vec", "second_vec")),
+    ):
+        for k, bit in enumerate(bits):
+            out |= np.where(count > k, _BITS[bit], 0).astype(np.uint32)
+    return out
+
+
+def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
+    out = np.zeros(len(statics), np.uint32)
     own = statics.flags
     for bit, names in _FLAGS.items():
         mask = np.uint64(sum(1 << schema.FLAGS.index(name) for name in names))
-        out |= np.where(own & mask != 0, _BITS[bit], 0).astype(np.uint16)
+        out |= np.where(own & mask != 0, _BITS[bit], 0).astype(np.uint32)
     zero = {d for d in set(statics.disassembly) if d.startswith("dc") and "zva" in d}
     if zero:
         found = np.array([d in zero for d in statics.disassembly], bool)
-        out |= np.where(found, _BITS["zero_line"], 0).astype(np.uint16)
-    out |= np.where((cls == _INT).any(axis=1), _BITS["writes_int"], 0).astype(np.uint16)
-    out |= np.where(np.isin(cls, _VECTORS).any(axis=1), _BITS["writes_vec"], 0).astype(np.uint16)
-    return out
+        out |= np.where(found, _BITS["zero_line"], 0).astype(np.uint32)
+    return out | written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
 
 
 #: pc, flags, op, branch, size, offset, src, dst and where each instruction's parts begin.

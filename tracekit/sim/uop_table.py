@@ -38,7 +38,7 @@ class Table:
     """Arrays of the parts, and where each static instruction's begin."""
 
     pc: npt.NDArray[np.uint64]
-    flags: npt.NDArray[np.uint16]
+    flags: npt.NDArray[np.uint32]
     op: npt.NDArray[np.uint8]
     branch: npt.NDArray[np.uint8]
     size: npt.NDArray[np.uint16]
@@ -116,7 +116,7 @@ def _uops_of(
     total = sum(map(len, lists))
     src = np.full((total, _SOURCES), _core.NO_REGISTER, np.uint16)
     dst = np.full((total, _DESTINATIONS), _core.NO_REGISTER, np.uint16)
-    flags = np.array([p.flags for uops in lists for p in uops], np.uint16)
+    flags = np.array([p.flags for uops in lists for p in uops], np.uint32)
     sources, targets = _pairs(statics, "src", firsts), _pairs(statics, "dst", firsts)
     at = 0
     for form, uops, inputs, outputs in zip(forms, lists, sources, targets, strict=True):
