@@ -31,7 +31,7 @@ class IssueCalendar {
  public:
   explicit IssueCalendar(const CoreParameters& p)
       : empty_(empty({p.int_alu(), p.int_mul(), p.fp(), p.simd(), p.load_ports(), p.store_ports(),
-                      1, p.issue_width()})),
+                      p.issue_width(), p.issue_width()})),
         used_(horizon, empty_),
         issued_(horizon, 0) {}
 
@@ -66,6 +66,7 @@ class IssueCalendar {
   }
 
   // What an instruction of a unit counts up in its cycle: its unit, and all of them together.
+  static constexpr std::uint64_t results = std::uint64_t{1} << 48;
   static constexpr std::uint64_t all = std::uint64_t{1} << 56;
   static constexpr std::uint64_t counts(Unit unit) {
     return unit == Unit::any ? all : all | std::uint64_t{1} << (8 * (static_cast<int>(unit) - 1));
@@ -77,6 +78,13 @@ class IssueCalendar {
     while (ready < end && used_[slot(ready)] & counted * full) ++ready;
     if (ready < end) used_[slot(ready)] += counted;  // else too far ahead to be planned
     return ready;
+  }
+  // The first cycle from `done` on in which a result can be written back: as many are as issue.
+  Cycle write_back(Cycle done) {
+    const Cycle end = at_ + horizon - 64;
+    while (done < end && used_[slot(done)] & results * full) ++done;
+    if (done < end) used_[slot(done)] += results;
+    return done;
   }
   // An instruction's place in the queue is free from the cycle behind `at` on.
   void leave(Cycle at) {

@@ -486,7 +486,11 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
   ledger_.guessed(guess);
   At dispatched = dispatch(row, fetched);
   const At issued = issue(row, dispatched);
-  const At done = complete(row, issued, dispatched);
+  At done = complete(row, issued, dispatched);
+  if (!row.inst->is(CoreInst::no_op)) {
+    const Cycle w = calendar_.write_back(done.at());
+    if (w != done.at()) done = At{w, Cause::unit_busy};
+  }
   if (!row.inst->is(CoreInst::no_op))
     calendar_.leave((row.inst->is(CoreInst::load | CoreInst::store) ? done : issued).at());
   retire(row, dispatched, issued, done);
