@@ -159,7 +159,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   if (inst.is(CoreInst::load))
     at = later(at, freed(load_retired_, loads_, p_.lq(), Cause::load_queue_full, committed_delay));
   if (inst.is(CoreInst::store))
-    at = later(at, freed(store_drained_, store_count_, p_.sq(), queued_store()));
+    at = later(at, freed(store_drained_, store_count_, p_.sq(), queued_store(), drained_delay));
   if (inst.is(CoreInst::writes_int))
     at = later(at, freed(int_retired_, ints_ + inst.ints() - 1, free_ints_, Cause::registers_full,
                          committed_delay));
@@ -268,11 +268,23 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   // A store that holds only a part: the load issues again behind the cycle in which that is sent to
   // the cache (gem5's LSQUnit::read, storePostSend).
   const Cycle from = forward_ ? std::max(executed, forward_->sent + 1 + store_executes_) : executed;
-  const Cycle there = caches_.load(row.addr, from, inst.pc);
+  Cycle there = caches_.load(row.addr, from, inst.pc);
   ledger_.data_from(caches_.served());
   if (inst.is(CoreInst::data_prefetch)) return {executed, Cause::load_l1};
+  there = load_answered(there);
   return {there,
           from - executed > there - from ? Cause::load_forward : load_cause(caches_.served())};
+}
+
+// The data cache has answers at `there`.  It gives one of them before the core's cycle begins; the
+// others come behind that, and count in the next one (gem5's PacketQueue::schedSendEvent).  A load
+// goes before a store, which the next store waits for under total store order.
+template <bool Why>
+Cycle OutOfOrderCore<Why>::load_answered(Cycle there) {
+  if (load_answers_.has(there)) return there + 1;
+  load_answers_.put(there);
+  if (p_.tso() && there >= stores_since_ && store_answers_.has(there)) ++drained_;
+  return there;
 }
 
 // The last retirement is at `at`, as the `now`-th of its cycle.
@@ -322,9 +334,11 @@ void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle do
   const CoreInst& inst = *row.inst;
   Cycle at = retire_.at() + (inst.is(CoreInst::atomic) ? 1 : send_delay);
   Cause held = Cause::store_drain;
-  if (p_.tso() && drained_ + 1 > at) {  // total store order: one on its way at a time
-    at = drained_ + 1;
+  if (p_.tso() && drained_ >= at) {  // total store order: one on its way at a time
+    at = drained_;
     held = drained_held_;
+  } else {
+    stores_since_ = at;
   }
   if (at <= store_port_) {
     at = store_port_;
@@ -340,8 +354,10 @@ void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle do
     stores_now_ = 0;
   }
   ++stores_now_;
-  const Cycle written = inst.is(CoreInst::zero_line) ? caches_.zero_line(row.addr, at, inst.pc)
-                                                     : caches_.store(row.addr, at, inst.pc);
+  Cycle written = inst.is(CoreInst::zero_line) ? caches_.zero_line(row.addr, at, inst.pc)
+                                               : caches_.store(row.addr, at, inst.pc);
+  if (load_answers_.has(written)) ++written;
+  store_answers_.put(written);
   const bool missed = caches_.served() != CacheLevel::l1;
   ledger_.data_from(caches_.served());
   if (caches_.taken_at() > at) {  // younger stores wait behind it

@@ -258,6 +258,18 @@ class CoreOf : public Core {
   Cycle reported_{}, gap_origin_{};
 };
 
+// Cycles of late, by their lowest bits.
+class CycleSet {
+ public:
+  bool has(Cycle c) const { return at_[slot(c)] == static_cast<std::uint32_t>(c); }
+  void put(Cycle c) { at_[slot(c)] = static_cast<std::uint32_t>(c); }
+
+ private:
+  static constexpr std::size_t size = 1024;
+  static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c) & (size - 1); }
+  std::array<std::uint32_t, size> at_{};
+};
+
 // What a load, or a fetch, waits for that this level serves.
 Cause load_cause(CacheLevel served);
 Cause fetch_cause(CacheLevel served);
@@ -303,6 +315,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
   TRACEKIT_INLINE void retires(At at, int now);
   TRACEKIT_INLINE void retire(const CoreRow& row, At dispatched, At issued, At done);
+  TRACEKIT_INLINE Cycle load_answered(Cycle there);
   Cause queued_store() const;
   TRACEKIT_INLINE void drain_store(const CoreRow& row, Cycle issued, Cycle done);
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
@@ -381,6 +394,9 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   At retire_{};
   int retired_now_{};
   Cycle store_port_{}, drained_{};
+  // Cycles in which the data cache answered a load, and a store; since when stores go without a gap.
+  CycleSet load_answers_, store_answers_;
+  Cycle stores_since_{};
   Cause store_port_held_{Cause::store_drain}, drained_held_{Cause::store_drain};
   int stores_now_{};
   int set_{StoreSets::no_set};
