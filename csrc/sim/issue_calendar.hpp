@@ -20,6 +20,14 @@ class IssueCalendar {
   static constexpr Cycle horizon = 1 << 14;
   static constexpr int full = 128;
   static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c & (horizon - 1)); }
+  // How many leave the queue in a cycle, and how many results are there to be written back.
+  struct OfCycle {
+    std::uint16_t issued{}, results{};
+  };
+  static int issued(std::span<const OfCycle> cycles) {
+    return std::accumulate(cycles.begin(), cycles.end(), 0,
+                           [](int n, const OfCycle& c) { return n + c.issued; });
+  }
   // The cycles from `from` on, at most `left`, whose entries lie side by side.
   template <class Ring>
   static auto beside(Ring& ring, Cycle from, Cycle left) {
@@ -31,9 +39,10 @@ class IssueCalendar {
  public:
   explicit IssueCalendar(const CoreParameters& p)
       : empty_(empty({p.int_alu(), p.int_mul(), p.fp(), p.simd(), p.load_ports(), p.store_ports(),
-                      p.issue_width(), p.issue_width()})),
+                      1, p.issue_width()})),
+        width_(static_cast<unsigned>(p.issue_width())),
         used_(horizon, empty_),
-        issued_(horizon, 0) {}
+        cycle_(horizon) {}
 
   // Forget everything before `to`: dispatch has come that far.
   void advance(Cycle to) {
@@ -41,9 +50,8 @@ class IssueCalendar {
       skip(to);
     } else {
       for (; at_ < to; ++at_) {
-        std::uint16_t& n = issued_[slot(at_)];
-        waiting_ -= n;
-        n = 0;
+        waiting_ -= cycle_[slot(at_)].issued;
+        cycle_[slot(at_)] = {};
         used_[slot(at_)] = empty_;
       }
     }
@@ -57,16 +65,15 @@ class IssueCalendar {
     int n = waiting_;
     Cycle from = at_;
     for (Cycle left = std::min(then - at_, horizon); left > 0;) {
-      const auto issued = beside(issued_, from, left);
-      n -= std::accumulate(issued.begin(), issued.end(), 0);
-      from += static_cast<Cycle>(issued.size());
-      left -= static_cast<Cycle>(issued.size());
+      const auto cycles = beside(cycle_, from, left);
+      n -= issued(cycles);
+      from += static_cast<Cycle>(cycles.size());
+      left -= static_cast<Cycle>(cycles.size());
     }
     return n;
   }
 
   // What an instruction of a unit counts up in its cycle: its unit, and all of them together.
-  static constexpr std::uint64_t results = std::uint64_t{1} << 48;
   static constexpr std::uint64_t all = std::uint64_t{1} << 56;
   static constexpr std::uint64_t counts(Unit unit) {
     return unit == Unit::any ? all : all | std::uint64_t{1} << (8 * (static_cast<int>(unit) - 1));
@@ -79,18 +86,22 @@ class IssueCalendar {
     if (ready < end) used_[slot(ready)] += counted;  // else too far ahead to be planned
     return ready;
   }
-  // The first cycle from `done` on in which a result can be written back: as many are as issue.
+  // When a result that is there at `done` is written back: as many are in a cycle as issue, the
+  // first ones first.
   Cycle write_back(Cycle done) {
     const Cycle end = at_ + horizon - 64;
-    while (done < end && used_[slot(done)] & results * full) ++done;
-    if (done < end) used_[slot(done)] += results;
-    return done;
+    if (done >= end) return done;
+    const unsigned before = cycle_[slot(done)].results++;
+    if (before < width_) return done;
+    // One of them stays for the next cycle.
+    for (Cycle next = done + 1; next < end && cycle_[slot(next)].results++ >= width_;) ++next;
+    return done + before / width_;
   }
   // An instruction's place in the queue is free from the cycle behind `at` on.
   void leave(Cycle at) {
     ++waiting_;
     if (at < at_ + horizon - 64)
-      ++issued_[slot(at)];
+      ++cycle_[slot(at)].issued;
     else
       far_.push(at);
   }
@@ -98,12 +109,12 @@ class IssueCalendar {
  private:
   void skip(Cycle to) {
     for (Cycle left = std::min(to - at_, horizon); left > 0;) {
-      const auto issued = beside(issued_, at_, left);
-      waiting_ -= std::accumulate(issued.begin(), issued.end(), 0);
-      std::ranges::fill(issued, std::uint16_t{0});
+      const auto cycles = beside(cycle_, at_, left);
+      waiting_ -= issued(cycles);
+      std::ranges::fill(cycles, OfCycle{});
       std::ranges::fill(beside(used_, at_, left), empty_);
-      at_ += static_cast<Cycle>(issued.size());
-      left -= static_cast<Cycle>(issued.size());
+      at_ += static_cast<Cycle>(cycles.size());
+      left -= static_cast<Cycle>(cycles.size());
     }
     at_ = to;
   }
@@ -131,8 +142,9 @@ class IssueCalendar {
   }
 
   std::uint64_t empty_;
+  unsigned width_;
   std::vector<std::uint64_t> used_;    // eight counters of a byte: units, and all of them
-  std::vector<std::uint16_t> issued_;  // how many leave the queue in a cycle
+  std::vector<OfCycle> cycle_;
   std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> far_;
   Cycle at_{};
   int waiting_{};
