@@ -24,10 +24,11 @@ class Cache {
     std::uint64_t line{no_line};
     Cycle ready{};         // when the line's data is there
     std::int32_t taken{};  // from its request until then
-    bool dirty{};
-    bool prefetched{};       // and not asked for since
+    bool dirty : 1 {};
+    bool prefetched : 1 {};  // and not asked for since
     std::uint8_t targets{};  // accesses that wait, or waited, for it
     CacheLevel source{};     // who had it
+    std::uint8_t first{};    // the byte that was asked for first
   };
   Cache() = default;
   Cache(int kb, int ways, int policy = replacement::lru);

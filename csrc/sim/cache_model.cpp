@@ -6,10 +6,15 @@ namespace tracekit {
 namespace {
 
 // Cycles that the parts between the levels take (gem5's crossbars with their default latencies).
-constexpr Cycle to_second = 2, from_second = 2, to_third = 4, to_memory = 10, zero_extra = 18,
+constexpr Cycle to_second = 1, from_second = 1, to_third = 2, to_memory = 10, zero_extra = 18,
                 zero_third = 10;
+constexpr Cycle fetch_response = 1;  // of the instruction cache
 // Of a cache's response latency (gem5's Cache::serviceMSHRTargets) these have one cycle.
 constexpr Cycle in_constants = 1;
+// Of a line: when its first byte that was asked for is there, the rest of it comes, and until it has
+// the line is not there for others.
+constexpr Cycle rest_of_line = 2;
+constexpr std::uint64_t line_size = std::uint64_t{1} << line_bits;
 // After an MSHR is free again: until a load is issued again, and a store or a cache's
 // request sent again.
 constexpr Cycle retry_load = 3, retry = 1;
@@ -145,7 +150,7 @@ Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, 
 // The second level's answer to the first data cache, which asks at `at`.
 Cycle CacheHierarchy::request_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
   const Cycle there = access_l2(line, l2_request_crossbar_.place(at, head) + to_second, pc, demand);
-  return l2_response_crossbar_.place(there, line_between) + from_second;
+  return l2_response_crossbar_.place(there, line_between) + from_second + p_.l1d_response();
 }
 
 void CacheHierarchy::prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool hit) {
@@ -248,8 +253,16 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
     // for the line would have asked for it itself.
     if (at < w->ready - w->taken) w->ready = at + w->taken;
     w->dirty |= store;
-    const bool pending = w->ready > at + p_.l1d_lat();
-    const Cycle ready = std::max(at + p_.l1d_lat(), w->ready);
+    // It waits with the one that asked, and for the rest of the line where it wants another part;
+    // behind that it finds the line, which is there only once it is whole (gem5's
+    // Cache::serviceMSHRTargets, BaseCache::calculateAccessLatency).
+    const Cycle filled = w->ready - p_.l1d_response();
+    const bool pending = at < filled;
+    Cycle ready = at + p_.l1d_lat();
+    if (pending)
+      ready = w->ready + (w->first == (address & (line_size - 1)) ? 0 : rest_of_line);
+    else if (at < filled + rest_of_line)
+      ready = filled + rest_of_line + 2 * p_.l1d_lat();
     const CacheLevel source = pending ? w->source : CacheLevel::l1;
     // gem5's BaseCache::handleTimingReqMiss, setBlocked(Blocked_NoTargets).
     if (pending && ++w->targets == p_.l1d_targets()) {
@@ -275,6 +288,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   const CacheLevel server = served_;
   mshrs.take(ready);
   fill_l1d(line, at, ready, store);
+  if (Cache::Way* w = l1d_.find(line)) w->first = static_cast<std::uint8_t>(address & (line_size - 1));
   if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
   served_ = server;
   if (const Cycle held = at - asked + held_; held > ready - asked - held)
@@ -320,7 +334,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   // What is sent is an invalidation.  The second level only hands it on, but its register is taken
   // until the answer is there (gem5's Cache::createMissPacket, MSHR::isForward).
   const Cycle sent = std::max(at + p_.l1d_lat() + to_second, l2_store_mshrs_.free_at() + retry);
-  Cycle ready = sent + from_second + p_.l2_lat() + zero_extra;
+  Cycle ready = sent + from_second + p_.l1d_response() + p_.l2_lat() + zero_extra;
   if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;
   l2_request_crossbar_.place(at, head);
   memory_request_crossbar_.place(at, head);
@@ -328,7 +342,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   fill_l1d(line, at, ready, true);
   ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_burst_));
   l1d_store_mshrs_.take(ready);
-  l2_store_mshrs_.take(ready - from_second);
+  l2_store_mshrs_.take(ready - from_second - p_.l1d_response());
   if (p_.l1d_prefetch()) prefetch_zeroed(address, at, pc, false);
   return ready;
 }
@@ -343,7 +357,7 @@ Cycle CacheHierarchy::fetch(std::uint64_t address, Cycle at) {
   }
   now_ = at;
   storing_ = false;
-  const Cycle ready = access_l2(line, at + p_.l1i_lat() + to_second, 0, true) + from_second;
+  const Cycle ready = access_l2(line, at + p_.l1i_lat() + to_second, 0, true) + from_second + fetch_response;
   l1i_.put(line, ready, false, 0, false, served_);
   return ready;
 }

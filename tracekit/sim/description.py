@@ -74,6 +74,7 @@ class Changes(TypedDict, total=False):
     l1d_lat: int
     l1d_mshrs: int
     l1d_targets: int
+    l1d_response: int
     l1d_pf: str
     l2_kb: int
     l2_assoc: int
@@ -106,9 +107,9 @@ class Machine:
 
     Each attribute is a parameter of gem5's O3 or Minor CPU, with gem5's meaning; the page
     docs/machine-parameters.md lists each with unit, range and gem5's name.  ``phys_float`` may
-    be None for machines that no X86 trace is to run on; ``l1d_targets``, ``l2_response``,
-    ``l3_response``, ``taken_redirects`` and ``tso`` follow from the trace's instruction set where
-    they are None.  A machine cannot be changed: `replace` makes another.
+    be None for machines that no X86 trace is to run on; ``l1d_targets``, ``l1d_response``,
+    ``l2_response``, ``l3_response``, ``taken_redirects`` and ``tso`` follow from the trace's
+    instruction set where they are None.  A machine cannot be changed: `replace` makes another.
 
     Raises `UsageError`, which names everything that is wrong, where a value is out of range.
 
@@ -159,6 +160,7 @@ class Machine:
     l1d_lat: int
     l1d_mshrs: int
     l1d_targets: int | None = None
+    l1d_response: int | None = None
     l1d_pf: str
     l2_kb: int
     l2_assoc: int

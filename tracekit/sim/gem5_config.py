@@ -412,9 +412,9 @@ class _Reader:
         self._fixed(cache, _FIXED_CACHE)
         self._read_from.append((cache, False))
         out.update(self._replacement(level, cache))
-        if level in ("l2", "l3") and "response_latency" in self._config[cache]:
+        if level in ("l1d", "l2", "l3") and "response_latency" in self._config[cache]:
             out[f"{level}_response"] = self._int(cache, "response_latency")
-        elif level in ("l1i", "l1d"):
+        elif level == "l1i":
             self._fixed(cache, {"response_latency": 1})
         if level == "l1d" and "tgts_per_mshr" in self._config[cache]:
             out["l1d_targets"] = self._int(cache, "tgts_per_mshr")

@@ -87,6 +87,8 @@ def _by_arch(machine: Mapping[str, Any], arch: str) -> dict[str, float]:
     configurations for it have them."""
     x86 = arch == "x86"
     found = {
+        # Of ARM's machines a chase through the second cache tells it, to the cycle.
+        "l1d_response": max(1, int(machine["l1d_lat"]) // 2) if arch == "arm" else 1,
         "l2_response": 1 if x86 else max(1, int(machine["l2_lat"]) // 2),
         "l3_response": 1 if x86 else max(1, int(machine["l3_lat"]) // 2),
         "l1d_targets": 20 if x86 else 16,

@@ -187,6 +187,13 @@ MACHINE_PARAMETERS: tuple[Parameter, ...] = (
         # On ARM measurements show more than 8 and at most 16.
         "20 on X86, 16 elsewhere",
     ),
+    _following(
+        "l1d_response",
+        "cycles",
+        "that the data cache adds to a line that was not there",
+        "dcache.response_latency",
+        "half of l1d_lat on ARM, 1 elsewhere",
+    ),
     _choice("l1d_pf", PREFETCHERS, "prefetcher of the data cache", "dcache.prefetcher"),
     _number("l2_kb", "kB", "second cache", "l2.size"),
     _number("l2_assoc", "ways", "of the second cache", "l2.assoc"),

@@ -128,7 +128,7 @@ def _place_flags(statics: Any, arch: str) -> npt.NDArray[np.uint32]:
     return out.astype(np.uint32)
 
 
-def written(ints: npt.NDArray[np.int_], vecs: npt.NDArray[np.int_]) -> npt.NDArray[np.uint32]:
+def _written(ints: npt.NDArray[np.int_], vecs: npt.NDArray[np.int_]) -> npt.NDArray[np.uint32]:
     """The bits that say how many registers a row writes."""
     out = np.zeros(len(ints), np.uint32)
     for count, bits in (
@@ -150,7 +150,7 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
     if zero:
         found = np.array([d in zero for d in statics.disassembly], bool)
         out |= np.where(found, _BITS["zero_line"], 0).astype(np.uint32)
-    return out | written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
+    return out | _written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
 
 
 #: pc, flags, op, branch, size, offset, src, dst and where each instruction's parts begin.
