@@ -31,7 +31,10 @@ SAL_R_I : slli   rdi, rdi, 0x5 | 0 | r7 zaps > r7 zaps cfof
 ROL_R_I : roli   rdx, rdx, 0x11 | 0 | r2 > r2 cfof
 RCL_R_I : rcli   rdx, rdx, 0x1 | 0 | r2 cfof > r2 cfof
 SBB_R_R : sbb   r8, r8, r8 | 0 | r8 cfof > r8 zaps cfof
-MUL_R : mul1u   rax, rsi | 0 | r0 r6 > r32 r33 cfof
+MUL_R : mul1u   rax, rsi | 0 | r0 r6 r33 > r32 r33 cfof
+IMUL_R_R : mul1s   rax, rsi | 0 | r0 r6 r32 r33 > r32 r33 cfof
+LEA_R_M : lea   rax, DS:[rbx + 0x8] | 0 | r0 r3 > r0
+MOVD_R_XMM : mov2int   rax, %xmm0_low, 0 | 0 | r0 0l > r0
 BT_R_I : sexti   t0, rax, 0x5 | 0 | r0 cfof > cfof
 CMOVZ_R_R : mov   rax, rax, rbx | 0 | r0 r3 zaps cfof ecf ezf > r0
 IDIV_R : sub   t1d, t0d, eax | 0 | r0 > r17 ecf

@@ -11,8 +11,8 @@ constexpr Cycle to_second = 1, from_second = 1, to_third = 2, to_memory = 10, ze
 constexpr Cycle fetch_response = 1;  // of the instruction cache
 // Of a cache's response latency (gem5's Cache::serviceMSHRTargets) these have one cycle.
 constexpr Cycle in_constants = 1;
-// Of a line: when its first byte that was asked for is there, the rest of it comes, and until it has
-// the line is not there for others.
+// Of a line: when its first byte that was asked for is there, the rest of it comes, and until it
+// has the line is not there for others.
 constexpr Cycle rest_of_line = 2;
 constexpr std::uint64_t line_size = std::uint64_t{1} << line_bits;
 // After an MSHR is free again: until a load is issued again, and a store or a cache's
@@ -288,7 +288,8 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   const CacheLevel server = served_;
   mshrs.take(ready);
   fill_l1d(line, at, ready, store);
-  if (Cache::Way* w = l1d_.find(line)) w->first = static_cast<std::uint8_t>(address & (line_size - 1));
+  if (Cache::Way* w = l1d_.find(line))
+    w->first = static_cast<std::uint8_t>(address & (line_size - 1));
   if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
   served_ = server;
   if (const Cycle held = at - asked + held_; held > ready - asked - held)
@@ -357,7 +358,8 @@ Cycle CacheHierarchy::fetch(std::uint64_t address, Cycle at) {
   }
   now_ = at;
   storing_ = false;
-  const Cycle ready = access_l2(line, at + p_.l1i_lat() + to_second, 0, true) + from_second + fetch_response;
+  const Cycle ready =
+      access_l2(line, at + p_.l1i_lat() + to_second, 0, true) + from_second + fetch_response;
   l1i_.put(line, ready, false, 0, false, served_);
   return ready;
 }

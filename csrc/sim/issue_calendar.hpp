@@ -143,7 +143,7 @@ class IssueCalendar {
 
   std::uint64_t empty_;
   unsigned width_;
-  std::vector<std::uint64_t> used_;    // eight counters of a byte: units, and all of them
+  std::vector<std::uint64_t> used_;  // eight counters of a byte: units, and all of them
   std::vector<OfCycle> cycle_;
   std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> far_;
   Cycle at_{};

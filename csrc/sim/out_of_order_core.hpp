@@ -394,7 +394,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   At retire_{};
   int retired_now_{};
   Cycle store_port_{}, drained_{};
-  // Cycles in which the data cache answered a load, and a store; since when stores go without a gap.
+  // Cycles in which the data cache answered a load, and a store; since when stores go without a
+  // gap.
   CycleSet load_answers_, store_answers_;
   Cycle stores_since_{};
   Cause store_port_held_{Cause::store_drain}, drained_held_{Cause::store_drain};

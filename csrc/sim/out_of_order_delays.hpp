@@ -14,7 +14,7 @@ inline constexpr Cycle send_delay =
 inline constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
 inline constexpr Cycle fetch_window = 512;  // rows, whose fetch tells how fast a wrong path's is
 inline constexpr Cycle rename_to_iew = 2;
-inline constexpr Cycle freed_delay = 2;  // until rename knows that an entry is free
+inline constexpr Cycle freed_delay = 2;    // until rename knows that an entry is free
 inline constexpr Cycle drained_delay = 1;  // the same of a store's, from the cache's answer on
 // The same of what is freed only once another stage hears of the retirement: the load queue by the
 // LSQ, registers by rename behind what it renames in that cycle (gem5's Rename::tick).

@@ -72,7 +72,7 @@ def table(statics: Any) -> Table:
     at = np.arange(len(of)) - np.repeat(begin[:-1].astype(np.intp), lengths[which])
     at += starts[which][of]
     flat = [p for uops in lists for p in uops]
-    src, dst, flags = (a[at] for a in parts)
+    src, dst, flags = parts[0][at], parts[1][at], parts[2][at]
     size = statics.access_size[of].astype(np.uint16)
     memory = np.array([bool(p.flags & (LOAD | STORE)) for p in flat], bool)[at]
     wide = np.array([p.high for p in flat], bool)[at]
@@ -111,7 +111,7 @@ def _distinct(statics: Any, form: npt.NDArray[np.intp]) -> tuple[list[int], npt.
 
 def _uops_of(
     forms: list[Form], lists: list[tuple[Uop, ...]], statics: Any, firsts: list[int]
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
     """Sources, destinations and flags of all parts of instructions ``firsts``, in their order."""
     total = sum(map(len, lists))
     src = np.full((total, _SOURCES), _core.NO_REGISTER, np.uint16)
