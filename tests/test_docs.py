@@ -155,6 +155,8 @@ def test_pages_that_sources_cite_exist() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(importlib.util.find_spec("sphinx") is None, reason="needs the extra docs")
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
