@@ -337,6 +337,7 @@ def test_a_validation_from_the_list_to_the_picture(
     words = ["validate", "l.json", "--rounds", "3", "--others", "zen4", "--json"]
     picture = ["--plot", "p.png"] if drawn else []
     monkeypatch.setattr("tracekit.validation.steps.SPREAD", 9.0)
+    monkeypatch.setattr("tracekit.validation.sampling.ENOUGH", 5)  # samples, so that it is quick
     assert main([*words, *picture]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["left_out"] == {"absent": "no-such-program is not installed"}
