@@ -2,7 +2,7 @@
 what `tracekit predict` makes its model intervals of (docs/sampling.md).
 
     python bench/model_residuals.py arm [--kept FOLDER]
-    python bench/model_residuals.py x86 [--kept FOLDER]
+    python bench/model_residuals.py x86 [--level micro] [--kept FOLDER]
     python bench/model_residuals.py riscv --manifest DATASET/manifest.json
 
 Walks the shared traces, or the programs of a dataset that `tracekit factory` made, through the
@@ -44,7 +44,7 @@ def program_sums(
     """Each program's cycles on the cores and on gem5's machines, whole, and its distribution."""
     sums, seen = [], []
     for name, family in names.items():
-        path = kept / f"{arch}.{name}.zst"
+        path = kept / f"{arch}.{model.level}.{name}.zst"
         if not path.exists():
             tracekit.extract(folder(arch) / "exec" / f"{name}.xz", path, level=model.level)
         with tracekit.open(path) as trace:
@@ -99,12 +99,13 @@ def main() -> int:
     """Measures, writes and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("arch", choices=["arm", "x86", "riscv"])
+    parser.add_argument("--level", choices=["macro", "micro"], default="macro", help="of rows")
     parser.add_argument("--kept", type=Path)
     parser.add_argument("--manifest", type=Path, help="the model's programs; else shared traces")
     parser.add_argument("--check", action="store_true", help="write nothing, print what is there")
     args = parser.parse_args()
-    model = load_model(None, args.arch)
-    place = default_model_path(args.arch) / RESIDUALS
+    model = load_model(None, args.arch, args.level)
+    place = default_model_path(args.arch, args.level) / RESIDUALS
     if args.check:
         found = Residuals.load(place)
     elif args.manifest is not None:

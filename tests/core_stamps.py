@@ -24,10 +24,11 @@ from tracekit.neuroscalar import instructions
 
 FILE = pins.FOLDER / "stamps.json"
 RESIDUALS = Path(row_classes.__file__).parent / "class_residuals.json"
-#: Of each shipped model: the golden traces that it predicts, and their level.
-MODELS = {"arm": (("zstd.arm", "hashjoin.arm"), "micro"),
-          "x86": (("chase_big.x86", "sqlite_join.x86"), "macro"),
-          "riscv": (("hash-chained.riscv",), "micro")}  # fmt: skip
+#: Each shipped model: its instruction set and level, and the golden traces that it predicts.
+MODELS = {"default_arm": ("arm", "micro", ("zstd.arm", "hashjoin.arm")),
+          "default_x86": ("x86", "macro", ("chase_big.x86", "sqlite_join.x86")),
+          "default_x86_micro": ("x86", "micro", ("chase_big.x86", "sqlite_join.x86")),
+          "default_riscv": ("riscv", "micro", ("hash-chained.riscv",))}  # fmt: skip
 
 
 def stored() -> dict[str, Any]:
@@ -39,11 +40,11 @@ def feature_sets() -> dict[Path, str]:
     return {Path(m.__file__): m.FEATURE_SET for m in (model, instructions)}
 
 
-def predicted(arch: str) -> dict[str, list[float]]:
+def predicted(shipped_as: str) -> dict[str, list[float]]:
     """Cycles that the shipped model says of the golden traces, of each of its machines: what the
     cores as they are give, times its table."""
-    shipped = model.load_model(None, arch)
-    names, level = MODELS[arch]
+    arch, level, names = MODELS[shipped_as]
+    shipped = model.load_model(None, arch, level)
     out = {}
     for name in names:
         sums = sim.totals(pins.extracted(name, level), shipped.cores)
@@ -55,10 +56,11 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def model_stamp(arch: str, cores: str) -> dict[str, Any]:
+def model_stamp(shipped_as: str, cores: str) -> dict[str, Any]:
     """A shipped model's entry."""
-    made = _sha256(model.default_model_path(arch) / WEIGHTS)
-    return {"made": made, "cores": cores, "cycles": predicted(arch)}
+    arch, level, _ = MODELS[shipped_as]
+    made = _sha256(model.default_model_path(arch, level) / WEIGHTS)
+    return {"made": made, "cores": cores, "cycles": predicted(shipped_as)}
 
 
 def current(cycles: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def current(cycles: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]
             perfvec: {"made": perfvec, "cores": totals},
             timing: {"made": timing, "cores": whole},
         },
-        "models": {f"default_{arch}": model_stamp(arch, totals) for arch in MODELS},
+        "models": {name: model_stamp(name, totals) for name in MODELS},
         "files": {RESIDUALS.name: {"made": _sha256(RESIDUALS), "cores": totals}},
     }
 

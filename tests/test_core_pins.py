@@ -95,18 +95,19 @@ def test_what_was_made_with_the_cores_is_of_these_cores():
                 np.testing.assert_allclose(stamp["cycles"][trace], times, rtol=1e-6)
 
 
-@pytest.mark.parametrize("arch", ["arm", "x86"])
-def test_the_models_golden_rows_are_what_the_cores_give(shared, tmp_path, arch):
+@pytest.mark.parametrize("shipped_as", ["default_arm", "default_x86", "default_x86_micro"])
+def test_the_models_golden_rows_are_what_the_cores_give(shared, tmp_path, shipped_as):
     """The shipped model's golden rows are of programs of the shared traces: walked again."""
-    folder = model.default_model_path(arch)
+    arch, level, _ = stamps.MODELS[shipped_as]
+    folder = model.default_model_path(arch, level)
     card = load_card(folder)
     rows = load_file(folder, card, "golden.safetensors")["input"]
-    program, level = card.training["programs"][0]["name"], stamps.MODELS[arch][1]
+    program = card.training["programs"][0]["name"]
     text = shared_heads.folder(arch) / "exec" / f"{program}.xz"
     target = tmp_path / "feats.zst"
     tracekit.extract(str(text), str(target), level=level)
     with tracekit.open(str(target)) as trace:
-        few = model.load_model(None, arch).cores[::7]
+        few = model.load_model(None, arch, level).cores[::7]
         sums = sim.totals(trace, few)[0] / len(trace)
     assert np.array_equal(sums.astype(np.float32), rows[0][::7])
 

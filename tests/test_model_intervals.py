@@ -96,9 +96,11 @@ def test_a_file_comes_back_and_damaged_ones_are_refused(tmp_path):
             Residuals.load(place)
 
 
-@pytest.mark.parametrize("arch", ["arm", "x86", "riscv"])
-def test_shipped_models_have_residuals_of_their_programs_and_machines(arch):
-    model = load_model(None, arch)
+@pytest.mark.parametrize(
+    ("arch", "level"), [("arm", "micro"), ("x86", "macro"), ("x86", "micro"), ("riscv", "micro")]
+)
+def test_shipped_models_have_residuals_of_their_programs_and_machines(arch, level):
+    model = load_model(None, arch, level)
     assert model.residuals is not None
     assert model.residuals.machines == model.names
     told = model.training["programs"]
@@ -106,7 +108,7 @@ def test_shipped_models_have_residuals_of_their_programs_and_machines(arch):
     found = model.residuals.coverage()
     assert 0.90 <= found["held"] <= 0.97
     assert model.only(model.names[:2]).residuals is not None
-    assert (default_model_path(arch) / RESIDUALS).stat().st_size < 100_000
+    assert (default_model_path(arch, level) / RESIDUALS).stat().st_size < 100_000
 
 
 def test_sums_of_results_add_the_models_errors_and_spread_the_samples():

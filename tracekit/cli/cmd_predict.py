@@ -148,7 +148,7 @@ def _features(args: argparse.Namespace) -> int:
     if args.by in ("function", "line", "file", "process"):
         raise UsageError(f"--by {args.by} is for programs and recordings")
     with tracekit.open(args.what[0]) as trace:
-        model = load_model(args.model, trace.arch)
+        model = load_model(args.model, trace.arch, trace.level)
     for path in () if wanted(args) else args.what:
         with tracekit.open(path) as trace:
             tell_threads(trace)

@@ -20,6 +20,7 @@ from tracekit.io.files import size_of
 from tracekit.io.remote import public_name, remote_url
 from tracekit.opening import open_trace
 from tracekit.sim import SamplePlan, SimulationResult
+from tracekit.store.reader import TraceFile
 
 __all__ = ["KINDS"]
 
@@ -110,16 +111,16 @@ def core_totals(task: Task, options: Options, threads: int | None) -> Value:
 
 
 @functools.lru_cache(2)
-def _model(folder: str | None, arch: str, files: tuple[str, ...]) -> Any:
+def _model(folder: str | None, arch: str, level: str, files: tuple[str, ...]) -> Any:
     from tracekit.calibration.machine_rows import add_machines
     from tracekit.mixture.model import load_model
 
-    model = load_model(folder, arch)
+    model = load_model(folder, arch, level)
     return add_machines(model, list(files)) if files else model
 
 
-def _model_of(options: Options, arch: str) -> Any:
-    return _model(options["model"], arch, tuple(options["machine_files"]))
+def _model_of(options: Options, trace: TraceFile) -> Any:
+    return _model(options["model"], trace.arch, trace.level, tuple(options["machine_files"]))
 
 
 def predict_trace(task: Task, options: Options, threads: int | None) -> Value:
@@ -129,7 +130,7 @@ def predict_trace(task: Task, options: Options, threads: int | None) -> Value:
     with open_trace(task.inputs[0]) as trace:
         r = predict(
             trace,
-            _model_of(options, trace.arch),
+            _model_of(options, trace),
             machines=options["machines"],
             by=options["by"],
             phases=options["phases"],
@@ -160,7 +161,7 @@ def predict_groups(task: Task, options: Options, threads: int | None) -> Value:
     from tracekit.prediction.trace_times import group_totals, model_for
 
     with open_trace(task.inputs[0]) as trace:
-        model = _model_of(options, trace.arch)
+        model = _model_of(options, trace)
         model = model_for(trace, model, options["machines"], options["own_machine"])
         cores = model.cores[slice(*options["cores"])]
         how = (options["by"], options["phases"], options["binary"])
@@ -175,7 +176,7 @@ def predict_samples(task: Task, options: Options, threads: int | None) -> Value:
     plan = _plan(options)
     assert plan is not None
     with open_trace(task.inputs[0]) as trace:
-        model = _model_of(options, trace.arch)
+        model = _model_of(options, trace)
         model = model_for(trace, model, options["machines"], options["own_machine"])
         cores = model.cores[slice(*options["cores"])]
         sums, samples = sample_totals(trace, cores, plan, threads)

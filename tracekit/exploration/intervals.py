@@ -41,12 +41,11 @@ def design_intervals(
 
 
 def _model_of(trace: TraceFile) -> Mixture | None:
-    """The one that ships for the trace's instruction set, whose rows are of the same level."""
+    """The one that ships for rows like the trace's."""
     try:
-        model = load_model(None, trace.arch)
+        return load_model(None, trace.arch, trace.level)
     except UsageError:
         return None
-    return None if trace.arch == "x86" and trace.level != model.level else model
 
 
 def tied_with_best(

@@ -208,21 +208,27 @@ def _extraction(trace: TraceFile, level: str) -> str:
 _SHIPPED = {"arm": "default_arm", "x86": "default_x86", "riscv": "default_riscv"}
 
 
-def default_model_path(arch: str = "arm") -> Path:
-    """The folder of the model that ships with the package for an instruction set."""
+def default_model_path(arch: str = "arm", level: str = "macro") -> Path:
+    """The folder of the model that ships with the package for an instruction set.
+
+    level: of the rows; X86 has a model of instructions ("macro") and one of micro-ops ("micro"),
+        the others have one of both."""
     if arch not in _SHIPPED:
         raise UsageError(
             f"no model of {arch or 'an unknown instruction set'} ships with tracekit",
             hint="give --model; tracekit train makes one",
         )
-    return Path(__file__).parent / _SHIPPED[arch]
+    micro = "_micro" if (arch, level) == ("x86", "micro") else ""
+    return Path(__file__).parent / (_SHIPPED[arch] + micro)
 
 
-def load_model(folder: str | os.PathLike[str] | None = None, arch: str = "arm") -> Mixture:
+def load_model(
+    folder: str | os.PathLike[str] | None = None, arch: str = "arm", level: str = "macro"
+) -> Mixture:
     """Load a mixture from its folder, checked by its golden rows.
 
     folder: as ``tracekit train`` or `Mixture.save` wrote it; the one that ships for ``arch``
-        ("arm", "x86" or "riscv") unless given.
+        ("arm", "x86" or "riscv") and ``level`` unless given (`default_model_path`).
 
     Raises `UsageError` where no model ships for ``arch`` or the folder has another kind of model,
     and `FormatError` with the file for one that is damaged.
@@ -231,7 +237,7 @@ def load_model(folder: str | os.PathLike[str] | None = None, arch: str = "arm") 
     >>> tracekit.load_model()
     mixture for arm (micro): 46 machines, 46 simulated cores
     """
-    folder = default_model_path(arch) if folder is None else Path(folder)
+    folder = default_model_path(arch, level) if folder is None else Path(folder)
     card = load_card(folder)
     if card.feature_set != FEATURE_SET:
         raise UsageError(

@@ -274,7 +274,7 @@ def predict(
     if len(trace) == 0:
         raise UsageError("the trace has no rows", path=trace.path)
     if not isinstance(model, Mixture):
-        model = load_model(model, str(trace.index.get("arch", "")))
+        model = load_model(model, trace.arch, trace.level)
     model = model_for(trace, model, machines, own_machine)
     if model.arch == trace.arch == "x86" and (model.level, trace.level) == ("macro", "micro"):
         with at_level(trace, "macro") as joined:

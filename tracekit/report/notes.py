@@ -59,7 +59,7 @@ def notes(trace: TraceFile) -> list[str]:
     ranges = ranges_of(trace)
     arch = str(trace.index.get("arch", ""))
     try:
-        model = load_model(None, arch)
+        model = load_model(None, arch, trace.level)
         check_trace(model, trace)
     except TracekitError:
         level = str(trace.index.get("level", ""))
