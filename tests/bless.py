@@ -14,7 +14,8 @@ stamps.json   which cores the rest was made with: the numbers of the feature set
 Where cycles move, three things are of other cores: the numbers of the feature sets (--bump raises
 them in the sources), the shipped models (train them again) and class_residuals.json (--manifest, of
 arm programs, makes it again).  None of them is stamped before it has changed, unless
---made-again NAME says that it was made with these cores and came out the same.
+--made-again NAME says that it was made with these cores and came out the same, and --kept NAME that
+it stays as it is, because its data are not here; docs/validation.md has to say so.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ def main() -> int:
     p.add_argument("--bump", action="store_true", help="raise the numbers of moved feature sets")
     p.add_argument("--manifest", help="make class_residuals.json again of these programs")
     p.add_argument("--made-again", action="append", default=[], metavar="NAME")
+    p.add_argument("--kept", action="append", default=[], metavar="NAME")
     p.add_argument("--json", action="store_true", help="a last line of JSON: what moved")
     args = p.parse_args()
 
@@ -139,7 +141,7 @@ def main() -> int:
     else:
         print("shared.json: left as it is (no shared traces here)")
 
-    again = set(args.made_again)
+    again = {*args.made_again, *args.kept}
     if args.manifest:
         _residuals(args.manifest)
         again.add(stamps.RESIDUALS.name)

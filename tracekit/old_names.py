@@ -29,7 +29,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 COMMANDS: Final = (("tune", "--suggest", "suggest"), ("tune", "--measure", "measure"))
 #: Keys of a model's card.
 CARD_KEYS: Final = {"reference_cores": "simulated_cores"}
-#: Feature sets that are the same by another number, but for rows that are X86's micro-ops.
+#: Feature sets whose cores are near those of another number, but for rows that are X86's micro-ops.
 FEATURE_SETS: Final = {
     "reference-cores-3": "simulated-cores-4",
     "simulated-cores-3": "simulated-cores-4",
@@ -101,7 +101,10 @@ def current_card(card: dict[str, Any], path: str) -> dict[str, Any]:
         new["features"] = {**features, "set": CORE_TIMING[feature_set], "columns": columns}
         new["spec"] = _inputs(card.get("spec"))
     if new != card:
-        _warn(f"{path}: a model of version 0.1, whose columns or keys have other names")
+        _warn(
+            f"{path}: a model of version 0.1, whose columns or keys have other names and whose "
+            "simulated cores were less like gem5's; train it again"
+        )
     return new
 
 
