@@ -4,7 +4,9 @@
 shared X86 set, drawn by a seed, on ``ns_8w`` and on 30 machines that each differ from it in one
 parameter.
 ``tracekit factory DIR/plan.toml --gem5 PATH -o DATASET`` runs it in gem5.  ``python
-bench/changes_against_gem5.py table DATASET`` simulates the same changes and compares.
+bench/changes_against_gem5.py table DATASET`` simulates the same changes and compares.  ``keep
+DATASET --output FILE`` keeps gem5's totals of those rows that the shared traces have, too, and
+``table FILE`` compares by FILE and the shared traces, without gem5.
 
 Seed, programs, windows and changes were written before anything was run.
 """
@@ -16,7 +18,9 @@ import io
 import json
 import random
 import sys
+import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +76,7 @@ def programs() -> list[str]:
 def plan(folder: Path) -> None:
     """The machines' files and plan.toml."""
     (folder / "machines").mkdir(parents=True, exist_ok=True)
-    machines = [machine(BASE)] + [changed(c) for some in CHANGES.values() for c in some]
+    machines = machines_of_plan()
     for m in machines:
         (folder / "machines" / f"{m['name']}.json").write_text(json.dumps(m, indent=1))
     files = [f"machines/{m['name']}.json" for m in machines]
@@ -91,25 +95,81 @@ def plan(folder: Path) -> None:
     print(folder / "plan.toml")
 
 
-def cycles(dataset: Path, program: str, name: str) -> int:
-    """gem5's total of a program on a machine."""
+def cycles(dataset: Path, program: str, name: str, rows: int | None = None) -> int:
+    """gem5's total of a program, or of its first rows, on a machine."""
     packed = (dataset / "cycles" / f"{program}.{name}.npy.zst").read_bytes()
-    return int(np.load(io.BytesIO(zstandard.decompress(packed))).sum(dtype=np.int64))
+    return int(np.load(io.BytesIO(zstandard.decompress(packed)))[:rows].sum(dtype=np.int64))
 
 
-def table(dataset: Path, details: bool) -> None:
+def machines_of_plan() -> list[dict[str, Any]]:
+    """The base, and each change of it."""
+    return [machine(BASE)] + [changed(c) for some in CHANGES.values() for c in some]
+
+
+def shared_features(program: str, folder: Path) -> Path:
+    """Features of a shared trace."""
+    path = folder / f"{program}.zst"
+    if not path.exists():
+        tracekit.extract(SHARED / "x86" / "exec" / f"{program}.xz", path)
+    return path
+
+
+def keep(dataset: Path, output: Path) -> None:
+    """Writes gem5's totals of the rows that a program's run and its shared trace have in common."""
+    machines, kept = machines_of_plan(), {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for path in sorted((dataset / "features").glob("*.zst")):
+            with (
+                tracekit.open(path) as run,
+                tracekit.open(shared_features(path.stem, Path(scratch))) as trace,
+            ):
+                rows = min(len(run), len(trace))
+                ours, shared = (
+                    t.statics.pc[t.column("static_id", (0, rows))] for t in (run, trace)
+                )
+            if not np.array_equal(ours, shared):
+                raise SystemExit(f"{path.stem}: another run than the shared trace's")
+            kept[path.stem] = {
+                "rows": rows,
+                "cycles": {
+                    m["name"]: cycles(dataset, path.stem, m["name"], rows) for m in machines
+                },
+            }
+    about = {"gem5": "v24.0.0.1", "seed": SEED, "base": BASE, "programs": kept}
+    output.write_text(json.dumps(about, indent=1) + "\n")
+
+
+Run = tuple[str, np.ndarray, np.ndarray]
+
+
+def from_dataset(dataset: Path, machines: list[dict[str, Any]]) -> Iterator[Run]:
+    """Each program: its name, gem5's and the simulated cycles on the machines."""
+    for path in sorted((dataset / "features").glob("*.zst")):
+        true = [cycles(dataset, path.stem, m["name"]) for m in machines]
+        with tracekit.open(path) as trace:
+            yield path.stem, np.array(true, float), totals(trace, machines)[0]
+
+
+def from_file(file: Path, machines: list[dict[str, Any]]) -> Iterator[Run]:
+    """The same of what `keep` wrote, by the shared traces."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for program, kept in json.loads(file.read_text())["programs"].items():
+            true = [kept["cycles"][m["name"]] for m in machines]
+            with tracekit.open(shared_features(program, Path(scratch))) as trace:
+                yield program, np.array(true, float), totals(trace, machines, [0, kept["rows"]])[0]
+
+
+def table(source: Path, details: bool) -> None:
     """Errors of the simulated changes, by kind; times where the clock changes."""
-    machines = [machine(BASE)] + [changed(c) for some in CHANGES.values() for c in some]
+    machines = machines_of_plan()
     texts = [c for some in CHANGES.values() for c in some]
     kind_of = {c: kind for kind, some in CHANGES.items() for c in some}
     period = np.array([round(1000 / m["clock_ghz"]) for m in machines], float)
     moves: dict[str, list[tuple[float, float]]] = defaultdict(list)
     named = close = cases = 0
-    for path in sorted((dataset / "features").glob("*.zst")):
-        program = path.stem
-        with tracekit.open(path) as trace:
-            said = totals(trace, machines)[0] * period
-        true = np.array([cycles(dataset, program, m["name"]) for m in machines]) * period
+    runs = from_dataset if source.is_dir() else from_file
+    for program, measured, simulated in runs(source, machines):
+        true, said = measured * period, simulated * period
         gains, guess = 1 - true[1:] / true[0], 1 - said[1:] / said[0]
         cases += 1
         named += int(gains[guess.argmax()] == gains.max())
@@ -153,14 +213,19 @@ def line(name: str, moves: np.ndarray) -> None:
 
 
 def main() -> None:
-    """Writes the plan, or compares."""
+    """Writes the plan, keeps, or compares."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("plan", "table"))
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("what", choices=("plan", "keep", "table"))
+    parser.add_argument("folder", type=Path, help="of the plan, the dataset, or what was kept")
+    parser.add_argument("--output", type=Path, help="of keep")
     parser.add_argument("--details", action="store_true", help="each change, and what is far off")
     args = parser.parse_args()
     if args.what == "plan":
         plan(args.folder)
+    elif args.what == "keep":
+        if args.output is None:
+            parser.error("keep: --output FILE")
+        keep(args.folder, args.output)
     else:
         table(args.folder, args.details)
 
