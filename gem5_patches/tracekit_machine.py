@@ -216,7 +216,7 @@ def connect(system, cpu, p, isa):
         cpu.dcache_port = below.cpu_side_ports
     else:
         cpu.icache = cache(p, "l1i", 8, 20, 1)
-        cpu.dcache = cache(p, "l1d", p["l1d_mshrs"], p["l1d_targets"], 1)
+        cpu.dcache = cache(p, "l1d", p["l1d_mshrs"], p["l1d_targets"], p["l1d_response"])
         cpu.icache.cpu_side = cpu.icache_port
         cpu.dcache.cpu_side = cpu.dcache_port
         cpu.icache.mem_side = below.cpu_side_ports
