@@ -1,0 +1,50 @@
+// An out-of-order core before its first row, and what its timed rows are written as.
+#include <algorithm>
+
+#include "core/static_inst.hpp"
+#include "sim/op_use.hpp"
+#include "sim/out_of_order_core.hpp"
+#include "sim/out_of_order_delays.hpp"
+
+namespace tracekit {
+
+void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin) {
+  const Cycle commit_slack = t.done + 1 - t.retired_before;
+  out[core_timing::cycles] = static_cast<float>(cycles);
+  out[core_timing::commit_slack] = static_cast<float>(
+      std::clamp(commit_slack, -core_timing::most_commit_slack, core_timing::most_commit_slack));
+  out[core_timing::dispatch_gap] = static_cast<float>(t.dispatched - gap_origin);
+  out[core_timing::issue_delay] = static_cast<float>(t.issued - t.dispatched);
+  out[core_timing::latency] = static_cast<float>(t.done - t.issued);
+}
+
+template <bool Why>
+OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registers)
+    : p_(p),
+      caches_(p),
+      calendar_(p),
+      latency_(op_count),
+      booking_(op_count),
+      op_cause_(op_count),
+      register_(registers),
+      chain_(Why ? registers : 0),
+      branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
+                static_cast<std::size_t>(p.ras())),
+      ledger_(p.width()),
+      store_held_(Why ? short_ring : 0, Cause::store_drain),
+      fetch_shift_(shift_of(static_cast<unsigned>(p.fetch_buffer()))),
+      free_ints_(p.phys_int()),
+      free_vecs_(p.phys_vec()),
+      decode_to_rename_(std::max(1, p.front_delay() / 2)),
+      store_executes_(p.issue_to_exec() - 1 + p.agu_lat()) {
+  for (std::size_t i = 0; i < op_count; ++i) {
+    latency_[i] = op_latency(op_class_names[i], p);
+    booking_[i] = booking(op_use(static_cast<OpClass>(i)), latency_[i]);
+    op_cause_[i] = op_cause(static_cast<OpClass>(i));
+  }
+}
+
+template OutOfOrderCore<false>::OutOfOrderCore(const CoreParameters&, std::size_t);
+template OutOfOrderCore<true>::OutOfOrderCore(const CoreParameters&, std::size_t);
+
+}  // namespace tracekit
