@@ -2,13 +2,11 @@
 #pragma once
 
 #include "core/static_inst.hpp"
+#include "isa/x86_table.hpp"
 
 namespace tracekit::isa {
 
 void decode_arm(StaticInst& inst);
-// whole: xmm registers and condition codes are one register each.  renamed: as gem5 renames them,
-// the halves of xmm registers apart, and the groups of condition codes.
-enum class X86Registers : std::uint8_t { whole, renamed };
 void decode_x86(StaticInst& inst, X86Registers registers = X86Registers::whole);
 void decode_riscv(StaticInst& inst);
 

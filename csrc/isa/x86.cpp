@@ -217,14 +217,7 @@ void add_conditions(StaticInst& inst, const Text& t, X86Conditions cc, X86Regist
 
 void decode_x86(StaticInst& inst, X86Registers registers) {
   const Text t = split(inst.disassembly);
-  X86Traits traits = t.uop.empty() ? X86Traits{X86Form::none} : x86_traits(t.uop);
-  if (registers == X86Registers::renamed) {
-    // What stands in gem5's code of a micro-op is its source, whether or not its value counts:
-    // these merge into what they overwrite, multiplications compute flags from their product.
-    if (in_list("movfp lea mov2int cvtf_d2i", t.uop)) traits.form = X86Form::media;
-    if (in_list("mul1s mul1si", t.uop)) traits.hidden |= x86_in_low | x86_in_high;
-    if (in_list("mul1u mul1ui", t.uop)) traits.hidden |= x86_in_high;
-  }
+  const X86Traits traits = t.uop.empty() ? X86Traits{X86Form::none} : x86_traits(t.uop, registers);
   if (inst.inferred) infer(inst, t, traits);
 
   const X86Conditions cc = x86_conditions(t.macro, t.uop, inst.upc, inst.flags);

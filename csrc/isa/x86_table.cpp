@@ -16,6 +16,10 @@ struct Entry {
   OpClass op = OpClass::IntAlu;
   Flags flags = IsInteger;
   std::uint16_t hidden = 0;
+  // What stands in gem5's code of a micro-op is its source, whether or not its value counts: some
+  // merge into what they overwrite, multiplications compute flags from their product.
+  bool merges = false;
+  std::uint16_t rereads = 0;
 };
 
 constexpr Flags vec = IsFloating;  // gem5 calls xmm registers floating
@@ -24,8 +28,9 @@ constexpr Flags both = IsInteger | IsFloating;
 constexpr std::array table = {
     Entry{"mov movi", X86Form::mov},
     Entry{"add addi sub subi and andi or ori xor xori adc adci sbb sbbi sll slli srl srli sra srai "
-          "rol roli ror rori rcl rcli rcr rcri sext sexti zext zexti popcnt lea wrdh",
+          "rol roli ror rori rcl rcli rcr rcri sext sexti zext zexti popcnt wrdh",
           X86Form::alu},
+    Entry{"lea", X86Form::alu, OpClass::IntAlu, IsInteger, 0, true},
     Entry{"limm rdip rdval rdcr rddr rdsel rdbase rdlimit rdattr rdtsc rdm5reg rdxftw ruflags "
           "rflags ruflag rflag",
           X86Form::write},
@@ -39,8 +44,10 @@ constexpr std::array table = {
     Entry{"tia chks wrip wripi wrcr wrdr wrbase wrlimit wrsel wrattr wrval wrdl wrtsc wrxftw "
           "wruflags wruflagsi wrflags wrflagsi",
           X86Form::sources},
-    Entry{"mul1s mul1si mul1u mul1ui", X86Form::sources, OpClass::IntMult, IsInteger,
-          x86_out_product},
+    Entry{"mul1s mul1si", X86Form::sources, OpClass::IntMult, IsInteger, x86_out_product, false,
+          x86_in_low | x86_in_high},
+    Entry{"mul1u mul1ui", X86Form::sources, OpClass::IntMult, IsInteger, x86_out_product, false,
+          x86_in_high},
     Entry{"mulel", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_low},
     Entry{"muleh", X86Form::write, OpClass::IntAlu, IsInteger, x86_in_high},
     Entry{"div1 div1i", X86Form::sources, OpClass::IntDiv, IsInteger,
@@ -57,7 +64,7 @@ constexpr std::array table = {
     Entry{"lfence", X86Form::none, OpClass::IntAlu, IsReadBarrier},
     Entry{"serialize", X86Form::none, OpClass::IntAlu, IsSerializing | IsSerializeAfter},
     // Media micro-ops.
-    Entry{"mov2int", X86Form::media_new, OpClass::SimdMisc, both},
+    Entry{"mov2int", X86Form::media_new, OpClass::SimdMisc, both, 0, true},
     Entry{"mov2fp", X86Form::media, OpClass::SimdMisc, both},
     Entry{"movsign", X86Form::media, OpClass::SimdMisc, both},
     Entry{"extractps", X86Form::media_new, OpClass::SimdMisc, both},
@@ -84,14 +91,15 @@ constexpr std::array table = {
     Entry{"emms", X86Form::none, OpClass::FloatMisc, 0},
     // Micro-ops of the x87 unit; movfp also moves parts of xmm registers.
     Entry{"lfpimm", X86Form::write, OpClass::FloatAdd, vec},
-    Entry{"movfp", X86Form::media_new, OpClass::IntAlu, vec},
+    Entry{"movfp", X86Form::media_new, OpClass::IntAlu, vec, 0, true},
     Entry{"xorfp addfp subfp", X86Form::media_new, OpClass::FloatAdd, vec},
     Entry{"absfp chsfp", X86Form::media_new, OpClass::FloatAdd, vec},
     Entry{"mulfp", X86Form::media_new, OpClass::FloatMult, vec},
     Entry{"divfp premfp", X86Form::media_new, OpClass::FloatDiv, vec},
     Entry{"sqrtfp sinfp cosfp tanfp yl2xfp", X86Form::media_new, OpClass::FloatSqrt, vec},
-    Entry{"cvtf_i2d cvtf_i2d_hi cvtf_d2i cvtint_fp80 cvtfp80h_int cvtfp80l_int", X86Form::media_new,
+    Entry{"cvtf_i2d cvtf_i2d_hi cvtint_fp80 cvtfp80h_int cvtfp80l_int", X86Form::media_new,
           OpClass::FloatCvt, both},
+    Entry{"cvtf_d2i", X86Form::media_new, OpClass::FloatCvt, both, 0, true},
     Entry{"compfp", X86Form::sources, OpClass::FloatCmp, vec},
     Entry{"pop87", X86Form::none, OpClass::IntAlu, 0},
 };
@@ -99,11 +107,13 @@ constexpr std::array table = {
 // How a micro-op meets the condition codes, when its macro is no irregular one.
 enum class Meets : std::uint8_t {
   writes,
+  compares,  // writes the flags of floating-point numbers
   reads,
-  branch,    // reads if it is conditional
-  moves,     // reads in a conditional macro
-  carries,   // reads, and writes in an arithmetic macro
-  computes,  // writes in an arithmetic macro
+  reads_one,  // and writes EZF
+  branch,     // reads if it is conditional
+  moves,      // reads in a conditional macro
+  carries,    // reads, and writes in an arithmetic macro
+  computes,   // writes in an arithmetic macro
   tests_bit,
 };
 struct Meeting {
@@ -111,8 +121,10 @@ struct Meeting {
   Meets meets;
 };
 constexpr std::array meetings = {
-    Meeting{"mcmpf2rf compfp wruflags wruflagsi wrflags wrflagsi", Meets::writes},
-    Meeting{"ruflags rflags ruflag rflag", Meets::reads},
+    Meeting{"wruflags wruflagsi wrflags wrflagsi", Meets::writes},
+    Meeting{"mcmpf2rf compfp", Meets::compares},
+    Meeting{"ruflags rflags", Meets::reads},
+    Meeting{"ruflag rflag", Meets::reads_one},
     Meeting{"wrip wripi br", Meets::branch},
     Meeting{"mov movi", Meets::moves},
     Meeting{"adc adci sbb sbbi rcl rcli rcr rcri", Meets::carries},
@@ -209,12 +221,26 @@ const Irregular* find_irregular(std::string_view macro) {
   return index.find(macro);
 }
 
+const Meeting* find_meeting(std::string_view uop) {
+  static const NameIndex<Meeting> index(meetings);
+  return index.find(uop);
+}
+
+// Up to the first underscore.
+std::string_view instruction_of(std::string_view macro) { return macro.substr(0, macro.find('_')); }
+
 }  // namespace
 
-X86Traits x86_traits(std::string_view uop) {
+X86Traits x86_traits(std::string_view uop, X86Registers registers) {
   static const NameIndex<Entry> index(table);
-  if (const Entry* e = index.find(uop)) return X86Traits{e->form, e->op, e->flags, e->hidden, true};
-  return {};
+  const Entry* e = index.find(uop);
+  if (!e) return {};
+  X86Traits traits{e->form, e->op, e->flags, e->hidden, true};
+  if (registers == X86Registers::renamed) {
+    if (e->merges) traits.form = X86Form::media;
+    traits.hidden |= e->rereads;
+  }
+  return traits;
 }
 
 bool x86_plain_branch(std::string_view macro, unsigned upc) {
@@ -224,19 +250,20 @@ bool x86_plain_branch(std::string_view macro, unsigned upc) {
 
 X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsigned upc,
                              Flags flags) {
-  static const NameIndex<Meeting> meeting_index(meetings);
   static const NameIndex<MacroFamily> family_index(families);
-  const Meeting* meeting = meeting_index.find(uop);
+  const Meeting* meeting = find_meeting(uop);
   if (meeting && meeting->meets == Meets::branch) return {(flags & IsCondControl) != 0, false};
   if (const Irregular* i = find_irregular(macro)) return {bit(i->reads, upc), bit(i->writes, upc)};
   if (!meeting) return {};
-  const std::string_view name = macro.substr(0, std::min(macro.find('_'), macro.size()));
+  const std::string_view name = instruction_of(macro);
   const MacroFamily* found = family_index.find(name);
   const auto is = [&](Family f) { return found && found->family == f; };
   switch (meeting->meets) {
     case Meets::writes:
+    case Meets::compares:
       return {false, true};
     case Meets::reads:
+    case Meets::reads_one:
       return {true, false};
     case Meets::moves:
       return {is(Family::conditional) || name == "CMPXCHG", false};
@@ -255,15 +282,16 @@ X86Conditions x86_conditions(std::string_view macro, std::string_view uop, unsig
 X86ConditionParts x86_condition_parts(std::string_view macro, std::string_view uop,
                                       X86Conditions conditions) {
   static const NameIndex<Leaves> index(leaves);
-  const std::string_view name = macro.substr(0, std::min(macro.find('_'), macro.size()));
-  const bool carry = in_list("adc adci sbb sbbi rcl rcli rcr rcri", uop);
+  const std::string_view name = instruction_of(macro);
+  const Meeting* meeting = find_meeting(uop);
+  const auto is = [&](Meets m) { return meeting && meeting->meets == m; };
   X86ConditionParts p;
-  if (conditions.reads) p.reads = carry ? x86_cfof : x86_all_codes;
-  if (in_list("ruflag rflag", uop)) p.writes = x86_ezf;
+  if (conditions.reads) p.reads = is(Meets::carries) ? x86_cfof : x86_all_codes;
+  if (is(Meets::reads_one)) p.writes = x86_ezf;
   if (!conditions.writes) return p;
-  if (in_list("wruflags wruflagsi wrflags wrflagsi", uop)) {
+  if (is(Meets::writes)) {
     p.writes = x86_all_codes;
-  } else if (in_list("mcmpf2rf compfp", uop)) {
+  } else if (is(Meets::compares)) {
     p.reads |= x86_zaps | x86_cfof;
     p.writes = x86_zaps | x86_cfof;
   } else if (name == "IDIV") {

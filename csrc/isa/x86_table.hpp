@@ -43,7 +43,10 @@ struct X86Traits {
   bool known{};
 };
 
-X86Traits x86_traits(std::string_view uop);
+// whole: xmm registers and condition codes are one register each.  renamed: as gem5 renames them,
+// the halves of xmm registers apart, and the groups of condition codes.
+enum class X86Registers : std::uint8_t { whole, renamed };
+X86Traits x86_traits(std::string_view uop, X86Registers registers);
 
 // Whether this micro-op reads or writes the condition codes (the emulation flags ECF and EZF, which
 // loops inside a macro use, count as such).  Text does not show it; it follows from the macro, the
