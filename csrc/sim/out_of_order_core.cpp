@@ -21,6 +21,11 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     fetch_ = at;
     fetched_ = 0;
   };
+  const auto next_block = [&](std::uint64_t at) {
+    const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(at, fetch_);
+    enter(there.after(next) ? there : next);
+    fetch_cycles_ += p_.l1i_lat();
+  };
   if (redirect_.at() >= 0) {
     if (redirect_.after(fetch_)) enter(redirect_);
     const At there = fetched_line(pc, fetch_);
@@ -29,10 +34,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     redirect_ = {-1, Cause::base};
     taken_ = false;
   } else if (block != block_ && !from_decoder) {
-    const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(pc, fetch_);
-    enter(there.after(next) ? there : next);
+    next_block(pc);
     taken_ = false;
-    fetch_cycles_ += p_.l1i_lat();
   } else if (taken_ || fetched_ >= p_.width()) {
     enter((fetch_ + 1).because(Cause::front_end_width));
     taken_ = false;
@@ -47,10 +50,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     // The next 16 bytes have a part of it, too: maybe another block, which is fetched for it.
     const std::uint64_t rest = pc + 15;
     if (row.inst->is(CoreInst::split) && fetch_block(rest) != block) {
-      const At next = (fetch_ + 1).because(Cause::front_end_width),
-               there = fetched_line(rest, fetch_);
-      enter(there.after(next) ? there : next);
-      fetch_cycles_ += p_.l1i_lat();
+      next_block(rest);
       block_ = fetch_block(rest);
     }
   }
