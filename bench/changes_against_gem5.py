@@ -109,8 +109,7 @@ def machines_of_plan() -> list[dict[str, Any]]:
 def shared_features(program: str, folder: Path) -> Path:
     """Features of a shared trace."""
     path = folder / f"{program}.zst"
-    if not path.exists():
-        tracekit.extract(SHARED / "x86" / "exec" / f"{program}.xz", path)
+    tracekit.extract(SHARED / "x86" / "exec" / f"{program}.xz", path)
     return path
 
 
@@ -139,24 +138,17 @@ def keep(dataset: Path, output: Path) -> None:
     output.write_text(json.dumps(about, indent=1) + "\n")
 
 
-Run = tuple[str, np.ndarray, np.ndarray]
-
-
-def from_dataset(dataset: Path, machines: list[dict[str, Any]]) -> Iterator[Run]:
-    """Each program: its name, gem5's and the simulated cycles on the machines."""
-    for path in sorted((dataset / "features").glob("*.zst")):
-        true = [cycles(dataset, path.stem, m["name"]) for m in machines]
-        with tracekit.open(path) as trace:
-            yield path.stem, np.array(true, float), totals(trace, machines)[0]
-
-
-def from_file(file: Path, machines: list[dict[str, Any]]) -> Iterator[Run]:
-    """The same of what `keep` wrote, by the shared traces."""
-    with tempfile.TemporaryDirectory() as scratch:
-        for program, kept in json.loads(file.read_text())["programs"].items():
-            true = [kept["cycles"][m["name"]] for m in machines]
-            with tracekit.open(shared_features(program, Path(scratch))) as trace:
-                yield program, np.array(true, float), totals(trace, machines, [0, kept["rows"]])[0]
+def runs(source: Path, folder: Path) -> Iterator[tuple[str, Path, int | None, list[int]]]:
+    """Of each program of a dataset, or of what `keep` wrote: its name, its features, how many of
+    their rows (None: all), and gem5's totals of those on the machines."""
+    if source.is_dir():
+        for path in sorted((source / "features").glob("*.zst")):
+            true = [cycles(source, path.stem, m["name"]) for m in machines_of_plan()]
+            yield path.stem, path, None, true
+        return
+    for program, kept in json.loads(source.read_text())["programs"].items():
+        true = [kept["cycles"][m["name"]] for m in machines_of_plan()]
+        yield program, shared_features(program, folder), kept["rows"], true
 
 
 def table(source: Path, details: bool) -> None:
@@ -167,18 +159,20 @@ def table(source: Path, details: bool) -> None:
     period = np.array([round(1000 / m["clock_ghz"]) for m in machines], float)
     moves: dict[str, list[tuple[float, float]]] = defaultdict(list)
     named = close = cases = 0
-    runs = from_dataset if source.is_dir() else from_file
-    for program, measured, simulated in runs(source, machines):
-        true, said = measured * period, simulated * period
-        gains, guess = 1 - true[1:] / true[0], 1 - said[1:] / said[0]
-        cases += 1
-        named += int(gains[guess.argmax()] == gains.max())
-        close += int(gains[guess.argmax()] >= gains.max() - 0.005)
-        print(f"{program:14} total {said[0] / true[0] - 1:+7.2%}", flush=True)
-        for c, a, b in zip(texts, -gains, -guess, strict=True):
-            moves[c].append((a, b))
-            if details and abs(b - a) > 0.01:
-                print(f"    {c:22} gem5 {100 * a:+7.2f} %, simulated {100 * b:+7.2f} %")
+    with tempfile.TemporaryDirectory() as scratch:
+        for program, path, rows, measured in runs(source, Path(scratch)):
+            with tracekit.open(path) as trace:
+                simulated = totals(trace, machines, [0, len(trace) if rows is None else rows])[0]
+            true, said = np.array(measured, float) * period, simulated * period
+            gains, guess = 1 - true[1:] / true[0], 1 - said[1:] / said[0]
+            cases += 1
+            named += int(gains[guess.argmax()] == gains.max())
+            close += int(gains[guess.argmax()] >= gains.max() - 0.005)
+            print(f"{program:14} total {said[0] / true[0] - 1:+7.2%}", flush=True)
+            for c, a, b in zip(texts, -gains, -guess, strict=True):
+                moves[c].append((a, b))
+                if details and abs(b - a) > 0.01:
+                    print(f"    {c:22} gem5 {100 * a:+7.2f} %, simulated {100 * b:+7.2f} %")
     every = np.array([m for some in moves.values() for m in some])
     line("all", every)
     for kind, some in CHANGES.items():

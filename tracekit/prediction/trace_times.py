@@ -232,8 +232,8 @@ def predict(
     the weights were fitted to gem5's times (docs/perfvec.md; PerfVec, Li et al., has the idea of
     representations that add up).
 
-    trace: a feats.zst, open or by its path.  Micro-ops of X86 are joined first (`tracekit.open`):
-        its shipped model is of instructions.
+    trace: a feats.zst, open or by its path.  Micro-ops of X86 are joined first (`tracekit.open`)
+        where ``model`` is of instructions.
     model: a model, or its folder; the one that ships for the trace's ISA unless given.
     machines: only these of the model's machines.
     by: parts to tell the time of as well: "phase" (``phases`` equal ranges of rows), "pc", or
