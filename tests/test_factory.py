@@ -117,6 +117,14 @@ def test_the_same_bytes_in_another_folder_and_in_parallel(plan, tmp_path):
     assert content(tmp_path / "out") == content(tmp_path / "deeper" / "down")
 
 
+def test_an_output_that_is_named_from_here(plan, tmp_path, monkeypatch):
+    assert factory(plan) == 0
+    monkeypatch.chdir(tmp_path)
+    command = ["factory", plan.name, "--gem5", "./gem5.opt", "-o", "from_here", "-q"]
+    assert main(command) == 0
+    assert content(tmp_path / "out") == content(tmp_path / "from_here")
+
+
 def test_the_same_bytes_by_dask_s_workers(plan, tmp_path):
     pytest.importorskip("distributed", reason="needs the extra cluster")
     assert factory(plan) == 0

@@ -129,6 +129,7 @@ def _gem5(
     o: RunOptions,
 ) -> Path:
     """Runs it in ``folder``; the trace."""
+    folder = folder.absolute()  # gem5 runs in another one
     here = linked_folder(folder / "run", (binary, *files, *([stdin] if stdin else [])))
     write_json(folder / "machine.json", dict(machine or _ATOMIC))
     scripts = plugin_folder() / "gem5_patches"
