@@ -125,7 +125,8 @@ class Tree:
                     "CCACHE_BASEDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
         self.compiler = shlex.split(os.environ.get("CXX", "g++"))
         self.compile = {w[w.index("-c") + 1]: w for w in known[:-1]}
-        self.link = [*self.compiler[-1:], *known[-1]]
+        quick = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
+        self.link = [*self.compiler[-1:], *known[-1], *quick]
         self.uses = {s: self._includes(s) for s in self.compile}
         self._build()
 
