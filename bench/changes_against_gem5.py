@@ -5,8 +5,8 @@ shared X86 set, drawn by a seed, on ``ns_8w`` and on 30 machines that each diffe
 parameter.
 ``tracekit factory DIR/plan.toml --gem5 PATH -o DATASET`` runs it in gem5.  ``python
 bench/changes_against_gem5.py table DATASET`` simulates the same changes and compares.  ``keep
-DATASET --output FILE`` keeps gem5's totals of those rows that the shared traces have, too, and
-``table FILE`` compares by FILE and the shared traces, without gem5.
+DATASET --output FILE`` keeps gem5's totals of each program's longest stretch of rows that its
+shared trace has, too, and ``table FILE`` compares by FILE and the shared traces, without gem5.
 
 Seed, programs, windows and changes were written before anything was run.
 """
@@ -35,6 +35,9 @@ from causes_against_gem5 import FALSE_MOVE, FLAT, MOVES, spearman
 from shared_cycles import SHARED, machine
 
 SEED, BASE, INSTRUCTIONS = 20_261_123, "ns_8w", 250_000
+#: Stretches of rows that `keep` looks for: through every so many rows, of which so many tell where
+#: else they are; shorter ones are not kept.
+APART, UNIQUE, SHORTEST = 4_000, 64, 100_000
 #: How many programs of each ELF file are drawn.
 PROGRAMS = {"kern": 4, "kern2": 3, "lu": 1, "sq": 1, "lz": 2, "jp": 1}
 #: Kind -> the changes of one parameter each.
@@ -95,10 +98,10 @@ def plan(folder: Path) -> None:
     print(folder / "plan.toml")
 
 
-def cycles(dataset: Path, program: str, name: str, rows: int | None = None) -> int:
-    """gem5's total of a program, or of its first rows, on a machine."""
+def cycles(dataset: Path, program: str, name: str, rows: slice = slice(None)) -> int:
+    """gem5's total of a program, or of some of its rows, on a machine."""
     packed = (dataset / "cycles" / f"{program}.{name}.npy.zst").read_bytes()
-    return int(np.load(io.BytesIO(zstandard.decompress(packed)))[:rows].sum(dtype=np.int64))
+    return int(np.load(io.BytesIO(zstandard.decompress(packed)))[rows].sum(dtype=np.int64))
 
 
 def machines_of_plan() -> list[dict[str, Any]]:
@@ -113,8 +116,41 @@ def shared_features(program: str, folder: Path) -> Path:
     return path
 
 
+def places(trace: tracekit.TraceFile) -> np.ndarray:
+    """Of each row its pc and its place among the instruction's micro-ops, as one number."""
+    statics = trace.statics
+    each = statics.pc.astype(np.uint64) << np.uint64(8) | statics.upc.astype(np.uint64)
+    return each[trace.column("static_id", (0, len(trace)))]
+
+
+def common(run: np.ndarray, shared: np.ndarray) -> tuple[int, int, int]:
+    """The longest stretch that both have, of those that go through a row of ``shared`` whose number
+    is a multiple of `APART`: its first rows in both, and how many."""
+    best = (0, 0, 0)
+    for at in range(0, len(shared) - UNIQUE, APART):
+        if best[1] <= at < best[1] + best[2]:
+            continue
+        found = np.flatnonzero(run[: len(run) - UNIQUE] == shared[at])
+        for k in range(1, UNIQUE):
+            found = found[run[found + k] == shared[at + k]]
+        for there in found[:20].tolist():
+            behind = equal(run[there:], shared[at:])
+            before = equal(run[:there][::-1], shared[:at][::-1])
+            if before + behind > best[2]:
+                best = (there - before, at - before, before + behind)
+    return best
+
+
+def equal(a: np.ndarray, b: np.ndarray) -> int:
+    """How many numbers of both are the same, from the first one on."""
+    n = min(len(a), len(b))
+    other = np.flatnonzero(a[:n] != b[:n])
+    return int(other[0]) if len(other) else n
+
+
 def keep(dataset: Path, output: Path) -> None:
-    """Writes gem5's totals of the rows that a program's run and its shared trace have in common."""
+    """Writes gem5's totals of the longest stretches that runs and shared traces have in common: an
+    environment of another length changes how a program starts, and what it does with addresses."""
     machines, kept = machines_of_plan(), {}
     with tempfile.TemporaryDirectory() as scratch:
         for path in sorted((dataset / "features").glob("*.zst")):
@@ -122,25 +158,22 @@ def keep(dataset: Path, output: Path) -> None:
                 tracekit.open(path) as run,
                 tracekit.open(shared_features(path.stem, Path(scratch))) as trace,
             ):
-                rows = min(len(run), len(trace))
-                ours, shared = (
-                    t.statics.pc[t.column("static_id", (0, rows))] for t in (run, trace)
-                )
-            if not np.array_equal(ours, shared):
-                raise SystemExit(f"{path.stem}: another run than the shared trace's")
+                first, begin, rows = common(places(run), places(trace))
+            print(f"{path.stem}: {rows:,} rows{' are too few' if rows < SHORTEST else ''}")
+            if rows < SHORTEST:
+                continue
+            own = slice(first, first + rows)
             kept[path.stem] = {
-                "rows": rows,
-                "cycles": {
-                    m["name"]: cycles(dataset, path.stem, m["name"], rows) for m in machines
-                },
+                "rows": [begin, begin + rows],
+                "cycles": {m["name"]: cycles(dataset, path.stem, m["name"], own) for m in machines},
             }
     about = {"gem5": "v24.0.0.1", "seed": SEED, "base": BASE, "programs": kept}
     output.write_text(json.dumps(about, indent=1) + "\n")
 
 
-def runs(source: Path, folder: Path) -> Iterator[tuple[str, Path, int | None, list[int]]]:
-    """Of each program of a dataset, or of what `keep` wrote: its name, its features, how many of
-    their rows (None: all), and gem5's totals of those on the machines."""
+def runs(source: Path, folder: Path) -> Iterator[tuple[str, Path, list[int] | None, list[int]]]:
+    """Of each program of a dataset, or of what `keep` wrote: its name, its features, which of their
+    rows (None: all), and gem5's totals of those on the machines."""
     if source.is_dir():
         for path in sorted((source / "features").glob("*.zst")):
             true = [cycles(source, path.stem, m["name"]) for m in machines_of_plan()]
@@ -162,7 +195,8 @@ def table(source: Path, details: bool) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for program, path, rows, measured in runs(source, Path(scratch)):
             with tracekit.open(path) as trace:
-                simulated = totals(trace, machines, [0, len(trace) if rows is None else rows])[0]
+                edges = [0, len(trace)] if rows is None else [0, *rows]
+                simulated = totals(trace, machines, edges)[-1]
             true, said = np.array(measured, float) * period, simulated * period
             gains, guess = 1 - true[1:] / true[0], 1 - said[1:] / said[0]
             cases += 1
