@@ -253,6 +253,18 @@ def test_a_cache_behind_a_bridge_is_found(tmp_path, kind):
     same(found, MACHINE)
 
 
+@pytest.mark.parametrize("kind", ["ini", "json"])
+def test_a_cpu_that_is_switched_out_is_not_meant(tmp_path, kind):
+    objects = config(MACHINE)
+    objects["system.cpu"]["switched_out"] = True
+    same(gem5_machine(written(tmp_path / "alone", objects, kind))[0], MACHINE)
+    here = {**objects["system.cpu"], "switched_out": False, "numROBEntries": 40}
+    objects["system.cpu"]["numROBEntries"] = 41
+    pool = "system.other.fuPool"
+    objects |= {"system.other": {**here, "fuPool": pool}, **units(MACHINE, pool)}
+    assert gem5_machine(written(tmp_path / "both", objects, kind))[0]["rob"] == 40
+
+
 def test_commands_tell_what_is_not_simulated(tmp_path, capsys):
     objects = config(MACHINE)
     objects["system.cpu"].update(trapLatency=5)
