@@ -45,6 +45,12 @@ static int64_t next_two(uint8_t* state, uint64_t line, uint64_t pc, int64_t hit,
   return 2;
 }
 
+/* The same, at misses alone. */
+static int64_t next_two_of_misses(uint8_t* state, uint64_t line, uint64_t pc, int64_t hit,
+                                  uint64_t* out) {
+  return hit ? 0 : next_two(state, line, pc, hit, out);
+}
+
 /* Least recently used, by the time of the last touch. */
 static void lru_touch(uint8_t* set, int64_t way, int64_t ways, int64_t filled) {
   uint64_t* t = (uint64_t*)set;
@@ -90,13 +96,16 @@ static const tracekit_predictor predictors[] = {
     {"writes-beyond", 16, too_far, 0, gshare_resolve},
     {"aligned", 12, aligned, 0, gshare_resolve},
 };
-static const tracekit_prefetcher prefetchers[] = {{"next-two-c", 0, next_two}};
+static const tracekit_prefetcher prefetchers[] = {
+    {"next-two-c", 0, next_two},
+    {"next-two-of-misses", 0, next_two_of_misses},
+};
 static const tracekit_replacement replacements[] = {
     {"lru-c", 8 * 65, lru_touch, lru_victim},
     {"names-no-way", 8 * 65, lru_touch, beyond},
     {"aligned-sets", 12, ignore, aligned_set},
 };
-static const tracekit_plugins all = {TRACEKIT_PLUGIN_ABI, 3,           1,           3,
+static const tracekit_plugins all = {TRACEKIT_PLUGIN_ABI, 3,           2,           3,
                                      predictors,          prefetchers, replacements};
 
 const tracekit_plugins* tracekit_plugins_v1(void) { return &all; }

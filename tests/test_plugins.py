@@ -181,6 +181,13 @@ def test_a_prefetcher_of_the_same_rule_gives_the_same_cycles(
     assert plugged == tagged != none
 
 
+@pytest.mark.parametrize("level", ["l1d_pf", "l2_pf"])
+def test_prefetchers_are_told_what_missed(library, trace, level):
+    small = {**MACHINE, "l1d_kb": 4, "l2_kb": 64}
+    none, told = sim.totals(trace, [small, {**small, level: "plugin:next-two-of-misses"}])[0]
+    assert told != none
+
+
 @pytest.fixture(scope="module")
 def loads(tmp_path_factory):
     """Loads of many lines, few of them often."""
