@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit import _core, schema
+from tracekit.sim.trace_walk import NO_REGISTER, _Operands, _registers
 
 CONDITIONAL = 1 << schema.FLAGS.index("IsCondControl")
 CODES = {0: "zaps", 1: "cfof", 2: "ecf", 3: "ezf"}
@@ -85,3 +86,13 @@ def test_any_text_is_safe(text: str, upc: int, flags: int) -> None:
 def test_a_table_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="for each disassembly"):
         _core.renamed_operands(["NOP"], np.zeros(2, np.uint16), np.zeros(1, np.uint64))
+
+
+def test_the_rarest_of_too_many_registers_are_left_out():
+    most = _core.MOST_CORE_REGISTERS
+    numbers = np.append(np.arange(most + 3), np.arange(most))[:, None].astype(np.uint16)
+    none = np.full((len(numbers), 1), 255, np.uint8)
+    operands = _Operands(np.zeros_like(none), numbers, none, np.zeros_like(numbers))
+    src, dst = _registers(operands)
+    assert sorted(src[most + 3 :, 0].tolist()) == list(range(most))
+    assert (src[most : most + 3] == NO_REGISTER).all() and (dst == NO_REGISTER).all()
