@@ -84,6 +84,33 @@ def test_a_squashed_store_frees_the_loads_of_its_set(tmp_path):
     assert many < 0.9 * one  # as many iterations, some of them mispredicted
 
 
+def test_pcs_that_are_hashed_alike_share_a_store_set(tmp_path):
+    n = 100
+
+    def program(load: int) -> tracekit.TraceFile:
+        divide = (0x400008, "udiv   x1, x7, x5", "IntDiv", "IsInteger", None)
+        # The loads are done before the stores right ahead of them: each pair becomes a set.
+        rows = [divide, (0x40000C, "str   x1, [x2]", "MemWrite", STORE, BASE)]
+        rows += [(0x400010, "ldr   x3, [x2]", "MemRead", LOAD, BASE)]
+        rows += [divide, (0x401020, "str   x1, [x2]", "MemWrite", STORE, BASE + 4096)]
+        rows += [(load, "ldr   x3, [x2]", "MemRead", LOAD, BASE + 4096)]
+        rows *= 3  # once the lines are there
+        for _ in range(n):  # the second load behind the first store, of another address
+            rows += [divide, (0x40000C, "str   x1, [x2]", "MemWrite", STORE, BASE)]
+            rows += [(load, "ldr   x7, [x7]", "MemRead", LOAD, BASE + 4096)]
+        out = ""
+        for k, (pc, what, op, flags, addr) in enumerate(rows):
+            place = f" A={addr:#x}" if addr is not None else ""
+            out += f"{500 * k:7d}: system.cpu: {pc:#x}    :   {what:<24} : {op} : {place}"
+            out += f"  flags=({flags})\n"
+        return extract(tmp_path, out)
+
+    # A set's number is (pc ^ pc >> 10) % 1024 of its load (gem5's StoreSet::calcSSID).
+    assert (0x400010 ^ 0x400010 >> 10) % 1024 == (0x401014 ^ 0x401014 >> 10) % 1024
+    shared, apart = (cycles(program(load), int_mul=8) for load in (0x401014, 0x401018))
+    assert shared > apart + 10 * n
+
+
 def test_a_line_is_there_for_an_early_access_behind_a_late_one(tmp_path):
     n = 100
 
