@@ -81,10 +81,7 @@ std::uint8_t bits_of(unsigned facts, std::uint16_t knows) {
 
 void TktReader::feed(const char* data, std::size_t n) {
   if (dead_) return;
-  if (ended_) {
-    if (n) counters_.add("bytes_after_end", offset_, n);
-    return;
-  }
+  if (ended_) return leave_out(n);
   // A record that the last call left incomplete is completed by copying; the rest is read in place.
   if (!pending_.empty()) {
     const std::size_t before = pending_.size();
@@ -95,12 +92,16 @@ void TktReader::feed(const char* data, std::size_t n) {
     pending_.clear();
     data += used - before;
     n -= used - before;
-    if (ended_) return feed(data, n);
+    if (ended_) return leave_out(n);
   }
   const std::size_t used = read_records(data, n);
   if (dead_) return;
-  if (ended_) return feed(data + used, n - used);
+  if (ended_) return leave_out(n - used);
   pending_.assign(data + used, n - used);
+}
+
+void TktReader::leave_out(std::size_t n) {
+  if (n) counters_.add("bytes_after_end", offset_, n);
 }
 
 void TktReader::finish() {

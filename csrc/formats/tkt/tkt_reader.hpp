@@ -44,6 +44,7 @@ class TktReader {
   Arch arch() const { return arch_; }
 
  private:
+  void leave_out(std::size_t n);  // bytes behind the end
   std::size_t read_header(const char* p, std::size_t n);
   std::size_t read_records(const char* p, std::size_t n);
   void read_static(const char* p, std::size_t n);
