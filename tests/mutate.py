@@ -52,7 +52,7 @@ TESTS = {
 #: Tests of processes and signals fail where the machine is busy, and would catch anything.
 TIMED = "not interrupt and not kill and not job and not pipe"
 SEED, COUNT, ENOUGH = 21, 300, 0.95
-CPU_SECONDS, WALL_SECONDS, MEMORY = 200, 3600, 6 << 30
+CPU_SECONDS, WALL_SECONDS, MEMORY = 120, 3600, 6 << 30
 #: Folders of tracekit._core's sources; the second is written by setup.py.
 _SOURCES = ("csrc/", "build/bind/")
 _INCLUDE = re.compile(rb'^#include "([^"]+)"', re.M)

@@ -98,6 +98,28 @@ def test_what_was_written_once_and_read_for_ever_is_clean():
         assert np.mean(held) == dirty
 
 
+@pytest.mark.parametrize("side", ["l1i", "l1d"])
+def test_what_one_first_cache_holds_leaves_room_behind_for_the_other(tmp_path, side):
+    """A loop of 24 kB of code that reads 24 kB of data, on 32 kB of second cache."""
+    code, turns = 6144, 4
+    out = []
+    for k in range(code * turns):
+        pc, data = 0x400000 + 4 * (k % code), 0x100000 + 64 * (k % code // 16)
+        what = "add   x2, x3, x4         : IntAlu :   flags=(IsInteger)"
+        if k % 16 == 0:
+            what = f"ldr   x1, [x1]           : MemRead :  A={data:#x}  flags=(IsInteger|IsLoad)"
+        out.append(f"{500 * k:7d}: system.cpu: {pc:#x}    :   {what}\n")
+    trace = extract(tmp_path, "".join(out))
+    small = {**MACHINE, "l1i_kb": 4, "l1i_assoc": 4, "l1d_kb": 4, "l1d_assoc": 4, "l3_kb": 0}
+    small |= {"l2_kb": 32, "l2_assoc": 16, "l1d_pf": "none", "l2_pf": "none"}
+    machines = [{**small, f"{side}_kb": 32}, small]
+    last, rows = code * (turns - 1), code * turns
+    fits, does_not = totals(trace, machines, [0, last, rows])[1]
+    assert 3 * fits < does_not
+    found = sample_sums(trace, machines, [(last, rows)], approach=0, warm=1)[0]
+    assert found == pytest.approx([fits, does_not], rel=0.05)
+
+
 def test_lines_that_are_about_to_leave_are_dirty_where_they_were_written():
     """How long a line was not used tells nothing of a set that still has it."""
     places = np.random.default_rng(1).integers(0, 2048, 60_000)
