@@ -184,6 +184,8 @@ def test_regdeps(tmp_path: Path) -> None:
         assert (load.op, load.src, load.dst) == ("MemRead", ((0, 2),), ((0, 1),))
         assert (vector.op, vector.src) == ("SimdAdd", ((2, 5), (2, 6), (2, 7)))
         assert (store.op, store.src) == ("MemWrite", ((0, 9), (5, 0)))
+        flags = [set(each.flags) for each in (load, vector, store)]
+        assert flags == [{"IsInteger", "IsLoad"}, {"IsFloating"}, {"IsInteger", "IsStore"}]
         assert f["addr"].tolist() == [64, 0, 64]
 
 
