@@ -144,6 +144,14 @@ def test_any_records_count_as_the_oracle_says(
     assert rows["first_access"] == sorted(rows["first_access"])
 
 
+def test_a_trace_of_many_instructions() -> None:
+    pcs = [0x1000 + 3 * k for k in range(5000)]
+    data = stream(*(code(0x90) + rec(10, 1, pc) for pc in [*pcs, *pcs[::-1]]))
+    parser, rows, _ = parse(data)
+    assert sorted(parser.fetched()[0]) == pcs
+    assert rows["encoding"][5000:] == rows["encoding"][4999::-1]
+
+
 def test_rep_iterations_join_their_instruction() -> None:
     data = stream(
         code(0xF3, 0xA4) + rec(10, 2, 0x1000) + rec(0, 1, 1) + rec(1, 1, 2),
