@@ -38,7 +38,7 @@ DATA = Path(__file__).parent / "mutants.json"
 TESTS = {
     "cores": (
         "core_pins", "predictors", "uop_cracking", "sim", "sim_memory", "causes", "why", "plugins",
-        "parameters", "view", "gem5_config", "warm", "runs",
+        "parameters", "view", "gem5_config", "warm", "segments", "runs",
     ),
     "features": (
         "column_pins", "feats_format", "features", "gem5_lines", "row_classes", "native_rows",

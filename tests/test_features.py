@@ -186,3 +186,9 @@ def test_kinds_of_stores_that_are_more():
         assert features.builtin._store_cond(Table("IsStore", *flags)).tolist() == [want]
         plain = features.builtin._store(Table("IsStore", *flags)).tolist()
         assert plain == [not flags]
+
+
+@pytest.mark.parametrize("name", ["perfvec-ref", "perfvec", "neuroscalar"])
+def test_numbers_of_sets_are_what_models_were_trained_on(name):
+    """A set whose columns change gets the next number, here and in the models' cards."""
+    assert features.get(name).version == 1
