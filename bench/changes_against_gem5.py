@@ -174,13 +174,14 @@ def keep(dataset: Path, output: Path) -> None:
 def runs(source: Path, folder: Path) -> Iterator[tuple[str, Path, list[int] | None, list[int]]]:
     """Of each program of a dataset, or of what `keep` wrote: its name, its features, which of their
     rows (None: all), and gem5's totals of those on the machines."""
+    names = [m["name"] for m in machines_of_plan()]
     if source.is_dir():
         for path in sorted((source / "features").glob("*.zst")):
-            true = [cycles(source, path.stem, m["name"]) for m in machines_of_plan()]
+            true = [cycles(source, path.stem, name) for name in names]
             yield path.stem, path, None, true
         return
     for program, kept in json.loads(source.read_text())["programs"].items():
-        true = [kept["cycles"][m["name"]] for m in machines_of_plan()]
+        true = [kept["cycles"][name] for name in names]
         yield program, shared_features(program, folder), kept["rows"], true
 
 
