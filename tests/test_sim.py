@@ -37,11 +37,17 @@ walk_module = importlib.import_module(
 
 
 def line(
-    k: int, text: str, op: str = "IntAlu", flags: str = "IsInteger", addr: int | None = None
+    k: int,
+    text: str,
+    op: str = "IntAlu",
+    flags: str = "IsInteger",
+    addr: int | None = None,
+    pc: int | None = None,
 ) -> str:
+    """The k-th row of a trace; of a loop of eight instructions unless its pc is given."""
     place = f" A={addr:#x}" if addr is not None else ""
-    pc = f"{0x400000 + 4 * (k % 8):#x}"
-    return f"{500 * k:7d}: system.cpu: {pc}    :   {text:<24} : {op} : {place}  flags=({flags})\n"
+    at = f"{0x400000 + 4 * (k % 8) if pc is None else pc:#x}"
+    return f"{500 * k:7d}: system.cpu: {at}    :   {text:<24} : {op} : {place}  flags=({flags})\n"
 
 
 def extract(tmp_path, text: str):

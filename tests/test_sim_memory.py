@@ -69,11 +69,8 @@ def test_a_squashed_store_frees_the_loads_of_its_set(tmp_path):
                 pc = 0x400000 + 4 * (i % 5 if i < 5 * trip else 5)
                 # The second load meets the first store: from then on it waits for the last one.
                 addr = BASE + (4096 if op == "MemRead" and len(out) != 5 else 0)
-                place = f" A={addr:#x}" if op.startswith("Mem") else ""
-                out.append(
-                    f"{500 * len(out):7d}: system.cpu: {pc:#x}    :   {what:<24} : {op} : {place}"
-                    f"  flags=({flags})\n"
-                )
+                place = addr if op.startswith("Mem") else None
+                out.append(line(len(out), what, op, flags, place, pc))
         return extract(tmp_path, "".join(out))
 
     draw = random.Random(3)
@@ -88,22 +85,17 @@ def test_pcs_that_are_hashed_alike_share_a_store_set(tmp_path):
     n = 100
 
     def program(load: int) -> tracekit.TraceFile:
-        divide = (0x400008, "udiv   x1, x7, x5", "IntDiv", "IsInteger", None)
+        divide = ("udiv   x1, x7, x5", "IntDiv", "IsInteger", None, 0x400008)
         # The loads are done before the stores right ahead of them: each pair becomes a set.
-        rows = [divide, (0x40000C, "str   x1, [x2]", "MemWrite", STORE, BASE)]
-        rows += [(0x400010, "ldr   x3, [x2]", "MemRead", LOAD, BASE)]
-        rows += [divide, (0x401020, "str   x1, [x2]", "MemWrite", STORE, BASE + 4096)]
-        rows += [(load, "ldr   x3, [x2]", "MemRead", LOAD, BASE + 4096)]
+        rows = [divide, ("str   x1, [x2]", "MemWrite", STORE, BASE, 0x40000C)]
+        rows += [("ldr   x3, [x2]", "MemRead", LOAD, BASE, 0x400010)]
+        rows += [divide, ("str   x1, [x2]", "MemWrite", STORE, BASE + 4096, 0x401020)]
+        rows += [("ldr   x3, [x2]", "MemRead", LOAD, BASE + 4096, load)]
         rows *= 3  # once the lines are there
         for _ in range(n):  # the second load behind the first store, of another address
-            rows += [divide, (0x40000C, "str   x1, [x2]", "MemWrite", STORE, BASE)]
-            rows += [(load, "ldr   x7, [x7]", "MemRead", LOAD, BASE + 4096)]
-        out = ""
-        for k, (pc, what, op, flags, addr) in enumerate(rows):
-            place = f" A={addr:#x}" if addr is not None else ""
-            out += f"{500 * k:7d}: system.cpu: {pc:#x}    :   {what:<24} : {op} : {place}"
-            out += f"  flags=({flags})\n"
-        return extract(tmp_path, out)
+            rows += [divide, ("str   x1, [x2]", "MemWrite", STORE, BASE, 0x40000C)]
+            rows += [("ldr   x7, [x7]", "MemRead", LOAD, BASE + 4096, load)]
+        return extract(tmp_path, "".join(line(k, *row) for k, row in enumerate(rows)))
 
     # A set's number is (pc ^ pc >> 10) % 1024 of its load (gem5's StoreSet::calcSSID).
     assert (0x400010 ^ 0x400010 >> 10) % 1024 == (0x401014 ^ 0x401014 >> 10) % 1024
@@ -291,10 +283,7 @@ def move(before: str, after: str, target: str, registers: str = "IsInteger|IsVec
         if row.startswith("f") and not row.startswith("fmov"):
             op = "SimdFloatAdd"
         what = flags.get(row, "IsVector" if op == "SimdFloatAdd" else "IsInteger")
-        out.append(
-            f"{500 * k:7d}: system.cpu: {0x400000 + 4 * k:#x}    :   {row:<24} : {op} : "
-            f"  flags=({what})\n"
-        )
+        out.append(line(k, row, op, what, pc=0x400000 + 4 * k))
     return "".join(out)
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.warm import first_cache, second_cache
 from test_sim import MACHINE, extract
+from test_sim import line as text_of_row
 
 import tracekit
 from tracekit import _core
@@ -105,10 +106,9 @@ def test_what_one_first_cache_holds_leaves_room_behind_for_the_other(tmp_path, s
     out = []
     for k in range(code * turns):
         pc, data = 0x400000 + 4 * (k % code), 0x100000 + 64 * (k % code // 16)
-        what = "add   x2, x3, x4         : IntAlu :   flags=(IsInteger)"
-        if k % 16 == 0:
-            what = f"ldr   x1, [x1]           : MemRead :  A={data:#x}  flags=(IsInteger|IsLoad)"
-        out.append(f"{500 * k:7d}: system.cpu: {pc:#x}    :   {what}\n")
+        load = ("ldr   x1, [x1]", "MemRead", "IsInteger|IsLoad", data)
+        row = load if k % 16 == 0 else ("add   x2, x3, x4",)
+        out.append(text_of_row(k, *row, pc=pc))
     trace = extract(tmp_path, "".join(out))
     small = {**MACHINE, "l1i_kb": 4, "l1i_assoc": 4, "l1d_kb": 4, "l1d_assoc": 4, "l3_kb": 0}
     small |= {"l2_kb": 32, "l2_assoc": 16, "l1d_pf": "none", "l2_pf": "none"}
