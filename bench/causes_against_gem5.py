@@ -70,8 +70,8 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def sweep(programs: int | None) -> None:
-    """Changes of one cache size by one step, of 23 programs."""
+def sweep(programs: int | None) -> np.ndarray:
+    """Changes of one cache size by one step, of 23 programs: changes x (gem5's, simulated)."""
     true = json.loads((SHARED / "dse" / "totals.json").read_text())
     base = machine("o3_small")
     names = list(next(iter(true.values())))
@@ -121,6 +121,7 @@ def sweep(programs: int | None) -> None:
     big = np.abs(moves[:, 0]) > MOVES
     for p, n in Counter(program[big & (error > 0.006)].tolist()).most_common(8):
         print(f"  above 0.6 points: {n:3} of {(big & (program == p)).sum():3} of {p}")
+    return moves
 
 
 def table(name: str, moves: np.ndarray) -> None:

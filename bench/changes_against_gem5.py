@@ -7,6 +7,7 @@ parameter.
 bench/changes_against_gem5.py table DATASET`` simulates the same changes and compares.  ``keep
 DATASET --output FILE`` keeps gem5's totals of each program's longest stretch of rows that its
 shared trace has, too, and ``table FILE`` compares by FILE and the shared traces, without gem5.
+``table`` takes several of both, and ``--sweep`` adds the changes of causes_against_gem5.py.
 
 Seed, programs, windows and changes were written before anything was run.
 """
@@ -31,7 +32,7 @@ import tracekit
 from tracekit.sim import totals
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from causes_against_gem5 import FALSE_MOVE, FLAT, MOVES, spearman
+from causes_against_gem5 import FALSE_MOVE, FLAT, MOVES, spearman, sweep
 from shared_cycles import SHARED, machine
 
 SEED, BASE, INSTRUCTIONS = 20_261_123, "ns_8w", 250_000
@@ -185,7 +186,7 @@ def runs(source: Path, folder: Path) -> Iterator[tuple[str, Path, list[int] | No
         yield program, shared_features(program, folder), kept["rows"], true
 
 
-def table(source: Path, details: bool) -> None:
+def table(sources: list[Path], details: bool, with_sweep: bool) -> None:
     """Errors of the simulated changes, by kind; times where the clock changes."""
     machines = machines_of_plan()
     texts = [c for some in CHANGES.values() for c in some]
@@ -194,7 +195,8 @@ def table(source: Path, details: bool) -> None:
     moves: dict[str, list[tuple[float, float]]] = defaultdict(list)
     named = close = cases = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for program, path, rows, measured in runs(source, Path(scratch)):
+        every_run = (run for source in sources for run in runs(source, Path(scratch)))
+        for program, path, rows, measured in every_run:
             with tracekit.open(path) as trace:
                 edges = [0, len(trace)] if rows is None else [0, *rows]
                 simulated = totals(trace, machines, edges)[-1]
@@ -219,6 +221,8 @@ def table(source: Path, details: bool) -> None:
         f"the change that helps most: named for {named} of {cases} programs, within 0.5 points"
         f" for {close}"
     )
+    if with_sweep:
+        line("all, and those of the sweep", np.concatenate([every, sweep(None)]))
 
 
 def line(name: str, moves: np.ndarray) -> None:
@@ -245,18 +249,23 @@ def main() -> None:
     """Writes the plan, keeps, or compares."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("plan", "keep", "table"))
-    parser.add_argument("folder", type=Path, help="of the plan, the dataset, or what was kept")
+    parser.add_argument(
+        "paths", type=Path, nargs="+", help="of the plan, or datasets and what was kept"
+    )
     parser.add_argument("--output", type=Path, help="of keep")
     parser.add_argument("--details", action="store_true", help="each change, and what is far off")
+    parser.add_argument("--sweep", action="store_true", help="of table: with the cache sweep's")
     args = parser.parse_args()
+    if args.what != "table" and len(args.paths) > 1:
+        parser.error(f"{args.what}: one path")
     if args.what == "plan":
-        plan(args.folder)
+        plan(args.paths[0])
     elif args.what == "keep":
         if args.output is None:
             parser.error("keep: --output FILE")
-        keep(args.folder, args.output)
+        keep(args.paths[0], args.output)
     else:
-        table(args.folder, args.details)
+        table(args.paths, args.details, args.sweep)
 
 
 if __name__ == "__main__":
