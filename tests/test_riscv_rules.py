@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import tracekit
-from tracekit.sim import totals
+from tracekit.sim import sample_sums, totals
 
 MACHINE = {**pins.MACHINES["ns_8w"], "name": "m"}
 PREDICTORS = pins.PREDICTORS
 
 
-def cycles(tmp_path, instructions, **changes):
-    """Of (pc, text, flags) one after another, on ns_8w with ``changes``."""
+def extracted(tmp_path, instructions):
+    """The trace of (pc, text, flags) one after another."""
     lines = [
         f"{500 * i:7}: system.cpu: {pc:#x}    : {text}    : IntAlu :   flags=({flags})"
         for i, (pc, text, flags) in enumerate(instructions)
@@ -24,7 +24,12 @@ def cycles(tmp_path, instructions, **changes):
     path = tmp_path / "t.txt"
     path.write_text("\n".join(lines) + "\n")
     tracekit.extract(path, tmp_path / "t.zst", level="micro", force=True)
-    with tracekit.open(tmp_path / "t.zst") as trace:
+    return tracekit.open(tmp_path / "t.zst")
+
+
+def cycles(tmp_path, instructions, **changes):
+    """On ns_8w with ``changes``."""
+    with extracted(tmp_path, instructions) as trace:
         assert trace.arch == "riscv"
         return float(totals(trace, [{**MACHINE, **changes}])[0, 0])
 
@@ -51,6 +56,16 @@ def test_a_compressed_branch_once_thought_taken_is_never_unlearnt(tmp_path, pred
     short = cycles(tmp_path, rounds(outcomes, True), bp=predictor)
     whole = cycles(tmp_path, rounds(outcomes, False), bp=predictor)
     assert short > whole + 300 * 5
+
+
+@pytest.mark.parametrize("predictor", PREDICTORS)
+def test_a_sample_begins_with_what_compressed_branches_have_taught(tmp_path, predictor):
+    outcomes = [True] * 60 + [False] * 2400
+    machines = [{**MACHINE, "bp": predictor}, {**MACHINE, "bp": predictor, "btb": 512}]
+    with extracted(tmp_path, rounds(outcomes, True)) as trace:
+        true = totals(trace, machines, [0, 8000, 9000])[1]
+        found = sample_sums(trace, machines, [(8000, 9000)])[0]
+    assert found == pytest.approx(true, rel=0.03)
 
 
 @pytest.mark.parametrize("compressed", [True, False])

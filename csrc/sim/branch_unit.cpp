@@ -31,6 +31,12 @@ BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_rig
   return branch.conditional() ? Guess::wrong : Guess::resteer;
 }
 
+BranchUnit BranchUnit::settled() const {
+  auto p = predictor_->clone();
+  for (std::size_t k = 0; k < commits_.size(); ++k) p->commit();
+  return {std::move(p), btb_, returns_};
+}
+
 BranchDifficulty::BranchDifficulty() {
   for (unsigned k = 0; k < predictor::first_kinds; ++k) predictor_.push_back(make_predictor(k));
 }

@@ -35,6 +35,8 @@ class BranchUnit {
   Guess fetch(const BranchEvent& branch, bool indirect_right, Cycle now);
   // The branch fetched last commits at `at`.
   void commits(Cycle at) { commits_.push() = at; }
+  // Another one that has learnt the same, and what it has fetched besides.
+  BranchUnit settled() const;
 
  private:
   std::unique_ptr<DirectionPredictor> predictor_;

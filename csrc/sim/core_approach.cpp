@@ -17,7 +17,8 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
       there = caches.fetch(inst.pc, at);
     }
     if (row.is_branch()) {
-      const auto guess = branches.fetch(row.event(), row.indirect_right, at);
+      const auto guess =
+          branches.fetch(runs_on ? row.o3_event() : row.event(), row.indirect_right, at);
       branches.commits(at + to_commit);
       if (guess == BranchUnit::Guess::wrong && row.taken && runs_on) {
         Cycle ahead = at;

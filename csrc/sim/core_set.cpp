@@ -165,7 +165,7 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
       } else if (inst.branch != 0 && !accesses_only) {
         const std::uint64_t behind = insts[begin[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
         pass.branch({inst.pc, behind, static_cast<BranchKind>(inst.branch),
-                     (block.bits[i] & row_bit::taken) != 0});
+                     (block.bits[i] & row_bit::taken) != 0, inst.is(CoreInst::compressed_branch)});
       }
     }
   }

@@ -16,7 +16,7 @@ constexpr std::size_t lag = 8;
 }  // namespace
 
 FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
-    : typical_(predictor::tournament, 2048, 16) {
+    : typical_(predictor::tournament, 2048, 16), cores_(cores.begin(), cores.end()) {
   for (const CoreParameters& p : cores) {
     const auto kind = static_cast<unsigned>(p.predictor());
     const auto entries = static_cast<std::size_t>(p.btb());
@@ -27,8 +27,14 @@ FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
   }
 }
 
-void FunctionalPass::branch(const BranchEvent& branch) {
+FunctionalPass::Set FunctionalPass::set_of(const CoreParameters& core) {
+  return {static_cast<std::size_t>(core.predictor()), static_cast<std::size_t>(core.btb()),
+          static_cast<std::size_t>(core.ras())};
+}
+
+void FunctionalPass::branch(BranchEvent branch) {
   branches_.push_back(branch);
+  branch.compressed = false;
   const bool indirect_right = targets_.right(branch);
   const auto guess = typical_.fetch(branch, indirect_right, ++branches_seen_);
   typical_.commits(branches_seen_ + static_cast<Cycle>(lag));
@@ -38,6 +44,13 @@ void FunctionalPass::branch(const BranchEvent& branch) {
 }
 
 void FunctionalPass::end_block(unsigned threads) {
+  const auto compressed = [](const BranchEvent& b) { return b.compressed; };
+  if (units_.empty() && std::ranges::any_of(branches_, compressed))
+    for (const CoreParameters& p : cores_)
+      if (!p.in_order() && !units_.contains(set_of(p))) units_.emplace(set_of(p), branches(p));
+  std::vector<BranchUnit*> units;
+  for (auto& [set, unit] : units_) units.push_back(&unit);
+  const Cycle before = branches_seen_ - static_cast<Cycle>(branches_.size());
   for (const BranchEvent& b : branches_) {
     for (auto& [size, stack] : returns_) stack.right(b);
     if (!b.taken || !BranchUnit::in_btb(b)) continue;
@@ -47,15 +60,24 @@ void FunctionalPass::end_block(unsigned threads) {
   for (auto& [kind, p] : predictor_) kinds.push_back(p.get());
   std::atomic<std::size_t> turn{0};
   const auto learn = [&] {
-    for (std::size_t k; (k = turn.fetch_add(1)) < kinds.size();)
+    for (std::size_t k; (k = turn.fetch_add(1)) < kinds.size() + units.size();) {
       for (std::size_t i = 0; i < branches_.size(); ++i) {
-        if (i + in_flight_ >= lag) kinds[k]->commit();
-        kinds[k]->fetch(branches_[i]);
+        BranchEvent b = branches_[i];
+        if (k < units.size()) {
+          const Cycle now = before + static_cast<Cycle>(i);
+          units[k]->fetch(b, true, now);
+          units[k]->commits(now + static_cast<Cycle>(lag));
+          continue;
+        }
+        b.compressed = false;
+        if (i + in_flight_ >= lag) kinds[k - units.size()]->commit();
+        kinds[k - units.size()]->fetch(b);
       }
+    }
   };
   {
     std::vector<std::jthread> pool;
-    for (unsigned t = 1; t < std::min<std::size_t>(threads, kinds.size()); ++t)
+    for (unsigned t = 1; t < std::min<std::size_t>(threads, kinds.size() + units.size()); ++t)
       pool.emplace_back(learn);
     learn();
   }
@@ -64,6 +86,8 @@ void FunctionalPass::end_block(unsigned threads) {
 }
 
 BranchUnit FunctionalPass::branches(const CoreParameters& core) const {
+  const auto own = units_.find(set_of(core));
+  if (!core.in_order() && own != units_.end()) return own->second.settled();
   auto p = predictor_.at(static_cast<unsigned>(core.predictor()))->clone();
   for (std::size_t i = 0; i < in_flight_; ++i) p->commit();
   return {std::move(p), btb_.at(static_cast<std::size_t>(core.btb())),

@@ -2,6 +2,8 @@
 // machines of all kinds, from which cores begin anywhere in the program.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,7 +23,8 @@ class FunctionalPass {
   static constexpr std::uint64_t lines_behind = 3;
 
   // For cores with these parameters: each kind of predictor, and each size of target buffer and
-  // return stack, once.
+  // return stack, once; what compressed branches teach them depends on each other (BranchUnit), so
+  // from the first one on each set of them out of order learns by itself, too.
   explicit FunctionalPass(std::span<const CoreParameters> cores);
 
   void fetch(std::uint64_t pc) {
@@ -34,7 +37,7 @@ class FunctionalPass {
     data_.touch(address >> line_bits, ++stamp_, store);
   }
   // Learnt by the machines' predictors at the end of the block.
-  void branch(const BranchEvent& branch);
+  void branch(BranchEvent branch);
   void end_block(unsigned threads);
 
   const warm::LineHistory& code() const { return code_; }
@@ -56,6 +59,10 @@ class FunctionalPass {
   std::map<unsigned, std::unique_ptr<DirectionPredictor>> predictor_;
   std::map<std::size_t, std::vector<std::uint64_t>> btb_;
   std::map<std::size_t, bp::ReturnStack> returns_;
+  using Set = std::array<std::size_t, 3>;  // predictor, target buffer, return stack
+  static Set set_of(const CoreParameters& core);
+  std::vector<CoreParameters> cores_;
+  std::map<Set, BranchUnit> units_;
 };
 
 }  // namespace tracekit

@@ -11,6 +11,7 @@ template <class Record>
 class InFlight {
  public:
   bool empty() const { return from_ == to_; }
+  std::size_t size() const { return to_ - from_; }
   Record& push() {  // the youngest; as the record that was there before left it
     if (to_ - from_ == ring_.size()) grow();
     return at(to_++);
