@@ -37,7 +37,7 @@ DATA = Path(__file__).parent / "mutants.json"
 #: Test files of each area, fastest first; one that has a mutant's file in its name goes first.
 TESTS = {
     "cores": (
-        "core_pins", "predictors", "uop_cracking", "sim", "sim_memory", "causes", "why", "plugins",
+        "core_pins", "predictors", "uop_cracking", "sim", "sim_memory", "wrong_paths", "causes", "why", "plugins",
         "parameters", "view", "gem5_config", "warm", "segments", "runs",
     ),
     "features": (
@@ -256,7 +256,7 @@ class Known:
         """The named changes as mutants."""
         out = []
         for e in self.named:
-            (path,) = (p for p in ROOT.glob("csrc/**/*.cpp") if p.name == e["file"])
+            (path,) = ROOT.glob(f"csrc/**/{e['file']}")
             lines = path.read_text(encoding="utf-8").split("\n")
             (number,) = (i for i, line in enumerate(lines, 1) if e["before"] in line)
             column = lines[number - 1].index(e["before"])

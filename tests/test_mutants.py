@@ -121,3 +121,10 @@ def test_known_mutants_have_reasons():
     }
     for e in data["equivalent"]:
         assert e["reason"] and (e["file"], (e["line"], e["change"])) in made, e
+
+
+def test_the_named_changes_are_in_the_sources():
+    found = mutate.Known().changes()
+    assert len(found) == 10 and len(set(found)) == 10
+    for m in found:
+        assert m.before in (ROOT / m.path).read_text(encoding="utf-8")

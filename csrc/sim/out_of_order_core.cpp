@@ -24,7 +24,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
   const auto next_block = [&](std::uint64_t at) {
     const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(at, fetch_);
     enter(there.after(next) ? there : next);
-    fetch_cycles_ += p_.l1i_lat();
+    fetch_speed_.took(p_.l1i_lat());
   };
   if (redirect_.at() >= 0) {
     if (redirect_.after(fetch_)) enter(redirect_);
@@ -33,18 +33,16 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     enter(caches_.served() == CacheLevel::l1 ? there.because(fetch_.cause()) : there);
     redirect_ = {-1, Cause::base};
     taken_ = false;
+    fetch_speed_.took(p_.l1i_lat());
   } else if (block != block_ && !from_decoder) {
     next_block(pc);
     taken_ = false;
   } else if (taken_ || fetched_ >= p_.width()) {
     enter((fetch_ + 1).because(Cause::front_end_width));
     taken_ = false;
-    ++fetch_cycles_;
+    fetch_speed_.took(1);
   }
-  if (++fetch_rows_ == fetch_window) {
-    fetch_rows_ /= 2;
-    fetch_cycles_ = (fetch_cycles_ + 1) / 2;
-  }
+  fetch_speed_.row();
   if (!from_decoder) {
     block_ = block;
     // The next 16 bytes have a part of it, too: maybe another block, which is fetched for it.
@@ -103,7 +101,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   };
   // Without room in the reorder buffer or the issue queue rename blocks, even if nothing is there
   // to be renamed (gem5's Rename::checkStall).
-  At room = later(renames_.at, freed(retired_, row_, p_.rob(), Cause::rob_full));
+  At room = later(renames_.at, freed(retired_, entry_, p_.rob(), Cause::rob_full));
   calendar_.advance(room.at());
   while (calendar_.waiting() >= p_.iq()) {
     room = (room + 1).because(Cause::scheduler_full);
@@ -204,7 +202,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     const At executed{s->issued + store_executes_, Cause::memory_order_squash};
     sets_.violation(s->pc, inst.pc);
     set_ = sets_.now(inst.pc);
-    squash(fetch_.at(), dispatched.at(), executed);
+    squash(fetch_.at(), dispatched.at(), executed, entry_);
     const At again = executed + redirect_delay + p_.l1i_lat();
     if (again.after(fetch_)) {
       fetch_ = again;
@@ -249,15 +247,6 @@ Cycle OutOfOrderCore<Why>::load_answered(Cycle there) {
   load_answers_.put(there);
   if (p_.tso() && there >= stores_since_ && store_answers_.has(there)) ++drained_;
   return there;
-}
-
-// The last retirement is at `at`, as the `now`-th of its cycle.
-template <bool Why>
-void OutOfOrderCore<Why>::retires(At at, int now) {
-  ledger_.charge(at.cause(), at.at() - retire_.at());
-  retire_ = at;
-  retired_now_ = now;
-  retired_[row_ & (ring - 1)] = at.at();
 }
 
 // Results, and why they are there when they are.  The cause of a chain of operations is that of
@@ -376,50 +365,6 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
                Cause::serialization};
 }
 
-// How many rows of a wrong path behind the last row, which is in the issue queue, find room by
-// `at`.
-template <bool Why>
-int OutOfOrderCore<Why>::room(Cycle at) const {
-  const auto free = [&](const auto& when, std::uint64_t n, int size) {
-    const auto most = static_cast<std::uint64_t>(size);
-    return n < most || when[(n - most) & (when.size() - 1)] + freed_delay + rename_to_iew <= at;
-  };
-  const bool some = free(retired_, row_ + 1, p_.rob()) && free(load_retired_, loads_, p_.lq()) &&
-                    free(store_drained_, store_count_, p_.sq()) &&
-                    free(int_retired_, ints_, free_ints_) && free(vec_retired_, vecs_, free_vecs_);
-  return some ? p_.iq() - calendar_.waiting(at) : 0;
-}
-
-// What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
-// cycle; until it has, nothing is renamed, and nothing retires, older rows neither (gem5's
-// Commit::commit, ROB::doSquash).
-template <bool Why>
-void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed) {
-  const Cycle at = squashed.at();
-  Cycle older = 0;
-  while (older < p_.rob() && static_cast<std::uint64_t>(older) < row_ &&
-         retired_[(row_ - 1 - static_cast<std::uint64_t>(older)) & (ring - 1)] >= at)
-    ++older;
-  // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
-  const Cycle renamed = at - 1 - (dispatched - rename_to_iew);
-  const Cycle supplied = at - 1 - p_.front_delay() - decode_to_rename_ - fetched;
-  const Cycle behind = std::min(std::max<Cycle>(0, renamed) * p_.width(),
-                                std::max<Cycle>(0, supplied) * fetch_rows_ / fetch_cycles_);
-  const Cycle cycles =
-      std::max<Cycle>(0, std::min({p_.rob() - older, behind, Cycle{room(at)}}) - 1) / p_.width();
-  rename_blocked_ = fetch_blocked_ = never;
-  rename_held_ = {};
-  if (cycles > 0) {
-    block(at + squash_blocks);
-    rename_held_ = squashed + squash_blocks + cycles;
-  }
-  squashed_from_ = row_;
-  squashed_to_ = row_ + static_cast<std::uint64_t>(
-                            std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, room(at + 1)));
-  const At until = squashed + (1 + cycles + older / p_.width());
-  if (until.after(retire_)) retires(until, 1);
-}
-
 // Until it is told otherwise, or the reorder buffer is full, the front end goes straight on, and
 // brings the lines that it comes to.
 template <bool Why>
@@ -445,7 +390,7 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
     if (row.taken) run_on(inst.pc, done.at());
     const At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
     redirect_ = known + redirect_delay;
-    squash(fetch_.at(), dispatched.at(), known);
+    squash(fetch_.at(), dispatched.at(), known, entry_ + 1);
   }
   taken_ |= row.taken;
   if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
@@ -477,6 +422,7 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
   control(row, guess, dispatched, done);
   if (row.is_branch() && !p_.ideal_branches()) branches_.commits(retire_.at());
   ++row_;
+  ++entry_;
   // What held its retirement, a squash say, held the row.
   const Cycle held = retire_.at() > before + 1 ? retire_.at() - 1 : done.at();
   return {dispatched.at(), issued.at(),  std::max(done.at(), held),

@@ -32,6 +32,7 @@
 #include "sim/issue_calendar.hpp"
 #include "sim/op_use.hpp"
 #include "sim/store_sets.hpp"
+#include "sim/wrong_path.hpp"
 
 namespace tracekit {
 
@@ -313,15 +314,21 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE At issue(const CoreRow& row, At& dispatched);
   TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
   TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
-  TRACEKIT_INLINE void retires(At at, int now);
+  // The last retirement is at `at`, as the `now`-th of its cycle.
+  TRACEKIT_INLINE void retires(At at, int now) {
+    ledger_.charge(at.cause(), at.at() - retire_.at());
+    retire_ = at;
+    retired_now_ = now;
+    retired_[entry_ & (ring - 1)] = at.at();
+  }
   TRACEKIT_INLINE void retire(const CoreRow& row, At dispatched, At issued, At done);
   TRACEKIT_INLINE Cycle load_answered(Cycle there);
   Cause queued_store() const;
   TRACEKIT_INLINE void drain_store(const CoreRow& row, Cycle issued, Cycle done);
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
   void run_on(std::uint64_t pc, Cycle resolved);
-  int room(Cycle at) const;
-  void squash(Cycle fetched, Cycle dispatched, At squashed);
+  Cycle room(Cycle at, Cycle dispatched, std::uint64_t next);
+  void squash(Cycle fetched, Cycle dispatched, At squashed, std::uint64_t first);
   void redispatch(At& dispatched, At at);
   std::uint64_t fetch_block(std::uint64_t pc) const {
     return fetch_shift_ >= 0 ? pc >> fetch_shift_ : pc / static_cast<unsigned>(p_.fetch_buffer());
@@ -362,16 +369,18 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   std::vector<Cause> store_held_;  // what store_drained_ waits for
   std::array<At, ring> sent_{};
   std::uint64_t row_{}, loads_{}, store_count_{}, ints_{}, vecs_{};
+  std::uint64_t entry_{};  // of the reorder buffer: squashed rows have some, too
 
   int fetch_shift_;            // of the fetch buffer's bytes; -1: no power of two
   int free_ints_, free_vecs_;  // registers that rename has
   int decode_to_rename_;       // cycles
   Cycle store_executes_;       // from its issue, as a load does
   At fetch_{}, redirect_{-1, Cause::base};
-  int fetched_{};                         // rows in this cycle
-  Cycle fetch_rows_{}, fetch_cycles_{1};  // of late, but for its stalls
-  std::uint64_t block_{no_line}, pc_{};   // pc_: of the row before
-  bool taken_{};                          // the last row was a taken branch
+  int fetched_{};  // rows in this cycle
+  FetchSpeed fetch_speed_;
+  QueueShares shares_;
+  std::uint64_t block_{no_line}, pc_{};  // pc_: of the row before
+  bool taken_{};                         // the last row was a taken branch
   // A stage's last cycle with rows, and how many.
   struct Stage {
     At at{};

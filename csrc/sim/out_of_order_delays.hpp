@@ -4,15 +4,16 @@
 
 namespace tracekit {
 
-inline constexpr Cycle squash_blocks = 4;  // until rename hears that dispatch waits for the squash
-inline constexpr Cycle redirect_delay =
-    3;  // from a misprediction's execution to the fetch behind it
+inline constexpr Cycle squash_blocks = 4;   // until rename hears that dispatch waits for the squash
+inline constexpr Cycle redirect_delay = 3;  // from a misprediction's execution to the fetch behind
 inline constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB does not know
 inline constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
-inline constexpr Cycle send_delay =
-    3;  // of a store to the cache, once it retires (gem5's IEW::tick)
+inline constexpr Cycle send_delay = 3;  // of a store that retires to the cache (gem5's IEW::tick)
 inline constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
-inline constexpr Cycle fetch_window = 512;  // rows, whose fetch tells how fast a wrong path's is
+// A full issue queue has new rows so long after others have left it: rename hears of it, and
+// blocked stages begin again.
+inline constexpr Cycle queue_refills = 8;
+inline constexpr Cycle settles = 3;  // until a row issues whose operands are there
 inline constexpr Cycle rename_to_iew = 2;
 inline constexpr Cycle freed_delay = 2;    // until rename knows that an entry is free
 inline constexpr Cycle drained_delay = 1;  // the same of a store's, from the cache's answer on

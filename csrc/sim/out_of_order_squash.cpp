@@ -1,0 +1,73 @@
+// What a squash leaves behind: how many rows of the wrong path there were, how long they hold the
+// reorder buffer, and from when on rename takes rows again.
+#include <algorithm>
+
+#include "sim/out_of_order_core.hpp"
+#include "sim/out_of_order_delays.hpp"
+
+namespace tracekit {
+
+// How many rows of a wrong path find room by `at`, behind a row that was dispatched at
+// `dispatched`; its entry of the reorder buffer is the one before `next`.
+template <bool Why>
+Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) {
+  const Cycle heard = std::max(dispatched, at - freed_delay - rename_to_iew);
+  Cycle most = p_.rob() - entries_held(retired_, next, p_.rob(), heard);
+  // Of the rows that are in flight with the branch, so many still wait once those that had just
+  // come are issued; as many wait of the wrong path's.
+  const int waiting = calendar_.waiting(dispatched);
+  const int stuck = calendar_.waiting(std::min(dispatched + settles, at));
+  if (stuck > 0) {
+    const Cycle free = p_.iq() - calendar_.waiting(std::max(dispatched, at - queue_refills));
+    const Cycle rows = entries_held(retired_, next, p_.rob(), dispatched);
+    most = std::min(most, std::max(free, (free - waiting + stuck) * rows / stuck));
+  }
+  shares_.count_to({row_, loads_, store_count_, ints_, vecs_});
+  const auto queue = [&](QueueShares::Of what, const auto& when, std::uint64_t n, int size) {
+    most = shares_.rows_for(what, size - entries_held(when, n, size, heard), most);
+  };
+  queue(QueueShares::loads, load_retired_, loads_, p_.lq());
+  queue(QueueShares::stores, store_drained_, store_count_, p_.sq());
+  queue(QueueShares::ints, int_retired_, ints_, free_ints_);
+  queue(QueueShares::vecs, vec_retired_, vecs_, free_vecs_);
+  return most;
+}
+
+// What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
+// cycle; until it has, nothing is renamed, and nothing retires, older rows neither.  Its entries
+// stay taken until all older rows have retired (gem5's Commit::commit, ROB::doSquash).  `first`:
+// the first of these entries.
+template <bool Why>
+void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed,
+                                 std::uint64_t first) {
+  const Cycle at = squashed.at();
+  const Cycle older = entries_held(retired_, entry_, p_.rob(), at);
+  // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
+  const Cycle renamed = at - 1 - (dispatched - rename_to_iew);
+  const Cycle supplied = at - 1 - p_.front_delay() - decode_to_rename_ - fetched;
+  const Cycle behind =
+      std::min(std::max<Cycle>(0, renamed) * p_.width(), fetch_speed_.rows_of_wrong_path(supplied));
+  const Cycle most = room(at, dispatched, first), rows = std::min(behind, most);
+  const Cycle cycles = std::max<Cycle>(0, rows - 1) / p_.width();
+  rename_blocked_ = fetch_blocked_ = never;
+  rename_held_ = {};
+  if (cycles > 0) {
+    block(at + squash_blocks);
+    rename_held_ = squashed + squash_blocks + cycles;
+  }
+  squashed_from_ = row_;
+  squashed_to_ = row_ + static_cast<std::uint64_t>(
+                            std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, most));
+  const At until = squashed + (1 + cycles + older / p_.width());
+  if (until.after(retire_)) retires(until, 1);
+  for (Cycle k = 0; k < rows; ++k)
+    retired_[(first + static_cast<std::uint64_t>(k)) & (ring - 1)] = retire_.at();
+  entry_ += static_cast<std::uint64_t>(rows);
+}
+
+template Cycle OutOfOrderCore<false>::room(Cycle, Cycle, std::uint64_t);
+template Cycle OutOfOrderCore<true>::room(Cycle, Cycle, std::uint64_t);
+template void OutOfOrderCore<false>::squash(Cycle, Cycle, At, std::uint64_t);
+template void OutOfOrderCore<true>::squash(Cycle, Cycle, At, std::uint64_t);
+
+}  // namespace tracekit

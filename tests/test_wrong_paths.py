@@ -1,0 +1,65 @@
+"""What a core takes to be on its way behind a mispredicted branch (csrc/sim/wrong_path.hpp)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from test_sim import cycles, extract, line
+
+import tracekit
+
+LOAD, ADD = ("ldr   x4, [x6]", "MemRead", "IsInteger|IsLoad"), ("add   x7, x6, x6", "IntAlu", "")
+DIVIDE = ("udiv   x1, x1, x5", "IntDiv", "IsInteger")
+AFTER = ("add   x7, x1, x1", "IntAlu", "")  # the division
+ITERATIONS, BASE = 300, 0x100000
+#: A division makes each branch wait so long that wrong paths fill what there is.
+WIDE = {"int_div_lat": 40, "rob": 400, "iq": 200, "lq": 200, "sq": 100, "phys_int": 600}
+
+
+def loop(
+    folder: Path, body: Sequence[tuple[str, str, str]], far_loads: bool = False
+) -> tracekit.TraceFile:
+    """Iterations of ``body`` and of a branch that nobody can predict: to the first row, or to a
+    jump there.  ``far_loads``: each reads a line of its own."""
+    draw, rows = random.Random(7), []
+    branch = ("cbz   x1, 0x400000", "IntAlu", "IsControl|IsDirectControl|IsCondControl")
+    jump = ("b   0x400000", "IntAlu", "IsControl|IsDirectControl|IsUncondControl")
+    for _ in range(ITERATIONS):
+        for i, (text, op, flags) in enumerate([*body, branch, *draw.choice(([], [jump]))]):
+            far = BASE + 4096 * len(rows) if far_loads else BASE
+            place = far if op == "MemRead" else None
+            rows.append(line(len(rows), text, op, flags, place, 0x400000 + 4 * i))
+    return extract(folder, "".join(rows))
+
+
+def test_rows_of_a_wrong_path_leave_the_reorder_buffer_before_others_retire(tmp_path):
+    trace = loop(tmp_path, [DIVIDE, *[ADD] * 8])
+    # Some 110 rows come while a branch waits for 40 cycles; 32 entries have no room for them.
+    assert cycles(trace, **WIDE) > cycles(trace, **{**WIDE, "rob": 32}) + 20 * ITERATIONS
+
+
+def test_rows_that_wait_for_operands_leave_no_room_for_others(tmp_path):
+    free, waiting = loop(tmp_path, [DIVIDE, *[ADD] * 8]), loop(tmp_path, [DIVIDE, *[AFTER] * 8])
+    few = {**WIDE, "iq": 20}
+    assert cycles(free, **few) > cycles(waiting, **few) + 8 * ITERATIONS
+    assert cycles(waiting, **WIDE) > cycles(waiting, **few) + 15 * ITERATIONS
+
+
+def test_loads_of_a_wrong_path_fill_the_load_queue_and_its_rows_the_registers(tmp_path):
+    trace = loop(tmp_path, [DIVIDE, *[ADD, LOAD] * 4])
+    much = cycles(trace, **WIDE)
+    for few in ({"lq": 8}, {"phys_int": 60}):
+        assert cycles(trace, **{**WIDE, **few}) < much - 20 * ITERATIONS
+
+
+def test_squashed_rows_keep_their_entries_until_older_ones_retire(tmp_path):
+    multiply = ("mul   x1, x6, x6", "IntMult", "IsInteger")
+    trace = loop(tmp_path, [LOAD, multiply, *[ADD] * 6], far_loads=True)
+    # A load waits for memory: behind it branches are resolved at once, and what was squashed is
+    # in the way of the next iterations' loads.
+    few = {"rob": 64, "l1d_mshrs": 32, "l2_mshrs": 32}
+    assert cycles(trace, **few) > 1.2 * cycles(trace, ideal_branches=1, **few)
+    many = {**few, "rob": 400, "iq": 200, "lq": 200}
+    assert cycles(trace, **many) < 0.8 * cycles(trace, **few)
