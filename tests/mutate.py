@@ -37,8 +37,8 @@ DATA = Path(__file__).parent / "mutants.json"
 #: Test files of each area, fastest first; one that has a mutant's file in its name goes first.
 TESTS = {
     "cores": (
-        "core_pins", "predictors", "uop_cracking", "sim", "sim_memory", "wrong_paths", "causes", "why", "plugins",
-        "parameters", "view", "gem5_config", "warm", "segments", "runs",
+        "core_pins", "predictors", "uop_cracking", "sim", "sim_memory", "wrong_paths", "causes",
+        "why", "plugins", "parameters", "view", "gem5_config", "warm", "segments", "runs",
     ),
     "features": (
         "column_pins", "feats_format", "features", "gem5_lines", "row_classes", "native_rows",

@@ -408,7 +408,7 @@ def test_values_become_parameters_within_their_ranges() -> None:
     assert got["l2_latency"] == 13.4 and got["mispredict_penalty"] == 19.5
     assert got["tlb_l2"] == 1 << 20 and got["l3_kb"] == 0 and "retire_width" not in got
     assert (got["op_cache_width"], got["op_cache_entry"], got["op_cache_more"]) == (12, 6, 1)
-    assert got["indirect_entries"] == 6 * 2048 and got["indirect_cycles"] == 3
+    assert got["indirect_entries"] == 3 * 2048 and got["indirect_cycles"] == 3
     never = parameters_of({"indirect_cycles": 4.0, "taken_cycles": 0.5}, 0.25)
     assert never["indirect_entries"] == 65536
     assert parameters_of({"line_step_cycles": 0.0}, 0.25)["op_cache_more"] == 0
@@ -427,6 +427,25 @@ def test_values_become_parameters_within_their_ranges() -> None:
     schedulers = schedulers_of(base, found)
     assert [s["entries"] for s in schedulers][1:] == [s.entries for s in base.schedulers][1:]
     assert schedulers[0]["entries"] == 84
+    several = schedulers_of(HardwareMachine.load("zen4"), {"waiting_add": 90.0})
+    assert [s["entries"] for s in several][:5] == [23, 23, 23, 23, 64]
+
+
+@pytest.mark.parametrize(
+    ("one", "near", "half", "commits", "block"),
+    [
+        (1.0, 1.0, 1.0, 1, 64),
+        (1.0, 2.0, 1.0, 2, 32),
+        (1.0, 2.0, 2.0, 2, 64),
+        (2.0, 2.0, 2.0, 2, 64),
+    ],
+)
+def test_stores_that_go_together(
+    one: float, near: float, half: float, commits: int, block: int
+) -> None:
+    names = ("store_per_cycle", "store_near_per_cycle", "store_half_per_cycle")
+    got = parameters_of(dict(zip(names, (one, near, half), strict=True)), 0.25)
+    assert (got["store_commits"], got["store_block"]) == (commits, block)
 
 
 def test_the_nearest_machine_is_known() -> None:

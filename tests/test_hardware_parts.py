@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,6 +144,21 @@ def test_indirect_targets_follow_the_path() -> None:
     found = _core.hardware_indirect(3072, drawn)
     assert sum(found[-1000:]) < 150
     assert all(_core.hardware_indirect(16, [(0x10, 0x99)] * 50)[1:])
+
+
+@pytest.mark.parametrize("between", [2, 6, 12, 20])
+def test_indirect_targets_follow_paths_of_so_many_branches(between: int) -> None:
+    """One of two places at random, `between` jumps to a third, and one of two that follows."""
+    rng = random.Random(1)
+    branches = []
+    for _ in range(600):
+        first = rng.randrange(2)
+        branches += [(0x400, 0x1000 * (1 + first)), *[(0x400, 0x9000)] * between]
+        branches.append((0x400, 0x4000 + 0x1000 * first))
+    right = _core.hardware_indirect(16384, branches, between + 1)[between + 1 :: between + 2]
+    assert sum(right[-200:]) > 190
+    right = _core.hardware_indirect(16384, branches, between)[between + 1 :: between + 2]
+    assert sum(right[-200:]) < 150
 
 
 @given(st.integers(-5000, 5000), st.integers(3, 20))

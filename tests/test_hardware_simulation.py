@@ -3,9 +3,11 @@ machine's numbers."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tracekit import _core
@@ -33,6 +35,8 @@ class Loop:
     def __init__(self, **changes: float) -> None:
         self.machine = HardwareMachine.load("zen5").replace(width=8, **changes)
         self.rows: list[dict[str, object]] = []
+        self.schedulers = [(64, ALU), (64, 0b11100)]
+        self.pc = 0x1000
 
     def add(
         self,
@@ -56,6 +60,12 @@ class Loop:
     def cycles(self, repeats: int = 400, order: Sequence[int] = ()) -> float:
         """Of one iteration, once it runs steadily; ``order``: of the instructions, if not as they
         stand.  Unconditional branches are taken."""
+        found = self.by_row(repeats, order)
+        half = len(found) // 2
+        return float(found[half:].sum(dtype=np.float64) / (repeats // 2))
+
+    def by_row(self, repeats: int, order: Sequence[int] = ()) -> npt.NDArray[np.float32]:
+        """The cycles of each row of so many iterations."""
         n = len(self.rows)
         none = 0xFFFF
         source = np.full((n, 8), none, np.uint16)
@@ -71,7 +81,7 @@ class Loop:
                 result[i, 0] = r["result"]
         lengths = [len(r["uses"]) for r in self.rows]  # type: ignore[arg-type]
         ops = {
-            "pc": 0x1000 + 4 * np.arange(n, dtype=np.uint64),
+            "pc": self.pc + 4 * np.arange(n, dtype=np.uint64),
             "flags": np.array([r["flags"] for r in self.rows], np.uint32),
             "latency": np.array([r["latency"] for r in self.rows], np.float32),
             "size": np.full(n, 8, np.uint16),
@@ -91,14 +101,12 @@ class Loop:
             "use_ports": np.array(uses, np.uint32),
             "use_cycles": np.ones(len(uses), np.float32),
         }
-        core = _core.HardwareCore(ops, parameter_row(self.machine), [(64, ALU), (64, 0b11100)])
+        core = _core.HardwareCore(ops, parameter_row(self.machine), self.schedulers)
         ids = np.tile(np.array(order or range(n), np.uint32), repeats)
         addr = np.array([r["at"] for r in self.rows], np.uint64)[ids]
         jumps = (ops["branch"] != 0) & (ops["branch"] != _core.BRANCH_KINDS.index("conditional"))
         bits = (addr != 0) * HAS_ADDRESS + jumps[ids] * TAKEN
-        found = core.run(ids, addr, bits.astype(np.uint8), int(ids[0]))
-        half = len(found) // 2
-        return float(found[half:].sum(dtype=np.float64) / (repeats // 2))
+        return core.run(ids, addr, bits.astype(np.uint8), int(ids[0]))
 
 
 def test_chains_take_their_latency_and_copies_their_ports() -> None:
@@ -187,6 +195,80 @@ def test_stores_go_to_so_many_lines_two_a_cycle() -> None:
 
     assert cycles(4) == pytest.approx(0.5, abs=0.02)
     assert cycles(8) == pytest.approx(1, abs=0.02)
+
+
+def test_stores_to_a_block_of_a_line_go_together() -> None:
+    def cycles(block: int, apart: int) -> float:
+        loop = Loop(store_lines=1, store_commits=2, store_block=block)
+        for k in range(8):
+            at = 0x10000 + 64 * (k // 2) + apart * (k % 2)
+            loop.add(address=1, data=2, flags="store", latency=0, at=at)
+        return loop.cycles() / 8
+
+    assert cycles(64, 32) == pytest.approx(0.5, abs=0.02)
+    assert cycles(32, 24) == pytest.approx(0.5, abs=0.02)
+    assert cycles(32, 32) == pytest.approx(1, abs=0.02)
+
+
+def test_each_scheduler_has_its_own_operations() -> None:
+    """Of two units with a scheduler each an operation has one from its dispatch on, though the
+    other one may be free first."""
+    rng = random.Random(1)
+    loop = Loop(wakeup_cycles=0, op_cache_more=0)
+    for _ in range(200):
+        loop.add(ALU, data=rng.randrange(3), result=rng.randrange(3))
+    together = loop.cycles()
+    loop.schedulers = [(32, 1), (32, 2), (64, 0b11100)]
+    assert 1.02 * together < loop.cycles() < 1.5 * together
+    alone = Loop(wakeup_cycles=0, op_cache_more=0)
+    for k in range(8):
+        alone.add(ALU, result=k)
+    alone.schedulers = [(32, 1), (32, 2), (64, 0b11100)]
+    assert alone.cycles() == pytest.approx(4, abs=0.05)
+
+
+def test_a_branch_is_predicted_with_the_line_of_its_last_byte() -> None:
+    def cycles(pc: int) -> float:
+        loop = Loop(op_cache_more=0, taken_per_cycle=1, next_line_cycles=1)
+        loop.pc = pc
+        loop.add(result=1, latency=0)
+        loop.add(latency=0, branch=_core.BRANCH_KINDS.index("jump"))
+        return loop.cycles()
+
+    assert cycles(0x1000) == pytest.approx(1, abs=0.05)
+    assert cycles(0x1038) == pytest.approx(1, abs=0.05)
+    assert cycles(0x103A) == pytest.approx(2, abs=0.05)
+
+
+def test_what_an_operation_loads_is_not_renamed() -> None:
+    def cycles(*uses: int, store: bool = False) -> float:
+        loop = Loop(memory_renaming=2, forward_latency=7, load_latency=4)
+        flags = "store renamable"
+        loop.add(address=1, data=2, flags=flags, latency=0, at=0x10000)
+        also = " store" if store else ""
+        loop.add(LOAD, *uses, address=1, result=2, flags=f"load renamable{also}", at=0x10000)
+        return loop.cycles()
+
+    assert cycles() < 3
+    assert cycles(ALU) > 7
+
+
+def test_a_line_of_code_is_there_before_a_sample() -> None:
+    """A row that stands for it takes no time, and what is fetched from it later waits less."""
+
+    def cycles(line: int) -> list[float]:
+        loop = Loop(memory_ns=200)
+        loop.pc = 0x1030
+        loop.add(flags="fetched_line", at=line, latency=0)
+        loop.add(LOAD, address=1, result=2, flags="load", at=0x10000)  # it is there meanwhile
+        loop.add(data=2, latency=1, branch=_core.BRANCH_KINDS.index("indirect"))
+        loop.add(flags="no_op")
+        loop.add(result=1, latency=0)
+        return loop.by_row(1, [0, 1, 2, 4]).tolist()
+
+    there, elsewhere = cycles(0x1040), cycles(0x9000)
+    assert there[0] == elsewhere[0] == 0
+    assert sum(there) < sum(elsewhere) - 100
 
 
 def test_a_pair_of_operations_loses_cycles_of_a_port() -> None:

@@ -627,6 +627,7 @@ HARDWARE_PARAMETERS: tuple[tuple[str, float, float], ...]
 """(name, least, most) of each number of a real processor."""
 HARDWARE_OP_BITS: dict[str, int]
 MOST_SCHEDULERS: int
+TOUCHED_PCS: tuple[int, int, int]
 MOST_HARDWARE_REGISTERS: int
 
 class HardwareCore:
@@ -653,5 +654,7 @@ def hardware_scheduler(entries: int, given: list[tuple[int, int]]) -> list[int]:
 def hardware_forwards(
     stores: list[tuple[int, int, int]], loads: list[tuple[int, int, int, int]]
 ) -> list[tuple[int, int]]: ...
-def hardware_indirect(entries: int, branches: list[tuple[int, int]]) -> list[bool]: ...
+def hardware_indirect(
+    entries: int, branches: list[tuple[int, int]], history: int = 54
+) -> list[bool]: ...
 def hardware_strides(accesses: list[tuple[int, int]]) -> list[int]: ...

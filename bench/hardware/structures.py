@@ -24,6 +24,8 @@ from tracekit.store.reader import TraceFile
 #: Of each loop under QEMU, by its instructions: half of them count, so that random bits are near
 #: their mean.
 ROUNDS, INSTRUCTIONS = 4000, 200_000
+#: Of random bits that are not learnt.
+_WORDS = 4096
 R = [*(f"r{k}" for k in range(8, 14)), "rax", "rbx", "rcx"]
 ZERO = "\n".join(f"xor {r}, {r}" for r in [*R, "rdx", "rbp", "r14"])
 STATE = "mov r14, [rsi + 16384]\nmov r13, 0x5851f42d4c957f2d"
@@ -55,7 +57,22 @@ def kernels() -> dict[str, tuple[str, str]]:
         "loads across lines": ("", "mov rax, [rdi + 60]\nmov rbx, [rdi + 124]\n" * 16),
         "stores to eight lines": ("", stores(8) * 4),
         "stores to 32 lines": ("", stores(32)),
+        "stores to halves of a line": ("", "mov [rdi], rax\nmov [rdi + 32], rax\n" * 16),
+        "stores one behind the other": (
+            "", "".join(f"mov [rdi + {8 * k}], rax\n" for k in range(32)),
+        ),
+        "jumps across two lines": (
+            "", ".p2align 6\njmp 8f\n.skip 61, 0x90\n8: jmp 7f\n.p2align 6\n7:\n" * 8,
+        ),
         "a store and a load": (ZERO, "mov [rdi], rax\nmov rax, [rdi]\nadd rax, 1\n" * 40),
+        "a store and an addition of it": (ZERO, "mov [rdi], rax\nadd rax, [rdi]\n" * 20),
+        "a store and a load by another register": (
+            ZERO + "\nmov rcx, rdi", "mov [rdi], rax\nmov rax, [rcx]\nadd rax, 1\n" * 20,
+        ),
+        "the same with 32 loads": (
+            ZERO + "\nmov rcx, rdi", "mov [rdi], rax\nmov rax, [rcx]\nadd rax, 1\n" * 32,
+        ),
+        "operations that depend at random": (ZERO, random_operations(400)),
         "the same of a byte": (ZERO, "mov [rdi], al\nmovzx eax, byte ptr [rdi]\n" * 40),
         "the same of vectors": ("", "movupd [rdi], xmm0\nmovupd xmm0, [rdi]\n" * 20),
         "two halves of a vector": (
@@ -82,6 +99,7 @@ def kernels() -> dict[str, tuple[str, str]]:
             + f"test r12d, 1\njnz 8f\n{leas(2)}8:\ntest r12d, 2\njnz 7f\n{leas(2)}7:\n",
         ),
     }  # fmt: skip
+    out["64 branches on random bits"] = ("mov r12, [rsi + 16392]", random_bits())
     for n in (12, 14, 16, 20, 24):
         out[f"lines of {n} instructions"] = ("", _line(n) * 32)
     for n in (12, 13):
@@ -159,6 +177,22 @@ def interpreter(length: int, threaded: bool) -> str:
     steps = "".join(f".byte {rng.randrange(16)}\n" for _ in range(length))
     data = f"{name}_table:\n{table}{name}_steps:\n{steps}.byte 16\n"
     return f"{body}{name}_16:\n.pushsection .data\n.p2align 3\n{data}.popsection\n"
+
+
+def random_operations(count: int) -> str:
+    """Operations on registers that are drawn."""
+    rng = random.Random(1)
+    some = ("add {}, {}", "xor {}, {}", "and {}, {}", "lea {}, [{} + 8]")
+    return "".join(rng.choice(some).format(*rng.choices(R, k=2)) + "\n" for _ in range(count))
+
+
+def random_bits() -> str:
+    """Branches on the bits of words in turn, each over two operations (`tracekit calibrate`)."""
+    rng = random.Random(1)
+    body = f"lea rbx, [rip + bits]\nadd r12, 1\nand r12, {_WORDS - 1}\nmov [rsi + 16392], r12\n"
+    body += "mov rax, [rbx + r12*8]\n" + f"shr rax, 1\njc 8f\n{leas(2)}8:\n" * 64
+    words = "".join(f".quad {rng.getrandbits(64)}\n" for _ in range(_WORDS))
+    return f"{body}.pushsection .data\n.p2align 3\nbits:\n{words}.popsection\n"
 
 
 def _line(n: int) -> str:

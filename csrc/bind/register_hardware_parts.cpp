@@ -81,8 +81,9 @@ std::vector<std::pair<int, Cycle>> forwards(
 }
 
 std::vector<bool> indirect(std::size_t entries,
-                           const std::vector<std::pair<std::uint64_t, std::uint64_t>>& branches) {
-  hardware::IndirectPredictor predictor(entries);
+                           const std::vector<std::pair<std::uint64_t, std::uint64_t>>& branches,
+                           std::size_t history) {
+  hardware::IndirectPredictor predictor(entries, history);
   std::vector<bool> out;
   for (const auto& [pc, target] : branches) {
     out.push_back(predictor.right(pc, target));
@@ -106,7 +107,8 @@ void register_hardware_parts(py::module_& m) {
   m.def("hardware_ports", ports, py::arg("wanted"));
   m.def("hardware_scheduler", scheduler, py::arg("entries"), py::arg("given"));
   m.def("hardware_forwards", forwards, py::arg("stores"), py::arg("loads"));
-  m.def("hardware_indirect", indirect, py::arg("entries"), py::arg("branches"));
+  m.def("hardware_indirect", indirect, py::arg("entries"), py::arg("branches"),
+        py::arg("history") = 54);
   m.def("hardware_strides", strides, py::arg("accesses"));
 }
 

@@ -3,6 +3,7 @@
 #include "bind/buffer.hpp"
 #include "bind/register.hpp"
 #include "bind/rows.hpp"
+#include "core/touched_lines.hpp"
 #include "record/qemu_stream.hpp"
 
 namespace py = pybind11;
@@ -51,6 +52,8 @@ QemuCode::Describe describer(py::function describe) {
 }  // namespace
 
 void register_qemu(py::module_& m) {
+  m.attr("TOUCHED_PCS") =
+      py::make_tuple(touched_line::read_pc, touched_line::written_pc, touched_line::code_pc);
   py::class_<QemuCode>(m, "QemuCode", "Machine code of all processes under QEMU.")
       .def(py::init([](EncodingTable& table, py::function describe, const py::bytes& load,
                        const py::bytes& store) {

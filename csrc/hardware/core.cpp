@@ -25,6 +25,17 @@ bool takes_move(const Op& op, const Op& behind) {
          behind.pc == op.pc + op.length && behind.result[0] == op.result[0];
 }
 
+// What a load brings is renamed if it goes to a register or back to memory, not if an operation on
+// registers takes it.
+void limit_renaming(OpTable& table) {
+  for (Op& op : table.ops) {
+    const auto operates = [](const PortUse& u) { return u.kind == UseKind::operation; };
+    const auto uses = std::span(table.uses).subspan(op.use_begin, op.use_end - op.use_begin);
+    if (op.is(op_bit::load) && !op.is(op_bit::store) && std::ranges::any_of(uses, operates))
+      op.flags &= ~std::uint32_t{op_bit::renamable};
+  }
+}
+
 }  // namespace
 
 Core::Core(const MachineParameters& p, OpTable table, std::span<const SchedulerSize> schedulers)
@@ -43,6 +54,7 @@ Core::Core(const MachineParameters& p, OpTable table, std::span<const SchedulerS
       vector_registers_(p.vector_registers),
       rename_of_(table_.ops.size(), -1),
       written_lines_(static_cast<std::size_t>(p.store_lines), no_line),
+      store_block_(static_cast<std::uint64_t>(p.store_block)),
       width_(static_cast<int>(p.width)),
       retire_width_(static_cast<int>(p.retire_width)),
       load_latency_(rounded(p.load_latency)),
@@ -56,8 +68,10 @@ Core::Core(const MachineParameters& p, OpTable table, std::span<const SchedulerS
       mispredict_(rounded(p.mispredict_penalty)),
       order_clear_(rounded(p.order_clear)),
       alias_(rounded(p.alias_penalty)) {
+  limit_renaming(table_);
   for (std::size_t k = 0; k < schedulers.size(); ++k) {
     scheduler_.emplace_back(schedulers[k].entries);
+    scheduler_ports_.push_back(schedulers[k].ports);
     for (std::uint32_t left = schedulers[k].ports; left; left &= left - 1)
       scheduler_of_[static_cast<std::size_t>(std::countr_zero(left))] =
           static_cast<std::uint8_t>(k);
@@ -187,18 +201,19 @@ Cycle Core::book(const PortUse& use, std::size_t k, Cycle ready, Cycle dispatche
                  Cycle& last) {
   const int cycles = whole(use.cycles, use_carry_[k]);
   Cycle first = ready;
+  const std::uint32_t ports = ports_of(k);
   if (cycles > 0) {
     if (divider || cycles > most_slots) {
-      first = ports_.book(ready, use.ports, cycles);
+      first = ports_.book(ready, ports, cycles);
       last = std::max(last, first);
     } else {
-      first = ports_.book(ready, use.ports, 1);
+      first = ports_.book(ready, ports, 1);
       last = std::max(last, first);
-      for (int c = 1; c < cycles; ++c) last = std::max(last, ports_.book(ready, use.ports, 1));
+      for (int c = 1; c < cycles; ++c) last = std::max(last, ports_.book(ready, ports, 1));
     }
   }
-  if (use.ports && first > dispatched)
-    scheduler_[scheduler_of_[static_cast<std::size_t>(std::countr_zero(use.ports))]].wait(first);
+  if (ports && first > dispatched)
+    scheduler_[scheduler_of_[static_cast<std::size_t>(std::countr_zero(ports))]].wait(first);
   return first;
 }
 
@@ -223,7 +238,7 @@ Cycle Core::execute(const Op& op, Cycle ready, Cycle dispatched, bool operates) 
 // A cycle of its port, in which nothing is executed.
 void Core::lose_port(const Op& op, Cycle ready) {
   for (std::uint32_t k = op.use_begin; k < op.use_end; ++k)
-    if (table_.uses[k].kind == UseKind::operation) ports_.book(ready, table_.uses[k].ports, 1);
+    if (table_.uses[k].kind == UseKind::operation) ports_.book(ready, ports_of(k), 1);
 }
 
 // When the data of its load, which issues at `at`, is there.
@@ -308,7 +323,7 @@ Cycle Core::load(const Row& row, Times& t) {
   for (std::uint32_t k = op.use_begin; k < op.use_end; ++k) {
     if (table_.uses[k].kind != UseKind::load) continue;
     first = std::min(first, book(table_.uses[k], k, ready, t.dispatched, false, last));
-    if (split) ports_.book(ready, table_.uses[k].ports, 1);
+    if (split) ports_.book(ready, ports_of(k), 1);
   }
   if (first == no_cycle) first = ready;
   last = std::max(last, first);
@@ -362,7 +377,7 @@ void Core::write_results(const Row& row, const Times& t) {
 void Core::drain(const Row& row, const Times& t) {
   const Op& op = *row.op;
   Cycle at = std::max({retire_ + 1, store_barrier_});
-  const std::uint64_t line = row.address >> line_bits;
+  const std::uint64_t line = row.address / store_block_;
   const auto found = std::ranges::find(written_lines_, line);
   if (at > drained_) {
     drained_now_ = 0;
@@ -427,14 +442,38 @@ void Core::branch(const Row& row, const Times& t) {
   front_.redirect(t.done + mispredict_);
 }
 
+// Each use waits in one scheduler: of those that feed a port of it, in that where the least wait.
+void Core::choose_ports(const Op& op) {
+  for (std::uint32_t k = op.use_begin; k < op.use_end; ++k) {
+    std::uint32_t left = table_.uses[k].ports, chosen = left;
+    int least = std::numeric_limits<int>::max();
+    std::size_t best = 0;
+    while (left) {
+      const std::size_t s = scheduler_of_[static_cast<std::size_t>(std::countr_zero(left))];
+      const int waiting = scheduler_[s].waiting(dispatch_);
+      if (waiting < least) {
+        least = waiting;
+        best = s;
+      }
+      left &= ~scheduler_ports_[s];
+    }
+    if (chosen) {
+      chosen &= scheduler_ports_[best];
+      wanted_ |= 1U << best;
+    }
+    chosen_[k & (most_chosen - 1)] = chosen;
+  }
+}
+
 void Core::step(const Row& row) {
   const Op& op = *row.op;
+  if (op.is(op_bit::fetched_line)) {
+    memory_.fetch(row.address >> line_bits, retire_);
+    return;
+  }
   wanted_ = 0;
   const bool executes = !op.is(op_bit::zero_idiom | op_bit::eliminated_move | op_bit::no_op);
-  for (std::uint32_t k = op.use_begin; executes && k < op.use_end; ++k)
-    if (table_.uses[k].ports)
-      wanted_ |=
-          1U << scheduler_of_[static_cast<std::size_t>(std::countr_zero(table_.uses[k].ports))];
+  if (executes) choose_ports(op);
   ++rows_;
   Times t;
   t.dispatched = dispatch(row);

@@ -80,6 +80,8 @@ class Core {
   };
 
   void step(const Row& row);
+  void choose_ports(const Op& op);
+  std::uint32_t ports_of(std::size_t use) const { return chosen_[use & (most_chosen - 1)]; }
   void repeat(const Row& row);
   Cycle dispatch(const Row& row);
   void read_registers(const Row& row, Times& t) const;
@@ -107,7 +109,11 @@ class Core {
   FrontEnd front_;
   PortCalendar ports_;
   std::vector<Scheduler> scheduler_;
+  std::vector<std::uint32_t> scheduler_ports_;
   std::array<std::uint8_t, 32> scheduler_of_{};
+  // Of a row's uses: those of its ports that the scheduler has in which it waits.
+  static constexpr std::size_t most_chosen = 64;
+  std::array<std::uint32_t, most_chosen> chosen_{};
   StoreBuffer stores_;
   Window rob_, queue_, load_queue_, store_queue_, int_registers_, vector_registers_;
   std::array<Cycle, most_registers> register_{};
@@ -126,9 +132,10 @@ class Core {
   };
   std::vector<Rename> rename_;
   std::vector<std::int16_t> rename_of_;       // of a static instruction: its place there, or -1
-  std::vector<std::uint64_t> written_lines_;  // that stores went to last, the latest first
+  std::vector<std::uint64_t> written_lines_;  // blocks that stores went to last, the latest first
   std::uint64_t rows_{};
   Made makes_{};
+  const std::uint64_t store_block_;
   const int width_, retire_width_;
   const Cycle load_latency_, vector_load_latency_, indexed_latency_, scaled_latency_, add_forward_,
       forward_latency_, vector_forward_latency_, forward_fail_, mispredict_, order_clear_, alias_;

@@ -21,7 +21,8 @@ FrontEnd::FrontEnd(const MachineParameters& p, DataMemory& memory)
       memory_(memory),
       direction_(make_predictor(static_cast<unsigned>(p.predictor))),
       returns_(static_cast<std::size_t>(p.return_stack)),
-      indirect_(static_cast<std::size_t>(p.indirect_entries)),
+      indirect_(static_cast<std::size_t>(p.indirect_entries),
+                static_cast<std::size_t>(p.indirect_history)),
       btb_l1_(static_cast<std::size_t>(p.btb_l1), 8),
       btb_l2_(std::max<std::size_t>(1, static_cast<std::size_t>(p.btb_l2)), 8),
       op_cache_(
@@ -38,13 +39,13 @@ FrontEnd::FrontEnd(const MachineParameters& p, DataMemory& memory)
       ahead_(static_cast<std::size_t>(p.fetch_ahead), 0) {}
 
 // The prediction comes to another line: at most so far ahead of what is delivered.
-void FrontEnd::next_block(std::uint64_t line) {
+void FrontEnd::next_block(std::uint64_t line, bool jumped) {
   line_ = line;
   Cycle& before = ahead_[blocks_++ % ahead_.size()];
   predicted_ = std::max(predicted_, before);
   before = delivered_;
   line_ready_ = memory_.fetch(line, predicted_ / unit) * unit;
-  if (!jumped_) predicted_ += next_line_cost_;
+  if (!jumped) predicted_ += next_line_cost_;
 }
 
 // Places in an entry.  One of them has room for one displacement or immediate; a branch that is one
@@ -62,9 +63,12 @@ Cycle FrontEnd::deliver(const Op& op, unsigned slots, Cycle room) {
   if (other) {
     // One in which no entry began, because one of the line before went on into it, took a cycle.
     if (entries_ == 0 && cached_ && p_.op_cache_more != 0) delivered_ += unit;
-    next_block(line);
+    next_block(line, jumped_);
     entries_ = 0;
   }
+  // A branch's prediction is that of the line that has its last byte.
+  const std::uint64_t last = (op.pc + op.length - 1) >> line_bits;
+  if (op.branch != 0 && last != line && next_line_cost_ != 0) next_block(last, false);
   const unsigned held = places(op, slots);
   // Where what entries take is modelled, one goes on into the next line.
   const bool ends = other && p_.op_cache_more == 0 && each_cost_ == 0;

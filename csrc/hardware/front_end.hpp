@@ -32,7 +32,7 @@ class FrontEnd {
  private:
   static constexpr Cycle unit = 64;  // times here are in such parts of a cycle
   static Cycle parts(double cycles) { return static_cast<Cycle>(cycles * unit + 0.5); }
-  void next_block(std::uint64_t line);
+  void next_block(std::uint64_t line, bool jumped);
   void follow_taken(const BranchEvent& branch);
   bool has_several_targets(const BranchEvent& branch);
   unsigned places(const Op& op, unsigned slots);

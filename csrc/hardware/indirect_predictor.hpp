@@ -3,8 +3,10 @@
 // predictor", JWAC-2, 2011), here with full tags' hashes and one bit of trust.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,8 +15,15 @@ namespace tracekit::hardware {
 
 class IndirectPredictor {
  public:
-  explicit IndirectPredictor(std::size_t entries)
-      : size_(std::max<std::size_t>(1, entries / tables)), entry_(size_ * tables) {}
+  // The longest path has `history` taken branches, the others are shorter by one factor.
+  IndirectPredictor(std::size_t entries, std::size_t history)
+      : size_(std::max<std::size_t>(1, entries / tables)), entry_(size_ * tables) {
+    for (std::size_t t = 1; t < tables; ++t) {
+      const double share = static_cast<double>(t) / (tables - 1);
+      length_[t] = static_cast<std::size_t>(
+          std::lround(std::pow(static_cast<double>(std::min(history, kept - 1)), share)));
+    }
+  }
 
   // Whether it knows that this branch, which was taken, goes to `target`; learns it.
   bool right(std::uint64_t pc, std::uint64_t target) {
@@ -55,16 +64,15 @@ class IndirectPredictor {
   void push(std::uint64_t pc, std::uint64_t target) {
     const auto step = static_cast<std::uint32_t>(mix(pc ^ target << 1) >> 40) & 0xffff;
     for (std::size_t t = 1; t < tables; ++t) {
-      const std::uint32_t old = steps_[(now_ - length[t]) & (kept - 1)];
+      const std::uint32_t old = steps_[(now_ - length_[t]) & (kept - 1)];
       path_[t] =
-          std::rotl(path_[t], 3) ^ step ^ std::rotl(old, static_cast<int>(3 * length[t] % 32));
+          std::rotl(path_[t], 3) ^ step ^ std::rotl(old, static_cast<int>(3 * length_[t] % 32));
     }
     steps_[now_++ & (kept - 1)] = step;
   }
 
  private:
   static constexpr std::size_t tables = 5, kept = 128;
-  static constexpr std::array<std::size_t, tables> length{0, 2, 6, 18, 54};
   struct Entry {
     std::uint64_t target{};
     std::uint32_t tag{};
@@ -78,6 +86,7 @@ class IndirectPredictor {
 
   std::size_t size_, now_{kept};
   std::vector<Entry> entry_;
+  std::array<std::size_t, tables> length_{};
   std::array<std::uint32_t, tables> path_{};
   std::array<std::uint32_t, kept> steps_{};
 };

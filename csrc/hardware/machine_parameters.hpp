@@ -24,15 +24,16 @@ namespace tracekit::hardware {
   PARAMETER(predictor, 0, 99) PARAMETER(mispredict_penalty, 1, 100)                                \
   PARAMETER(decode_resteer, 0, 100) PARAMETER(btb_l1, 1, 65536) PARAMETER(btb_l2, 0, 131072)       \
   PARAMETER(btb_l2_penalty, 0, 32) PARAMETER(return_stack, 1, 1024)                                \
-  PARAMETER(indirect_entries, 16, 65536) PARAMETER(indirect_penalty, 0, 32)                        \
-  PARAMETER(indirect_cycles, 0, 32) PARAMETER(return_penalty, 0, 32)                               \
+  PARAMETER(indirect_entries, 16, 65536) PARAMETER(indirect_history, 1, 127)                       \
+  PARAMETER(indirect_penalty, 0, 32) PARAMETER(indirect_cycles, 0, 32)                             \
+  PARAMETER(return_penalty, 0, 32)                                                                 \
   /* back end */                                                                                   \
   PARAMETER(width, 1, 32) PARAMETER(retire_width, 1, 64) PARAMETER(rob, 8, 4096)                   \
   PARAMETER(load_queue, 1, 1024) PARAMETER(store_queue, 1, 1024)                                   \
   PARAMETER(int_registers, 8, 4096) PARAMETER(vector_registers, 8, 4096)                           \
   PARAMETER(wakeup_cycles, 0, 8) PARAMETER(add_forward, 0, 8)                                      \
   /* accesses */                                                                                   \
-  PARAMETER(store_commits, 1, 8) PARAMETER(store_lines, 1, 64)                                     \
+  PARAMETER(store_commits, 1, 8) PARAMETER(store_lines, 1, 64) PARAMETER(store_block, 8, 64)       \
   PARAMETER(load_latency, 1, 64) PARAMETER(vector_load_latency, 1, 64)                             \
   PARAMETER(indexed_latency, 0, 8) PARAMETER(scaled_latency, 0, 8)                                 \
   PARAMETER(forward_latency, 0, 64) PARAMETER(rename_loads, 0, 4096)                               \

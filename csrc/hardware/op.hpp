@@ -41,6 +41,7 @@ namespace tracekit::hardware {
 // alu                  an operation of general registers that waits in their scheduler
 // renamable            its access is of a whole general register
 // moves_stack          changes the stack pointer by a constant
+// fetched_line         stands for a line of code that was used before a sample
 // clang-format off
 #define TRACEKIT_HARDWARE_OP_BITS(BIT)                                                             \
   BIT(zero_idiom, 0) BIT(eliminated_move, 1) BIT(no_op, 2) BIT(serializing, 3)                     \
@@ -49,7 +50,7 @@ namespace tracekit::hardware {
   BIT(fuses_limited, 15) BIT(software_prefetch, 16) BIT(microcoded, 17) BIT(move, 18)              \
   BIT(syscall, 19) BIT(reads_carry, 20) BIT(nontemporal, 21) BIT(indexed, 22) BIT(stack_base, 23)  \
   BIT(dependency_breaking, 24) BIT(scaled, 25) BIT(takes_move, 26) BIT(addition, 27)               \
-  BIT(alu, 28) BIT(renamable, 29) BIT(moves_stack, 30)
+  BIT(alu, 28) BIT(renamable, 29) BIT(moves_stack, 30) BIT(fetched_line, 31)
 // clang-format on
 
 namespace op_bit {

@@ -80,7 +80,11 @@ class Scheduler {
     else
       far_.push(until);
   }
-  int waiting() const { return waiting_; }
+  // How many wait at `at`; forgets what was before.
+  int waiting(Cycle at) {
+    advance(at);
+    return waiting_;
+  }
 
  private:
   static constexpr Cycle horizon = 1 << 12;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/touched_lines.hpp"
 #include "formats/common/format_fault.hpp"
 #include "formats/common/native_append.hpp"
 #include "record/qemu/wire.h"
@@ -366,15 +367,16 @@ void QemuStream::lines(std::uint64_t tid, std::uint64_t ns, std::string_view wor
     end_block(t, nullptr);
     hand_out(other, t);
   }
-  const std::uint32_t load = code_->intern(touched_pc, code_->touch(false));
-  const std::uint32_t store = code_->intern(touched_pc + 16, code_->touch(true));
+  const std::uint32_t load = code_->intern(touched_line::read_pc, code_->touch(false));
+  const std::uint32_t store = code_->intern(touched_line::written_pc, code_->touch(true));
+  const std::uint32_t fetch = code_->intern(touched_line::code_pc, code_->touch(false));
   code_->describe_new();
   Thread t;
   t.ns = ns;
   for (std::size_t at = 0; at < words.size(); at += 8) {
     const auto word = number_at<std::uint64_t>(words, at);
     const bool written = (word & 1) != 0;
-    t.rows.add_instruction(written ? store : load, native_bit::restart);
+    t.rows.add_instruction((word & 2) != 0 ? fetch : written ? store : load, native_bit::restart);
     t.rows.add_access(word & ~std::uint64_t{63}, 4, written);
     if (t.rows.size() == piece_) {
       hand_out(tid, t);

@@ -7,7 +7,7 @@
 // string instruction to one row.
 //
 // Before a sample come the lines that were touched since the one before: they become a stretch of
-// their own, of loads and stores at pcs where no program lies (`touched_pc`).
+// their own, of loads and stores at pcs where no program lies (core/touched_lines.hpp).
 #pragma once
 
 #include <cstdint>
@@ -74,9 +74,6 @@ class QemuStream {
     std::uint32_t kind{};
     std::string content;
   };
-
-  // Of the loads; the stores' is 16 higher.  Below what Linux maps for programs.
-  static constexpr std::uint64_t touched_pc = 0x1000;
 
   QemuStream(QemuCode& code, std::size_t piece) : code_(&code), piece_(piece) {}
   // Takes bytes of the connection, cut anywhere.  FormatFault for what no plug-in sends.  After a

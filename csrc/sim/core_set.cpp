@@ -7,6 +7,7 @@
 
 #include "core/row_batch.hpp"
 #include "core/static_inst.hpp"
+#include "core/touched_lines.hpp"
 #include "sim/in_order_core.hpp"
 
 namespace tracekit {
@@ -159,7 +160,9 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
     if (!accesses_only) pass.fetch(insts[from].pc);
     for (std::uint32_t k = from; k < to; ++k) {
       const CoreInst& inst = insts[k];
-      if (inst.is(CoreInst::load | CoreInst::store)) {
+      if (accesses_only && inst.pc == touched_line::code_pc) {
+        pass.fetch(block.addr[i]);
+      } else if (inst.is(CoreInst::load | CoreInst::store)) {
         if (!(block.bits[i] & row_bit::fault))
           pass.access(block.addr[i] + inst.offset, inst.is(CoreInst::store));
       } else if (inst.branch != 0 && !accesses_only) {

@@ -85,6 +85,7 @@ class HardwareMachine:
     btb_l2_penalty: float = 0
     return_stack: int
     indirect_entries: int
+    indirect_history: int = 54
     indirect_penalty: float = 0
     indirect_cycles: float = 0
     return_penalty: float = 0
@@ -99,6 +100,7 @@ class HardwareMachine:
     add_forward: float = 0
     store_commits: int = 1
     store_lines: int = 1
+    store_block: int = 64
     load_latency: float
     vector_load_latency: float
     indexed_latency: float = 0

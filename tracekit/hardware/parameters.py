@@ -101,6 +101,9 @@ HARDWARE_PARAMETERS: tuple[HardwareParameter, ...] = (
     _number("return_stack", int, "entries", "return address stack"),
     _number("indirect_entries", int, "targets", "that the predictor of indirect branches holds"),
     _number(
+        "indirect_history", int, "branches", "taken, of the longest path that it tells apart", 54
+    ),
+    _number(
         "indirect_penalty",
         float,
         "cycles",
@@ -138,6 +141,7 @@ HARDWARE_PARAMETERS: tuple[HardwareParameter, ...] = (
     ),
     _number("store_commits", int, "stores/cycle", "written to lines that are being written", 1),
     _number("store_lines", int, "lines", "being written at a time", 1),
+    _number("store_block", int, "bytes", "of a line, to which stores are written at a time", 64),
     _number(
         "load_latency", float, "cycles", "from a general register's address to the loaded value"
     ),

@@ -85,7 +85,9 @@ def _operand_flags(statics: Any, hw: HardwareOps, arch: str) -> npt.NDArray[np.u
     cls = statics.arrays["src_class"][rows, base]
     index = statics.arrays["src_index"][rows, base]
     stack = (roles != 0) & (cls == _INT) & np.isin(index, _STACK[arch])
-    return out | np.where(stack, _BITS["stack_base"], 0).astype(np.uint32)
+    out |= np.where(stack, _BITS["stack_base"], 0).astype(np.uint32)
+    code = np.asarray(statics.pc) == _core.TOUCHED_PCS[2]
+    return out | np.where(code, _BITS["fetched_line"], 0).astype(np.uint32)
 
 
 def parameter_row(machine: HardwareMachine) -> npt.NDArray[np.float64]:

@@ -110,7 +110,10 @@ static void on_sampled_block(unsigned number, void* data) {
   const uint64_t n = ((c->word >> TK_N_SHIFT) & TK_N_MASK);
   v->started = false;
   if (__builtin_expect(v->buffer == NULL, 0)) tk_no_buffer(v, number);
-  if (__builtin_expect(!tk_in_sample(v, n - joined, &from, &unto), 1)) return;
+  if (__builtin_expect(!tk_in_sample(v, n - joined, &from, &unto), 1)) {
+    if (tk_settings.lines) tk_fetch(v, c);
+    return;
+  }
   v = begin(number, c->word);
   v->started = true;
   if (from != 0) tk_put(v, TK_EVENT(TK_FROM) | from);
@@ -236,7 +239,7 @@ static void translated(struct qemu_plugin_tb* tb) {
   size_t n = qemu_plugin_tb_n_insns(tb), bytes = 4;
   if (n == 0 || region.over) return;
   if (n > TK_INDEX_MASK + 1u) n = TK_INDEX_MASK + 1u;  // QEMU's own limit
-  uint64_t repeats[2] = {0, 0};
+  uint64_t repeats[2] = {0, 0}, begins = 0, ends = 0;
   tk_lock();
   const uint32_t count = (uint32_t)n;
   memcpy(definition, &count, 4);
@@ -246,6 +249,8 @@ static void translated(struct qemu_plugin_tb* tb) {
     memcpy(definition + bytes, &pc, 8);
     const size_t length = tk_code_of(insn, definition + bytes + 9, 15);
     definition[bytes + 8] = (uint8_t)length;
+    if (i == 0) begins = pc;
+    ends = pc + length;
     if (i == 0 && tk_repeats(definition + bytes + 9, length)) repeats[0] = pc;
     if (i + 1 == n && tk_repeats(definition + bytes + 9, length)) repeats[1] = pc;
     bytes += 9 + length;
@@ -258,7 +263,11 @@ static void translated(struct qemu_plugin_tb* tb) {
   uint64_t word = TK_EVENT(TK_BLOCK) | (uint64_t)n << TK_N_SHIFT | (id & 0xffffffff);
   if (n == 1 && !region.bounded) word |= TK_REACHED_BIT;
   if (counted != NULL) {
-    *counted = (struct tk_counted){.word = word, .first = repeats[0], .last = repeats[1]};
+    *counted = (struct tk_counted){.word = word,
+                                   .first = repeats[0],
+                                   .last = repeats[1],
+                                   .begin = begins,
+                                   .end = ends};
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_sampled_block, QEMU_PLUGIN_CB_NO_REGS, counted);
   } else {
     qemu_plugin_register_vcpu_tb_exec_cb(tb, region.bounded ? on_bounded_block : on_block,

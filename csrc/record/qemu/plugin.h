@@ -31,6 +31,8 @@ struct tk_vcpu {
 // 0.
 struct tk_counted {
   uint64_t word, runs, joined, first, last;
+  uint64_t begin, end;  // of its machine code
+  uint64_t stamp;       // when it ran last, outside of samples
 };
 
 extern struct tk_vcpu* tk_vcpus[TK_MAX_VCPUS];
@@ -89,6 +91,7 @@ void tk_forget_counts(void);
 void tk_send_counts(void);
 bool tk_repeats(const uint8_t* code, size_t length);
 void tk_touch(struct tk_vcpu* v, uint64_t address, bool store);
+void tk_fetch(struct tk_vcpu* v, struct tk_counted* c);
 bool tk_in_sample(struct tk_vcpu* v, uint64_t n, uint64_t* from, uint64_t* unto);
 
 // --- follow.c

@@ -24,7 +24,7 @@ struct tk_touched {
   struct page** slots;  // open addressing
   size_t room, n;
   struct page* cached[CACHED_PAGES];
-  uint64_t gap, clock;
+  uint64_t gap, clock, begin;  // begin: the clock when the gap began
 };
 
 // --- counts
@@ -128,9 +128,28 @@ void tk_touch(struct tk_vcpu* v, uint64_t address, bool store) {
   p->written |= (uint64_t)store << line;
 }
 
+void tk_fetch(struct tk_vcpu* v, struct tk_counted* c) {
+  if (v->touched != NULL) c->stamp = ++v->touched->clock;
+}
+
 struct touched_line {
   uint64_t stamp, word;
 };
+
+struct touched {
+  struct touched_line* line;
+  size_t n, room;
+};
+
+static bool more_lines(struct touched* t, size_t n) {
+  if (t->n + n <= t->room) return true;
+  const size_t room = 2 * t->room + 4096 + n;
+  struct touched_line* line = realloc(t->line, room * sizeof *line);
+  if (line == NULL) return false;
+  t->line = line;
+  t->room = room;
+  return true;
+}
 
 static int by_stamp(const void* a, const void* b) {
   const uint64_t x = ((const struct touched_line*)a)->stamp;
@@ -138,30 +157,49 @@ static int by_stamp(const void* a, const void* b) {
   return x < y ? -1 : x > y;
 }
 
-static void send_lines(struct tk_vcpu* v) {
-  struct tk_touched* t = v->touched;
-  size_t n = 0, room = 0;
-  struct touched_line* lines = NULL;
-  for (size_t i = 0; t != NULL && i < t->room; ++i) {
+static void data_lines(const struct tk_touched* t, struct touched* out) {
+  for (size_t i = 0; i < t->room; ++i) {
     const struct page* p = t->slots[i];
     if (p == NULL || p->gap != t->gap) continue;
-    if (n + PAGE_LINES > room) {
-      struct touched_line* more = realloc(lines, (room = 2 * room + 4096) * sizeof *lines);
-      if (more == NULL) break;
-      lines = more;
-    }
+    if (!more_lines(out, PAGE_LINES)) return;
     for (unsigned k = 0; k < PAGE_LINES; ++k)
       if (p->stamp[k] != 0)
-        lines[n++] = (struct touched_line){
+        out->line[out->n++] = (struct touched_line){
             p->stamp[k], p->number << 12 | (uint64_t)k << 6 | (p->written >> k & 1)};
   }
-  if (n > 1) qsort(lines, n, sizeof *lines, by_stamp);
+}
+
+// Those of the blocks that ran; some several times, which does no harm.
+static void code_lines(const struct tk_touched* t, struct touched* out) {
+  const uint64_t blocks = tk_blocks_defined();
+  for (uint64_t id = 0; id < blocks; ++id) {
+    const struct tk_counted* c = chunks[id / CHUNK] ? chunks[id / CHUNK] + id % CHUNK : NULL;
+    if (c == NULL || c->stamp <= t->begin) continue;
+    const uint64_t first = c->begin >> 6, last = (c->end - 1) >> 6;
+    if (!more_lines(out, last - first + 1)) return;
+    for (uint64_t line = first; line <= last; ++line)
+      out->line[out->n++] = (struct touched_line){c->stamp, line << 6 | 2};
+  }
+}
+
+static void send_lines(struct tk_vcpu* v) {
+  struct tk_touched* t = v->touched;
+  struct touched found = {NULL, 0, 0};
+  if (t != NULL) {
+    data_lines(t, &found);
+    code_lines(t, &found);
+  }
+  const size_t n = found.n;
+  if (n > 1) qsort(found.line, n, sizeof *found.line, by_stamp);
   const size_t first = n > MOST_LINES ? n - MOST_LINES : 0;
-  uint64_t* words = (uint64_t*)lines;  // packed in place: word i lies at or before line i
-  for (size_t i = first; i < n; ++i) words[i - first] = lines[i].word;
+  uint64_t* words = (uint64_t*)found.line;  // packed in place: word i lies at or before line i
+  for (size_t i = first; i < n; ++i) words[i - first] = found.line[i].word;
   tk_send(TK_LINES, v->buffer->tid, words, 8 * (n - first));
-  free(lines);
-  if (t != NULL) ++t->gap;
+  free(found.line);
+  if (t != NULL) {
+    ++t->gap;
+    t->begin = t->clock;
+  }
 }
 
 // --- samples

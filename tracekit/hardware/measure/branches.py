@@ -14,15 +14,20 @@ __all__ = ["EXPERIMENTS"]
 
 #: Random words that nobody can learn, 64 branches each.
 _WORDS = 1 << 14
+#: From the dispatch of what is behind a wrong branch to the next branch's execution: a cycle, the
+#: shift and the branch itself.
+_EXECUTES = 3
 #: Of a table: places, and the order of jumps that is learnt while several follow each of them.
 _TARGETS, _LEARNT = 16, 64
+#: Of a short order that repeats.
+_TURNS = 512
 #: Places in memory at which a kernel of branches is tried; the best counts.
 _PLACES = 4
 
 
 def mispredictions(bench: Bench) -> dict[str, float]:
-    """Cycles from a wrong branch's execution to the next instruction's: a branch on each bit of
-    random words in turn, beside the same on zeros."""
+    """Cycles from a wrong branch's execution to the dispatch of what follows: a branch on each bit
+    of random words in turn, over two operations, beside the same on zeros."""
     words = bench.data.words
     words[:_WORDS] = bench.rng.integers(0, 2**63, _WORDS, np.uint64) * np.uint64(2)
     taken = float(np.unpackbits(words[:_WORDS].view(np.uint8)).mean())
@@ -42,7 +47,7 @@ def mispredictions(bench: Bench) -> dict[str, float]:
     run = Run(kernels[0], bench.data.address, _WORDS - 1, count=256)
     even = bench.timer.cycles(run) or np.nan
     wrong = min(taken, 1 - taken)
-    return {"mispredict_cycles": (random - even) / wrong, "branch_cycles": even}
+    return {"mispredict_cycles": (random - even) / wrong - _EXECUTES, "branch_cycles": even}
 
 
 def _jumps(count: int, spacing: int, rng: np.random.Generator) -> Kernel:
@@ -156,9 +161,44 @@ def indirect(bench: Bench) -> dict[str, float]:
     return found
 
 
+def _threaded(rng: np.random.Generator) -> tuple[Kernel, npt.NDArray[np.uint64]]:
+    """Five places that each jump to the next one through a table, as an interpreter's do, the end
+    of the loop as the sixth, and where these are."""
+    s = snippets()
+    nop, step = s["nop"], s["jump_table"]
+    body, where = step, []
+    for size in (4 * rng.integers(1, 12, 5)).tolist():
+        body += nop * (size // len(nop))
+        where.append(len(body))
+        body += step
+    where.append(len(body))
+    k = kernel(body)
+    return k, np.array(where, np.uint64) + np.uint64(k.loop)
+
+
+def indirect_history(bench: Bench) -> dict[str, float]:
+    """How many taken branches the longest path has that tells where an indirect jump goes: to one
+    place, several times to a second one, and to a third one, again and again."""
+    tables = [_threaded(bench.rng) for _ in range(_PLACES)]
+
+    def time(between: int) -> float:
+        order = np.array([1, *[0] * between, 3, 5] * _TURNS)
+        found = []
+        for k, where in tables:
+            bench.data.words[: order.size] = where[order]
+            run = Run(k, bench.data.address, (1 << 20) - 1, count=_TURNS)
+            found.append((bench.timer.cycles(run, 5) or np.nan) / (between + 3))
+        return float(np.median(found))
+
+    known = min(time(1), time(2))
+    lost = first_above(time, [2**k for k in range(1, 7)], 1.25 * known, step=1)
+    return {} if lost is None else {"indirect_history": lost - 1}
+
+
 EXPERIMENTS = (
     Experiment("mispredictions", "mispredictions", mispredictions, 0.06, 0.7),
     Experiment("branch targets", "branch target buffers", targets, 0.15, 0.2),
     Experiment("returns", "return stack", returns, 0.04, 1.0),
     Experiment("indirect jumps", "indirect jumps", indirect, 0.15, 1.0),
+    Experiment("paths to indirect jumps", "indirect jumps", indirect_history, 0.15, 1.0),
 )

@@ -38,7 +38,8 @@ def width(bench: Bench) -> dict[str, float]:
     found = {}
     for name in ("int", "result", "compare", "move", "multiply", "vector", "load", "vector_load"):
         found[f"{name}_per_cycle"] = 1 / bench.cycles(family(name, 240), 240)
-    found["store_per_cycle"] = 1 / bench.cycles(family("store", 240), 240)
+    for name in ("store", "store_near", "store_half"):
+        found[f"{name}_per_cycle"] = 1 / bench.cycles(family(name, 240), 240)
     found["nop_per_cycle"] = 1 / bench.cycles(["nop"] * 240, 240)
     found["mixed_per_cycle"] = 1 / bench.cycles(mixture(), len(mixture()))
     if "pair0" in snippets():

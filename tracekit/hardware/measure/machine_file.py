@@ -19,14 +19,10 @@ _WAITING = (
     (r"fp|v", "waiting_vector"),
     (r"b\*|b\d|br", "waiting_branch"),
 )
-#: Cycles of `branches.mispredictions`' kernel that are no penalty.  Its shift and what lies between
-#: dispatch and execution are some, but its branches go to the next instruction, where a wrong one
-#: costs as much less than over others: kernels of both kinds on a Zen 5 differ by that.
-_LOOP = 0.0
 #: Entries of csrc/hardware/indirect_predictor.hpp for each jump of an order that the processor
-#: knows half of (`branches.indirect`).  The core knows 0.7 of that order then; with fewer it loses
-#: much of short orders, whose entries push each other out.
-_ENTRIES = 6
+#: knows half of (`branches.indirect`): with so many the core knows half of it, too, and of orders
+#: of other lengths what a Zen 4 knows (bench/hardware/structures.py).
+_ENTRIES = 3
 #: What stands between the two misses besides the instructions that wait.
 _BESIDES = 2
 
@@ -51,6 +47,7 @@ def parameters_of(found: Mapping[str, float], ns_per_cycle: float) -> dict[str, 
     for name in ("load_latency", "l2_latency", "l3_latency", "tlb_l2_latency", "page_walk"):
         _put(out, found, name, name)
     _put(out, found, "btb_l2_penalty", "btb_l2_penalty")
+    _put(out, found, "indirect_history", "indirect_history")
     _put(out, found, "forward_latency", "forward_cycles")
     _put(out, found, "vector_forward_latency", "forward_vector_cycles")
     _put(out, found, "locked_latency", "locked_cycles")
@@ -60,6 +57,7 @@ def parameters_of(found: Mapping[str, float], ns_per_cycle: float) -> dict[str, 
     _put(out, found, "l3_bytes", "l3_read_bytes")
     _put(out, found, "l1d_misses", "memory_misses")
     _put(out, found, "store_split", "store_line_cycles")
+    _put(out, found, "mispredict_penalty", "mispredict_cycles")
     _derived(out, found, ns_per_cycle)
     return {k: _fitting(k, v) for k, v in out.items()}
 
@@ -103,8 +101,6 @@ def _derived(out: dict[str, float], found: Mapping[str, float], ns_per_cycle: fl
         out["page_split"] = max(0.0, found["load_chain_page_cycles"] - found["load_latency"])
     if "taken_cycles" in found:
         out["taken_per_cycle"] = 1 / found["taken_cycles"]
-    if "mispredict_cycles" in found:
-        out["mispredict_penalty"] = found["mispredict_cycles"] - _LOOP
     if "memory_cycles" in found:
         out["memory_ns"] = found["memory_cycles"] * ns_per_cycle
     if "memory_read_bytes" in found:
@@ -132,8 +128,10 @@ def _derived(out: dict[str, float], found: Mapping[str, float], ns_per_cycle: fl
         out["op_cache_entry_cycles"] = found["entry_more_cycles"] / 2
     if "decode_per_cycle" in found:
         out["decode_width"] = round(found["decode_per_cycle"])
-    if both("store_per_cycle"):
-        out["store_commits"] = max(1, round(found["store_per_cycle"]))
+    if both("store_per_cycle", "store_near_per_cycle", "store_half_per_cycle"):
+        near, half = found["store_near_per_cycle"], found["store_half_per_cycle"]
+        out["store_commits"] = max(1, round(max(found["store_per_cycle"], near)))
+        out["store_block"] = 32 if half < 0.75 * near else 64
     if found.get("l3_there") == 0:
         out["l3_kb"] = 0
 
@@ -151,16 +149,21 @@ def _fitting(name: str, value: float) -> float:
 
 
 def schedulers_of(base: HardwareMachine, found: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The schedulers of ``base`` with the entries that were measured."""
+    """The schedulers of ``base`` with the entries that were measured, which several of one kind
+    share."""
+    keys = [_waiting(s.ports[0]) for s in base.schedulers]
     out = []
-    for s in base.schedulers:
+    for s, key in zip(base.schedulers, keys, strict=True):
         entries = s.entries
-        for pattern, key in _WAITING:
-            if re.match(pattern, s.ports[0]) and key in found:
-                entries = round(found[key]) + _BESIDES * (key == "waiting_add")
-                break
-        out.append({"entries": entries, "ports": list(s.ports)})
+        if key in found:
+            entries = round((found[key] + _BESIDES * (key == "waiting_add")) / keys.count(key))
+        out.append({"entries": max(1, entries), "ports": list(s.ports)})
     return out
+
+
+def _waiting(port: str) -> str:
+    """The experiment that tells how many micro-ops wait for it, or nothing."""
+    return next((key for pattern, key in _WAITING if re.match(pattern, port)), "")
 
 
 def measured_forms(times: FormTimes) -> dict[str, dict[str, float]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
+from tracekit import _core
 from tracekit.isa.types import BRANCH_KINDS, Arch
 
 Traits = tuple[int, bool, bool, bool, bool, bool, bool, int, int, "int | None", bool]
@@ -21,8 +22,9 @@ TOUCHES: Final = {
     "arm": (bytes.fromhex("00000018"), bytes.fromhex("1f0000b9")),
     "riscv": (bytes.fromhex("03250000"), bytes.fromhex("23200000")),
 }
-#: Their pcs, where Linux maps no program (csrc/record/qemu_stream.hpp).
-TOUCHED_PCS: Final = (0x1000, 0x1010)
+#: Their pcs, where Linux maps no program (csrc/core/touched_lines.hpp); a line of code is a load at
+#: the last one.
+TOUCHED_PCS: Final = _core.TOUCHED_PCS
 
 _SILENT_ARM: Final = re.compile(r"dc\s+g?zva\b|dc\s+gva\b|dc\s+zgva\b")
 _NO_ACCESS_ARM: Final = re.compile(r"prf\w*\b|dc\s|ic\s|at\s")
