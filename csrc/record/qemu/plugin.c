@@ -263,11 +263,8 @@ static void translated(struct qemu_plugin_tb* tb) {
   uint64_t word = TK_EVENT(TK_BLOCK) | (uint64_t)n << TK_N_SHIFT | (id & 0xffffffff);
   if (n == 1 && !region.bounded) word |= TK_REACHED_BIT;
   if (counted != NULL) {
-    *counted = (struct tk_counted){.word = word,
-                                   .first = repeats[0],
-                                   .last = repeats[1],
-                                   .begin = begins,
-                                   .end = ends};
+    *counted = (struct tk_counted){
+        .word = word, .first = repeats[0], .last = repeats[1], .begin = begins, .end = ends};
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_sampled_block, QEMU_PLUGIN_CB_NO_REGS, counted);
   } else {
     qemu_plugin_register_vcpu_tb_exec_cb(tb, region.bounded ? on_bounded_block : on_block,
