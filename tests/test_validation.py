@@ -399,6 +399,10 @@ def test_a_factor_is_fitted_on_the_programs_of_neither_half(
     }
     Path("l.json").write_text(json.dumps(made))
     Path("here.json").write_text(json.dumps(HardwareMachine.load("zen5").to_dict()))
+    both = Validation(load_list("l.json"), tmp_path).programs
+    assert both and not {p.name for p in both} & set(names)
+    one = Validation(load_list("l.json"), tmp_path, only=["m"]).programs
+    assert [p.name for p in one] == ["m"]
     fit = ["validate", "l.json", "--machine", "here.json", "--rounds", "2", "--fit", "f.json"]
 
     def time_once(name: str, *_: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tracekit.validation.judging import Judgement
 
 __all__ = ["plot"]
 
-_COLOURS = {"development": "tab:blue", "test": "tab:orange"}
+_COLOURS = {"development": "tab:blue", "test": "tab:orange", "fitting": "tab:grey"}
 
 
 def plot(found: Judgement, path: str, machine: str, *, force: bool = False) -> None:

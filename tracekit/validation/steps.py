@@ -25,7 +25,7 @@ from tracekit.io.output import replacing, scratch, write_json
 from tracekit.schema import OP_CLASSES
 from tracekit.store.reader import TraceFile
 from tracekit.validation.judging import Judged, Judgement, judge
-from tracekit.validation.program_list import ListedProgram, ProgramList
+from tracekit.validation.program_list import HALVES, ListedProgram, ProgramList
 from tracekit.validation.sampling import Counts, read_counts, sample, sampled_rows
 from tracekit.validation.timing import SPREAD, add_time, medians, read_times, time_once
 
@@ -62,7 +62,10 @@ class Validation:
         self.list = programs
         self.folder = folder
         self.programs = [
-            p for p in programs.programs if half in (None, p.half) and (not only or p.name in only)
+            p
+            for p in programs.programs
+            if (half is None or p.half == half)
+            and (p.name in only if only else half is not None or p.half in HALVES)
         ]
         self.report, self._tell = report, tell
         self._missing: dict[str, str] = {}
