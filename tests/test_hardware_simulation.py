@@ -241,12 +241,10 @@ def test_a_branch_is_predicted_with_the_line_of_its_last_byte() -> None:
 
 
 def test_what_an_operation_loads_is_not_renamed() -> None:
-    def cycles(*uses: int, store: bool = False) -> float:
+    def cycles(*uses: int) -> float:
         loop = Loop(memory_renaming=2, forward_latency=7, load_latency=4)
-        flags = "store renamable"
-        loop.add(address=1, data=2, flags=flags, latency=0, at=0x10000)
-        also = " store" if store else ""
-        loop.add(LOAD, *uses, address=1, result=2, flags=f"load renamable{also}", at=0x10000)
+        loop.add(address=1, data=2, flags="store renamable", latency=0, at=0x10000)
+        loop.add(LOAD, *uses, address=1, result=2, flags="load renamable", at=0x10000)
         return loop.cycles()
 
     assert cycles() < 3

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -11,8 +10,6 @@
 namespace tracekit::hardware {
 namespace {
 
-constexpr Cycle no_cycle = std::numeric_limits<Cycle>::max();
-Cycle rounded(double c) { return static_cast<Cycle>(std::lround(c)); }
 // Of one instruction: more micro-ops than that take their slots and ports in bulk.
 constexpr int most_slots = 64;
 
@@ -199,8 +196,7 @@ Cycle Core::book(const PortUse& use, std::size_t k, Cycle ready, Cycle dispatche
       for (int c = 1; c < cycles; ++c) last = std::max(last, ports_.book(ready, ports, 1));
     }
   }
-  if (ports && first > dispatched)
-    scheduler_[scheduler_of_[static_cast<std::size_t>(std::countr_zero(ports))]].wait(first);
+  if (ports && first > dispatched) scheduler_[scheduler_of(ports)].wait(first);
   return first;
 }
 
@@ -290,7 +286,7 @@ void Core::choose_ports(const Op& op) {
     int least = std::numeric_limits<int>::max();
     std::size_t best = 0;
     while (left) {
-      const std::size_t s = scheduler_of_[static_cast<std::size_t>(std::countr_zero(left))];
+      const std::size_t s = scheduler_of(left);
       const int waiting = scheduler_[s].waiting(dispatch_);
       if (waiting < least) {
         least = waiting;

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -17,6 +20,9 @@
 #include "sim/cycle.hpp"
 
 namespace tracekit::hardware {
+
+inline constexpr Cycle no_cycle = std::numeric_limits<Cycle>::max();
+inline Cycle rounded(double c) { return static_cast<Cycle>(std::lround(c)); }
 
 // What a machine knows of a trace's static instructions.
 struct OpTable {
@@ -81,6 +87,10 @@ class Core {
 
   void step(const Row& row);
   void choose_ports(const Op& op);
+  // The scheduler that feeds the first of some ports.
+  std::size_t scheduler_of(std::uint32_t ports) const {
+    return scheduler_of_[static_cast<std::size_t>(std::countr_zero(ports))];
+  }
   std::uint32_t ports_of(std::size_t use) const { return chosen_[use & (most_chosen - 1)]; }
   void repeat(const Row& row);
   Cycle dispatch(const Row& row);

@@ -1,15 +1,12 @@
 // Loads and stores of a real processor's core: ports, forwarding, renaming, how stores are written.
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <bit>
 
 #include "hardware/core.hpp"
 
 namespace tracekit::hardware {
 namespace {
 
-constexpr Cycle no_cycle = std::numeric_limits<Cycle>::max();
-Cycle rounded(double c) { return static_cast<Cycle>(std::lround(c)); }
 // How often a load must have met its store at one distance before that is relied on: Zen 5 needs
 // between 64 and 256 times, and 150 fit (a loop that changes it every so many rounds).
 constexpr int rename_training = 128;

@@ -25,7 +25,7 @@ from tracekit.io.output import replacing, scratch, write_json
 from tracekit.schema import OP_CLASSES
 from tracekit.store.reader import TraceFile
 from tracekit.validation.judging import Judged, Judgement, judge
-from tracekit.validation.program_list import HALVES, ListedProgram, ProgramList
+from tracekit.validation.program_list import FITTING, HALVES, ListedProgram, ProgramList
 from tracekit.validation.sampling import Counts, read_counts, sample, sampled_rows
 from tracekit.validation.timing import SPREAD, add_time, medians, read_times, time_once
 
@@ -61,11 +61,10 @@ class Validation:
             raise UsageError(f"{programs.path} has no program {sorted(unknown)[0]!r}")
         self.list = programs
         self.folder = folder
+        both = (*HALVES, FITTING) if only else HALVES  # those to fit on are there by name alone
+        halves = both if half is None else (half,)
         self.programs = [
-            p
-            for p in programs.programs
-            if (half is None or p.half == half)
-            and (p.name in only if only else half is not None or p.half in HALVES)
+            p for p in programs.programs if p.half in halves and (not only or p.name in only)
         ]
         self.report, self._tell = report, tell
         self._missing: dict[str, str] = {}

@@ -39,6 +39,11 @@ struct tk_counted* tk_counted_block(uint64_t id) {
   return *chunk == NULL ? NULL : *chunk + id % CHUNK;
 }
 
+// Of one that may have no room; NULL then.
+static struct tk_counted* counted(uint64_t id) {
+  return chunks[id / CHUNK] == NULL ? NULL : chunks[id / CHUNK] + id % CHUNK;
+}
+
 void tk_forget_counts(void) {
   for (size_t c = 0; c < CHUNKS && chunks[c] != NULL; ++c)
     for (size_t i = 0; i < CHUNK; ++i) chunks[c][i].runs = chunks[c][i].joined = 0;
@@ -50,7 +55,7 @@ void tk_send_counts(void) {
   size_t n = 0;
   const uint64_t blocks = tk_blocks_defined();
   for (uint64_t id = 0; id < blocks; ++id) {
-    struct tk_counted* c = chunks[id / CHUNK] ? chunks[id / CHUNK] + id % CHUNK : NULL;
+    struct tk_counted* c = counted(id);
     if (c == NULL || c->runs == 0) continue;
     words[n++] = id, words[n++] = c->runs, words[n++] = c->joined;
     c->runs = c->joined = 0;
@@ -173,7 +178,7 @@ static void data_lines(const struct tk_touched* t, struct touched* out) {
 static void code_lines(const struct tk_touched* t, struct touched* out) {
   const uint64_t blocks = tk_blocks_defined();
   for (uint64_t id = 0; id < blocks; ++id) {
-    const struct tk_counted* c = chunks[id / CHUNK] ? chunks[id / CHUNK] + id % CHUNK : NULL;
+    const struct tk_counted* c = counted(id);
     if (c == NULL || c->stamp <= t->begin) continue;
     const uint64_t first = c->begin >> 6, last = (c->end - 1) >> 6;
     if (!more_lines(out, last - first + 1)) return;
