@@ -42,9 +42,10 @@ def sample_sums(
 ) -> F64:
     """Cycles of the rows [first, end) of each sample on each machine: float64 [samples, machines].
 
-    ``samples``: increasing, apart.  ``approach`` and ``warm``: rows before each, as above, fewer
-    where the trace or the sample before does not leave so many; at least one of ``warm``.
-    ``report`` is told how many rows of the trace are done.
+    ``samples``: increasing, apart.  ``approach`` and ``warm``: rows before each, as above, at least
+    one of ``warm``.  Where no more than both lie before a sample, from the trace's first row or the
+    end of the sample before on, the walk goes through them instead.  ``report`` is told how many
+    rows of the trace are done.
     """
     check_warm_start(machines, approach, warm)
     source = source_of(trace)
@@ -55,13 +56,14 @@ def sample_sums(
     for k, (first, end) in enumerate(samples):
         if not done <= first < end <= len(source):
             raise UsageError(f"samples: increasing ranges of the trace's {len(source):,} rows")
-        walked = max(first - warm, done)
-        seen = max(walked - approach, done)
-        with source.ahead(done, seen, threads) as blocks:
-            for b in blocks:
-                cores.observe(b.ids, b.addr, b.bits, b.following, threads)
-                report(b.begin + len(b.ids))
-        if first > done:
+        walked = done
+        if first - done > approach + warm:
+            walked = first - warm
+            seen = walked - approach
+            with source.ahead(done, seen, threads) as blocks:
+                for b in blocks:
+                    cores.observe(b.ids, b.addr, b.bits, b.following, threads)
+                    report(b.begin + len(b.ids))
             b = source.block(seen, walked)
             cores.begin_behind(b.ids, b.addr, b.bits, b.following, threads)
         for b in source.blocks(walked, end):
