@@ -17,7 +17,7 @@ OPTIONS = ("every", "insts", "samples", "choose", "seed")
 def add_sampling(p: Any) -> Any:
     """All of them, in a group of their own, which is returned."""
     g = p.add_argument_group("samples of a long trace, with warm caches and predictors")
-    g.add_argument("--every", type=int, metavar="N", help="one every N rows, from a random start")
+    g.add_argument("--every", type=int, metavar="N", help="one every N rows in the mean")
     g.add_argument("--insts", type=int, metavar="N", help="rows of a sample (10000)")
     g.add_argument("--seed", type=int, help="of what is drawn")
     add_choice(g)
@@ -29,10 +29,10 @@ def add_choice(g: Any) -> None:
     g.add_argument("--samples", type=int, metavar="K", help="so many instead of --every")
     g.add_argument(
         "--choose",
-        choices=["systematic", "random", "phase"],
-        default="systematic",
-        help="evenly from a random start, at random places, or at random places of each phase "
-        "(systematic)",
+        choices=["stratified", "systematic", "random", "phase"],
+        default="stratified",
+        help="two at random places of each part of the trace, evenly from a random start, at "
+        "random places, or at random places of each phase (stratified)",
     )
 
 

@@ -216,7 +216,7 @@ def _predicted_from(
     if (given := walked[0].get("samples")) is None:
         how = (options["by"], options["phases"], options["binary"])
         return predict_from(trace, model, *how, (sums, walked[0]["counts"]))
-    lists = {k: tuple(given[k]) for k in ("phase", "sizes")}
+    lists = {k: tuple(given[k]) for k in ("stratum", "sizes")}
     samples = Samples(**{**given, **lists, "ranges": [(a, b) for a, b in given["ranges"]]})
     return predict_from_samples(trace, model, sums, samples)
 

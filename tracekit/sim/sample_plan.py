@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from tracekit.store.reader import TraceFile
 __all__ = ["FEW", "LENGTH", "SamplePlan", "SampledCycles", "Samples", "drawn", "sampled_totals"]
 
 F64 = npt.NDArray[np.float64]
-Choice = Literal["systematic", "random", "phase"]
+Choice = Literal["stratified", "systematic", "random", "phase"]
 
 #: Rows of a sample, unless given.
 LENGTH = 10_000
@@ -27,19 +28,22 @@ LENGTH = 10_000
 FEW = 30
 #: Phases of a program at most, as many as SimPoint looks for.
 PHASES = 30
+#: Share of the strata that are shorter than the others, at a program's beginning.
+BEGINNING = 1 / 8
 
 
 @dataclass(frozen=True)
 class Samples:
     """Ranges of rows of a trace of ``rows`` rows, in their order, and how they were chosen.
 
-    Of samples by phase ``phase`` has each one's, and ``sizes`` the stretches of each phase.
+    Of stratified samples, and of those by phase, ``stratum`` has each one's, and ``sizes`` how many
+    stretches of a sample's length each stratum has.
     """
 
     ranges: list[tuple[int, int]]
     rows: int
     choice: Choice
-    phase: tuple[int, ...] = ()
+    stratum: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
 
     @property
@@ -51,19 +55,21 @@ class Samples:
         """Cycles of the trace and half their 95 % interval, from ``sums`` of the samples: float64
         [samples, machines].  0 where all rows were walked, NaN where one sample says nothing of it.
 
-        Of random samples the variance is that of their mean; of systematic ones that of the
-        differences of neighbours (Wolter, Introduction to Variance Estimation, 2007, section 8.2),
-        since a program that changes slowly differs less than random samples would.  By phase it
-        adds up over the phases, each weighted by its share (Cochran, Sampling Techniques, 1977,
-        section 5.4).  All without the share of the rows that was walked.
+        Of stratified samples, of which phases are a kind, the variance adds up over the strata,
+        each weighted by its share, with Student's t of Satterthwaite's degrees of freedom (Cochran,
+        Sampling Techniques, 1977, section 5.4): few where few strata have most of it.  Of random
+        samples it is that of their mean; of systematic ones that of the differences of neighbours
+        (Wolter, Introduction to Variance Estimation, 2007, section 8.2), which is right on average
+        alone: too large for a program that changes slowly, and too small for one that repeats
+        itself as often as samples come.  All without the share of the rows that was walked.
         """
         if self.whole:
             return sums[0], np.zeros(sums.shape[1])
         n = len(self.ranges)
         length = self.ranges[0][1] - self.ranges[0][0]
         rate = sums / length
-        if self.choice == "phase":
-            return self._by_phase(rate)
+        if self.stratum:
+            return self._by_stratum(rate)
         cycles: F64 = rate.mean(axis=0) * self.rows
         if n < 2:
             return cycles, np.full(len(cycles), np.nan)
@@ -74,38 +80,40 @@ class Samples:
         left = 1 - n * length / self.rows
         return cycles, student(n - 1) * np.sqrt(left * variance / n) * self.rows
 
-    def _by_phase(self, rate: F64) -> tuple[F64, F64]:
-        of, sizes = np.array(self.phase), np.array(self.sizes, float)
-        mean, variance = np.zeros(rate.shape[1]), np.zeros(rate.shape[1])
-        weight = np.zeros(rate.shape[1])  # of Satterthwaite's degrees of freedom
-        for k, size in enumerate(sizes):
-            own = rate[of == k]
-            share = size / sizes.sum()
-            mean += share * own.mean(axis=0)
-            if len(own) > 1:
-                part = share**2 * (1 - len(own) / size) * own.var(axis=0, ddof=1) / len(own)
-                variance += part
-                weight += part**2 / (len(own) - 1)
+    def _by_stratum(self, rate: F64) -> tuple[F64, F64]:
+        of, sizes = np.array(self.stratum), np.array(self.sizes, float)[:, None]
+        n = np.bincount(of, minlength=len(sizes))[:, None]
+        shape = (len(sizes), rate.shape[1])
+        mean, squares = np.zeros(shape), np.zeros(shape)
+        np.add.at(mean, of, rate)
+        mean /= n
+        np.add.at(squares, of, (rate - mean[of]) ** 2)
+        share = sizes / sizes.sum()
+        free = np.maximum(n - 1, 1)  # one sample says nothing, and its square is 0
+        parts = share**2 * (1 - n / sizes) * squares / free / n
+        variance, weight = parts.sum(axis=0), (parts**2 / free).sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             freedom = np.where(weight > 0, variance**2 / weight, len(rate) - len(sizes))
         t = np.array([student(f) for f in freedom])
-        return mean * self.rows, t * np.sqrt(variance) * self.rows
+        return (share * mean).sum(axis=0) * self.rows, t * np.sqrt(variance) * self.rows
 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """Samples of ``length`` rows: one every ``every`` rows from a start that is drawn
-    ("systematic"), or ``count`` at places that are drawn, apart from each other: of all rows
-    ("random"), or of those of each phase, as many as are its share ("phase").
+    """Samples of ``length`` rows: two at places that are drawn in each of so many parts of the
+    trace, one after the other ("stratified"); one every ``every`` rows from a start that is drawn
+    ("systematic"); or ``count`` at places that are drawn: of all rows ("random"), or of those of
+    each phase, as many as are its share ("phase").  No two have a row in common.
 
     ``every`` or ``count``, not both: with ``count`` systematic samples are as far apart as the
-    trace allows.  ``seed``: of what is drawn; another one each time unless given.
+    trace allows, and stratified ones have as many rows each as ``every`` says.  ``seed``: of what
+    is drawn; another one each time unless given.
     """
 
     length: int = LENGTH
     every: int | None = None
     count: int | None = None
-    choice: Choice = "systematic"
+    choice: Choice = "stratified"
     seed: int | None = None
 
     def draw(self, rows: int, phases: Callable[[int], npt.NDArray[np.intp]]) -> Samples:
@@ -117,9 +125,13 @@ class SamplePlan:
         samples.
         """
         every = self.apart(rows)
-        if rows < 2 * self.length or 2 * self.length > every:
+        count = self.count or max(2, rows // every)
+        most = count if self.choice == "stratified" else 1
+        if rows < 2 * self.length * most or 2 * self.length > every:
             return Samples([(0, rows)], rows, self.choice)
         draw = np.random.default_rng(self.seed)
+        if self.choice == "stratified":
+            return self._of_strata(rows, count, draw)
         if self.choice == "phase":
             return self._of_phases(rows, phases(min(PHASES, (self.count or 0) // 2)), draw)
         if self.choice == "systematic":
@@ -141,12 +153,29 @@ class SamplePlan:
             raise UsageError("samples: how far apart, or how many")
         if self.count is not None and self.count < 2:
             raise UsageError(f"{self.count} samples; at least 2")
-        if self.choice != "systematic" and self.count is None:
+        if self.choice in ("random", "phase") and self.count is None:
             raise UsageError(f"samples of choice {self.choice}: how many")
         every = self.every if self.every is not None else max(rows // (self.count or 1), 1)
         if self.every is not None and every < self.length:
             raise UsageError(f"a sample of {self.length:,} rows every {every:,}")
         return every
+
+    def _of_strata(self, rows: int, count: int, draw: np.random.Generator) -> Samples:
+        """Two stretches of each stratum, three of the last where their number is odd.  What rows
+        are left of whole stretches lies between all of them alike."""
+        stretches = rows // self.length
+        edges = strata(stretches, count // 2)
+        taken = np.full(len(edges) - 1, 2)
+        taken[-1] += count % 2
+        stratum = np.repeat(np.arange(len(taken)), taken)
+        chosen = [
+            a + int(at)
+            for (a, b), n in zip(itertools.pairwise(edges), taken.tolist(), strict=True)
+            for at in np.sort(draw.choice(b - a, n, replace=False))
+        ]
+        ranges = [(b, b + self.length) for b in (k * rows // stretches for k in chosen)]
+        sizes = tuple(b - a for a, b in itertools.pairwise(edges))
+        return Samples(ranges, rows, self.choice, tuple(stratum.tolist()), sizes)
 
     def _of_phases(
         self, rows: int, labels: npt.NDArray[np.intp], draw: np.random.Generator
@@ -166,6 +195,24 @@ class SamplePlan:
         return Samples(
             ranges, rows, self.choice, tuple(k for _, k in chosen), tuple(sizes.tolist())
         )
+
+
+def strata(stretches: int, count: int) -> list[int]:
+    """Where each of ``count`` strata begins, and the end: whole stretches, at least four a stratum.
+
+    An eighth of them grow by the same factor each, from two stretches on, to the size that the
+    others have, since a program's beginning is not like what comes behind: caches are cold, and
+    what is done is done once.
+    """
+    short = int(BEGINNING * count)
+    grown, size = np.arange(short) / max(short, 1), stretches / count
+    for _ in range(20):  # each comes eight times nearer, or more
+        sizes = 2 * (size / 2) ** grown
+        size = float((stretches - sizes.sum()) / (count - short))
+    begin = np.concatenate([[0.0], np.cumsum(sizes)])
+    edges = np.concatenate([begin, np.linspace(begin[-1], stretches, count - short + 1)[1:]])
+    whole: list[int] = np.floor(edges).astype(np.int64).tolist()
+    return whole
 
 
 @dataclass(frozen=True)

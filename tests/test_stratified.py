@@ -1,0 +1,171 @@
+"""Stratified samples: where they lie, and what follows from them of the whole."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.errors import UsageError
+from tracekit.estimation.student import student
+from tracekit.sim import SamplePlan, Samples, sample_plan
+from tracekit.sim.sample_plan import strata
+
+
+def draw(rows: int, **options: object) -> Samples:
+    """Drawn by `SamplePlan`, which asks for no phases."""
+    return SamplePlan(**options).draw(rows, lambda most: np.zeros(0, np.intp))  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 400), st.integers(0, 10**5))
+def test_strata_grow_to_the_size_that_most_have(count, more):
+    stretches = 4 * count + more
+    edges = strata(stretches, count)
+    sizes = np.diff(edges)
+    assert edges[0] == 0 and edges[-1] == stretches and len(sizes) == count
+    short = count // 8
+    assert (sizes >= 2).all() and (short == 0 or sizes[0] == 2)
+    assert (sizes[short:] >= 4).all() and np.ptp(sizes[short:]) <= 1
+    assert (np.diff(sizes) >= -1).all()
+    # By the same factor each, but for the rest that is no whole stretch.
+    begins = np.array(edges[1 : short + 1]) + 0.5
+    growth = (sizes[short:].mean() / 2) ** (1 / max(short, 1))
+    exact = np.cumsum(2 * growth ** np.arange(short))
+    assert (np.abs(begins - exact) <= 0.5 + 0.01 * exact).all()
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 300), st.integers(2, 90), st.integers(0, 10**5), st.integers(0, 9))
+def test_two_samples_in_each_stratum(length, count, more, seed):
+    rows = 2 * length * count + more
+    found = draw(rows, length=length, count=count, seed=seed)
+    assert found.choice == "stratified" and len(found.ranges) == count
+    assert found == draw(rows, length=length, count=count, seed=seed)
+    assert all(b - a == length for a, b in found.ranges)
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(found.ranges))
+    assert found.ranges[-1][1] <= rows and sum(found.sizes) == rows // length
+    taken = Counter(found.stratum)
+    assert [taken[k] for k in range(count // 2 - 1)] == [2] * (count // 2 - 1)
+    assert taken[count // 2 - 1] == 2 + count % 2
+    # Each in its stratum: of stretches that have the rows of the trace evenly.
+    edges = np.cumsum((0, *found.sizes)) * (rows / (rows // length))
+    for (a, b), k in zip(found.ranges, found.stratum, strict=True):
+        assert edges[k] - 1 <= a and b <= edges[k + 1] + 1
+
+
+def test_each_stretch_is_as_likely_as_the_others_of_its_stratum():
+    times = np.zeros(40)
+    for seed in range(3000):
+        for a, _ in draw(403, length=10, count=8, seed=seed).ranges:
+            times[a // 10] += 1
+    edges = strata(40, 4)
+    for a, b in itertools.pairwise(edges):
+        assert times[a:b] == pytest.approx(3000 * 2 / (b - a), rel=0.13)
+
+
+def test_so_many_rows_each_by_every():
+    found = draw(100_000, length=100, every=2_000, seed=1)
+    assert len(found.ranges) == 50
+    assert len(draw(5_000, length=100, every=3_000, seed=1).ranges) == 2
+    # Samples that would be most of the trace, or longer than their strata.
+    assert draw(399, length=100, every=250, seed=1).whole
+    assert draw(100_000, length=100, every=199, seed=1).whole
+    assert draw(5_999, length=100, count=30).whole
+    assert not draw(6_000, length=100, count=30).whole
+
+
+def test_plans_that_make_no_strata_are_refused():
+    with pytest.raises(UsageError, match="1 samples; at least 2"):
+        draw(10**6, count=1)
+    with pytest.raises(UsageError, match="a sample of 10,000 rows every 500"):
+        draw(10**6, every=500)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32))
+def test_variance_is_that_of_all_draws(seed):
+    """Over all draws there are, with as many rows walked as make the correction large: the mean of
+    the estimates is the truth, and that of the variances is theirs (Cochran 1977, theorem 5.3)."""
+    sizes, taken = (2, 4, 3, 4), (2, 2, 2, 3)
+    rates = np.random.default_rng(seed).lognormal(0, 1, (sum(sizes), 2))
+    edges = np.cumsum((0, *sizes))
+    of_each = [
+        itertools.combinations(range(a, b), n)
+        for (a, b), n in zip(itertools.pairwise(edges.tolist()), taken, strict=True)
+    ]
+    stratum = tuple(np.repeat(range(4), taken).tolist())
+    estimates, variances = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sample_plan, "student", lambda freedom: 1.0)
+        for drawn in itertools.product(*of_each):
+            at = [k for some in drawn for k in some]
+            ranges = [(10 * k, 10 * k + 10) for k in at]
+            samples = Samples(ranges, 10 * sum(sizes), "stratified", stratum, sizes)
+            found, half = samples.estimate(10 * rates[at])
+            estimates.append(found)
+            variances.append(half**2)
+    assert np.mean(estimates, axis=0) == pytest.approx(10 * rates.sum(axis=0))
+    assert np.mean(variances, axis=0) == pytest.approx(np.var(estimates, axis=0))
+
+
+def test_freedom_is_of_the_strata_that_have_the_variance():
+    """One stratum of many that differ little has nearly all of the variance: one degree of freedom,
+    and with all alike nearly one for each."""
+    many = 40
+    stratum, sizes = tuple(np.repeat(range(many), 2).tolist()), (10**6,) * many
+    ranges = [(20 * k, 20 * k + 10) for k in range(2 * many)]
+    samples = Samples(ranges, 10 * sum(sizes), "stratified", stratum, sizes)
+    alike = np.tile([9.0, 11.0], many)
+    one = np.array([1.0, 19.0, *np.tile([9.999, 10.001], many - 1)])
+    found, half = samples.estimate(np.array([alike, one]).T)
+    assert found == pytest.approx([1.0 * samples.rows] * 2)
+    error = np.array([np.sqrt(many), 9.0]) * 0.1 / many * samples.rows
+    assert half == pytest.approx(error * [student(many), student(1)], rel=1e-3)
+
+
+def test_t_between_whole_degrees_of_freedom():
+    exact = {0.3: 12.706, 1: 12.706, 1.2: 8.6488, 1.5: 6.0167, 2.5: 3.5747, 5.5: 2.5019, 40: 2.0211}
+    for freedom, t in exact.items():
+        assert student(freedom) == pytest.approx(t, rel=0.03)
+    values = [student(f) for f in np.linspace(1, 60, 2000)]
+    assert values == sorted(values, reverse=True)
+
+
+PROGRAMS = {
+    "slow": lambda t, r: 1 + t / len(t) + r.normal(0, 0.03, len(t)),
+    "beginning": lambda t, r: 1 + 10 * np.exp(-t / 20) + r.normal(0, 0.05, len(t)),
+    "as often as systematic samples come": lambda t, r: (
+        1 + 0.5 * np.sin(2 * np.pi * t / 50) + r.normal(0, 0.05, len(t))
+    ),
+    "phases": lambda t, r: r.lognormal(0, 0.5, len(t) // 40 + 1)[t // 40],
+    "few are slow": lambda t, r: 1 + 4 * (r.random(len(t) // 10 + 1) < 0.05)[t // 10],
+}
+
+
+def held(program: str, choice: str) -> tuple[float, float]:
+    """How often 300 intervals of 100 samples hold the truth, and the error in the mean."""
+    r = np.random.default_rng(2)
+    rates = PROGRAMS[program](np.arange(5000), r)
+    inside, error = 0, 0.0
+    for seed in range(300):
+        found = draw(50_000, length=10, count=100, choice=choice, seed=seed)
+        starts = np.array([a for a, _ in found.ranges]) / 10
+        k, part = starts.astype(int), starts % 1
+        own = rates[k] * (1 - part) + rates[np.minimum(k + 1, 4999)] * part
+        total, half = found.estimate(10 * own[:, None])
+        inside += int(abs(total[0] - 10 * rates.sum()) <= half[0])
+        error += abs(total[0] / rates.sum() / 10 - 1)
+    return inside / 300, error / 300
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_intervals_hold(program):
+    inside, error = held(program, "stratified")
+    assert 0.92 <= inside <= 0.99
+    if program in ("as often as systematic samples come", "beginning"):
+        others, more = held(program, "systematic")
+        assert others < 0.8 and more > 2 * error
