@@ -9,9 +9,10 @@
 
 WORK has what was made: run again, a command goes on where it was stopped.  The programs are in
 whole_program_list.py.  Of each the first `INSTRUCTIONS` are recorded and walked, and cycles are
-kept of every `STEP` rows.  Errors of sampling alone are of systematic samples from `STARTS` random
-starts, cut out of the walk; what warm starts add is seen in one sampled run a program.  Programs,
-machines, seeds and numbers of samples were written before anything was walked.
+kept of every `STEP` rows.  Errors of sampling alone are of systematic and of stratified samples
+from `STARTS` random starts or draws, cut out of the walk; what warm starts add is seen in one
+sampled run a program.  Programs, machines, seeds and numbers of samples were written before
+anything was walked.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +34,7 @@ from whole_program_list import PROGRAMS, SEED, Program, command_of, make_inputs
 import tracekit
 from tracekit.mixture import load_model
 from tracekit.record.qemu import QemuOptions, extract_qemu
-from tracekit.sim import RowSource, Samples, sample_sums, totals
+from tracekit.sim import RowSource, SamplePlan, Samples, sample_sums, totals
 from tracekit.simpoint import block_vectors, choose, regions
 
 F64 = npt.NDArray[np.float64]
@@ -40,6 +42,8 @@ INSTRUCTIONS = 100_000_000
 STEP = 1_000
 #: Rows of a sample; how many samples, of which the first number is also run warm; random starts.
 LENGTH, COUNTS, STARTS = 10_000, (200, 500, 1_000), 100
+#: How samples are chosen that are cut out of walks.
+CHOICES = ("systematic", "stratified")
 #: Instructions of an interval of SimPoint's.
 INTERVAL = 1_000_000
 
@@ -99,14 +103,13 @@ def sample(program: Program, work: Path, threads: int) -> None:
 
     def make() -> dict[str, npt.NDArray[Any]]:
         with tracekit.open(work / f"{program.name}.zst") as trace:
-            every = apart(len(trace), COUNTS[0])
-            start = int(np.random.default_rng(SEED).integers(every // STEP)) * STEP
-            ranges = ranges_of(len(trace), start, every)
-            warm = sample_sums(trace, machines(), ranges, threads=threads)
-            cold = from_cold(trace, ranges, threads)
-        return {"ranges": np.array(ranges), "warm": warm, "cold": cold}
+            samples = stratified(len(trace), COUNTS[0], SEED)
+            warm = sample_sums(trace, machines(), samples.ranges, threads=threads)
+            cold = from_cold(trace, samples.ranges, threads)
+        own = {k: np.array(getattr(samples, k)) for k in ("ranges", "stratum", "sizes")}
+        return {**own, "warm": warm, "cold": cold}
 
-    kept(work / f"{program.name}.sample.npz", make)
+    kept(work / f"{program.name}.stratified.npz", make)
 
 
 def simpoints(program: Program, work: Path, threads: int) -> None:
@@ -138,13 +141,19 @@ def from_cold(trace: tracekit.TraceFile, ranges: list[tuple[int, int]], threads:
     return out
 
 
-def apart(rows: int, count: int) -> int:
-    """How far so many samples are apart: whole steps."""
-    return rows // count // STEP * STEP
+def systematic(rows: int, count: int) -> Iterator[Samples]:
+    """Samples whole steps apart, from each random start."""
+    every = rows // count // STEP * STEP
+    for k in np.random.default_rng(SEED).integers(every // STEP, size=STARTS).tolist():
+        begins = range(k * STEP, rows - LENGTH + 1, every)
+        yield Samples([(b, b + LENGTH) for b in begins], rows, "systematic")
 
 
-def ranges_of(rows: int, start: int, every: int) -> list[tuple[int, int]]:
-    return [(b, b + LENGTH) for b in range(start, rows - LENGTH + 1, every)]
+def stratified(rows: int, count: int, seed: int) -> Samples:
+    """As `predict --samples` draws them, but for that they begin with the step that they are in."""
+    found = SamplePlan(LENGTH, count=count, seed=seed).draw(rows, lambda _: np.zeros(0, np.intp))
+    begins = [a // STEP * STEP for a, _ in found.ranges]
+    return replace(found, ranges=[(a, a + LENGTH) for a in begins])
 
 
 class Walked:
@@ -166,12 +175,34 @@ class Walked:
         out: F64 = found[:, 1] - found[:, 0]
         return out
 
-    def starts(self, count: int) -> Iterator[tuple[F64, F64]]:
-        """Estimates and half their intervals from each random start, by machine."""
-        every = apart(self.rows, count)
-        for k in np.random.default_rng(SEED).integers(every // STEP, size=STARTS).tolist():
-            ranges = ranges_of(self.rows, k * STEP, every)
-            yield Samples(ranges, self.rows, "systematic").estimate(self.of(ranges))
+    def draws(self, count: int, choice: str) -> Iterator[tuple[F64, F64]]:
+        """Estimates and half their intervals of each start or draw, by machine."""
+        of_seeds = (stratified(self.rows, count, SEED + k) for k in range(STARTS))
+        for samples in systematic(self.rows, count) if choice == "systematic" else of_seeds:
+            yield samples.estimate(self.of(samples.ranges))
+
+
+class Drawn(NamedTuple):
+    """Of a program, float64 [draws, machines]: relative errors, half widths, whether they hold."""
+
+    off: F64
+    half: F64
+    inside: F64
+
+    def line(self, names: list[str]) -> str:
+        """Columns of the table."""
+        mean, inside = self.off.mean(axis=0), self.inside.mean(axis=0)
+        worst, least = int(mean.argmax()), int(inside.argmin())
+        return (
+            f"{mean.mean():.2%} | {mean[worst]:.2%} ({names[worst]}) | {self.half.mean():.2%} | "
+            f"{inside.mean():.1%} | {inside[least]:.0%} ({names[least]})"
+        )
+
+
+def drawn(walk: Walked, count: int, choice: str) -> Drawn:
+    found, half = (np.array(x) for x in zip(*walk.draws(count, choice), strict=True))
+    inside = (np.abs(found - walk.truth) <= half).astype(float)
+    return Drawn(np.abs(found / walk.truth - 1), half / found, inside)
 
 
 def sampling_table(programs: list[Program], work: Path) -> None:
@@ -179,30 +210,27 @@ def sampling_table(programs: list[Program], work: Path) -> None:
     walks = {p.name: Walked(work / f"{p.name}.walk.npz") for p in programs}
     names = [m["name"] for m in machines()]
     for count in COUNTS:
-        print(f"\n{count} samples of {LENGTH:,} rows, {STARTS} starts, cut out of the walk")
-        print("| program | rows | error | worst machine | half width | held | least |")
-        print("|---|---|---|---|---|---|---|")
-        held, errors = [], []
+        print(f"\n{count} samples of {LENGTH:,} rows, {STARTS} draws, cut out of the walk")
+        heads = [f"{c}: error | worst machine | half width | held | least" for c in CHOICES]
+        print(f"| program | rows | {' | '.join(heads)} |")
+        print("|---" * (2 + 5 * len(CHOICES)) + "|")
+        found: dict[str, list[Drawn]] = {c: [] for c in CHOICES}
         for name, w in walks.items():
-            found, half = (np.array(x) for x in zip(*w.starts(count), strict=True))
-            off = np.abs(found / w.truth - 1)
-            inside = (np.abs(found - w.truth) <= half).mean(axis=0)
-            mean, wide = off.mean(axis=0), (half / found).mean()
-            worst, least = int(mean.argmax()), int(inside.argmin())
-            held.append(inside)
-            errors.append(off)
+            own = [drawn(w, count, c) for c in CHOICES]
+            for c, d in zip(CHOICES, own, strict=True):
+                found[c].append(d)
+            print(f"| {name} | {w.rows:,} | {' | '.join(d.line(names) for d in own)} |")
+        for c in CHOICES:
+            off, half, inside = (np.array([d[k] for d in found[c]]) for k in range(3))
+            by_machine, by_program = inside.mean(axis=(0, 1)), inside.mean(axis=(1, 2))
+            least = list(walks)[int(by_program.argmin())]
             print(
-                f"| {name} | {w.rows:,} | {mean.mean():.2%} | {mean[worst]:.2%} ({names[worst]}) | "
-                f"{wide:.2%} | {inside.mean():.1%} | {inside[least]:.0%} ({names[least]}) |"
+                f"{c}: mean {off.mean():.2%}, worst program x machine "
+                f"{off.mean(axis=1).max():.2%}, 95th of 100 {np.quantile(off, 0.95):.2%}, largest "
+                f"{off.max():.2%}; half width {half.mean():.2%}, median {np.median(half):.2%}; "
+                f"held {inside.mean():.1%}, by machine {by_machine.min():.1%} to "
+                f"{by_machine.max():.1%}, least program {by_program.min():.1%} ({least})"
             )
-        by_machine, all_errors = np.mean(held, axis=0), np.array(errors)
-        of_starts = np.sort(all_errors.ravel())
-        print(
-            f"mean {all_errors.mean():.2%}, worst program x machine "
-            f"{all_errors.mean(axis=1).max():.2%}, 95th of 100 starts "
-            f"{of_starts[int(0.95 * len(of_starts))]:.2%}, largest {of_starts[-1]:.2%}; held "
-            f"{by_machine.mean():.1%}, by machine {by_machine.min():.1%} to {by_machine.max():.1%}"
-        )
 
 
 def run_table(programs: list[Program], work: Path) -> None:
@@ -218,10 +246,12 @@ def run_table(programs: list[Program], work: Path) -> None:
     every: list[list[float]] = []
     for p in programs:
         w = Walked(work / f"{p.name}.walk.npz")
-        with np.load(work / f"{p.name}.sample.npz") as f:
+        with np.load(work / f"{p.name}.stratified.npz") as f:
             ranges, warm, cold, seconds = f["ranges"], f["warm"], f["cold"], float(f["seconds"])
+            lists = [tuple(f[k].tolist()) for k in ("stratum", "sizes")]
         bias = warm.sum(axis=0) / w.of(ranges).sum(axis=0) - 1
-        estimate = Samples([tuple(r) for r in ranges.tolist()], w.rows, "systematic").estimate
+        of_rows = [(a, b) for a, b in ranges.tolist()]
+        estimate = Samples(of_rows, w.rows, "stratified", *lists).estimate
         found, half = estimate(warm)
         off = np.abs(found / w.truth - 1)
         of_cold = np.abs(estimate(cold)[0] / w.truth - 1)
@@ -284,7 +314,7 @@ def main() -> int:
     if args.what == "report":
         there = [p for p in chosen if (work / f"{p.name}.walk.npz").exists()]
         sampling_table(there, work)
-        run_table([p for p in there if (work / f"{p.name}.sample.npz").exists()], work)
+        run_table([p for p in there if (work / f"{p.name}.stratified.npz").exists()], work)
         pointed = [p for p in there if (work / f"{p.name}.simpoints.npz").exists()]
         simpoint_table(pointed, work)
         return 0
