@@ -60,7 +60,7 @@ class Samples:
         Sampling Techniques, 1977, section 5.4): few where few strata have most of it.  Of random
         samples it is that of their mean; of systematic ones that of the differences of neighbours
         (Wolter, Introduction to Variance Estimation, 2007, section 8.2), which is right on average
-        alone: too large for a program that changes slowly, and too small for one that repeats
+        alone: too large for most programs that change slowly, and too small for one that repeats
         itself as often as samples come.  All without the share of the rows that was walked.
         """
         if self.whole:
