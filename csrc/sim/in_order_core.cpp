@@ -1,7 +1,7 @@
 #include "sim/in_order_core.hpp"
 
 #include <algorithm>
-#include <string_view>
+#include <cmath>
 
 #include "core/static_inst.hpp"
 #include "sim/op_use.hpp"
@@ -9,12 +9,15 @@
 namespace tracekit {
 namespace {
 
-constexpr Cycle stage_delay = 1;      // from each stage of the pipeline to the next
-constexpr Cycle refetch = 2;          // from a prediction in the second stage to the line's request
-constexpr Cycle respond = 4;          // from the cache's answer to the retirement of a load
-constexpr Cycle serialize_delay = 3;  // a system call empties the pipeline
-constexpr std::size_t execute_buffer = 7, decode_buffer = 3;  // in cycles' worth of instructions
-constexpr std::size_t transfers = 2;
+constexpr Cycle stage_delay = 1;  // from each stage of the pipeline to the next
+constexpr double fetch_groups = 3;  // that decode has room for
+constexpr std::uint64_t line_mask = (std::uint64_t{1} << line_bits) - 1;
+
+// Where its bytes begin that lie in a second line; 0: nowhere.
+std::uint64_t second_line(const CoreRow& row) {
+  const std::uint64_t next = (row.addr | line_mask) + 1;
+  return row.addr + row.inst->bytes() > next ? next : 0;
+}
 
 }  // namespace
 
@@ -34,7 +37,7 @@ typename InOrderCore<Why>::Lane InOrderCore<Why>::lane(OpClass op) {
     case Unit::any:
       break;
   }
-  return Lane::other;
+  return op == OpClass::SimdPredAlu ? Lane::predicate : Lane::other;
 }
 
 template <bool Why>
@@ -45,141 +48,217 @@ InOrderCore<Why>::InOrderCore(const CoreParameters& p, std::size_t registers)
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       ledger_(p.width()),
-      fetch_{p.width(), Cause::front_end_width},
-      decode_{p.width(), Cause::front_end_width},
-      issue_{p.width(), Cause::base},
-      memory_{1, Cause::unit_busy},
-      retire_{p.width(), Cause::base},
-      lanes_{{{pipes[0].each_cycle, Cause::unit_busy},
-              {1, Cause::unit_busy},
-              {1, Cause::unit_busy},
-              {1, Cause::unit_busy},
-              {1, Cause::unit_busy},
-              {1, Cause::unit_busy}}} {}
+      fetch_(p.width()),
+      decode_(p.width()),
+      commits_(p.width()),
+      lines_(p.l1i_lat()),
+      units_{{{3, false},
+              {3, false},
+              {3, false},
+              {9, true},
+              {6, false},
+              {3, false},
+              {1, false},
+              {1, false}}} {}
 
-// When the part stands before the issue logic.  One line at a time is asked for; a taken branch is
-// predicted in the second stage.
+// When the row stands before the issue logic.  A taken branch is predicted where its line is worked
+// off, and heard of in the next cycle.
 template <bool Why>
 typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
-  const std::uint64_t pc = row.inst->pc, line = pc >> 6;
-  if (row.first) {
-    At at{};
-    if (redirect_.at() >= 0 || taken_ || line != line_) {
-      // The next line of a straight run is asked for while the last one is worked off.
-      const At asked = redirect_.at() >= 0 ? redirect_
-                       : taken_            ? (fetch_.at + refetch).because(Cause::front_end_width)
-                                           : (line_at_ + 1).because(Cause::front_end_width);
-      const Cycle there = caches_.fetch(pc, asked.at()) + stage_delay;
+  const std::uint64_t pc = row.inst->pc;
+  const bool redirected = redirect_.at() >= 0;
+  if (row.first && (pc != pc_ || taken_ || redirected)) {  // no further part of an instruction
+    const Cycle fetched = fetch_.at().at();
+    if (redirected || taken_ || pc >> line_bits != lines_.line()) {
+      const At asked = redirected ? redirect_ : (fetch_.at() + 1).because(Cause::front_end_width);
+      const Cycle there = redirected ? lines_.found_out(caches_, pc, asked.at(), passed_, each_line_, straight_)
+                          : taken_   ? lines_.foreseen(caches_, pc, fetched)
+                                     : lines_.follow(caches_, pc, fetched);
       ledger_.fetched_from(caches_.served());
       // A hit's latency belongs to what asked for the line.
       const bool hit = caches_.served() == CacheLevel::l1;
-      line_at_ = later(line_at_, {there, hit ? asked.cause() : fetch_cause(caches_.served())});
-      at = line_at_;
-      line_ = line;
+      line_at_ = {there + stage_delay, hit ? asked.cause() : fetch_cause(caches_.served())};
       redirect_ = {-1, Cause::base};
       taken_ = false;
     }
-    const std::size_t room = decode_buffer * static_cast<std::size_t>(p_.width());
-    if (uop_ >= room) at = later(at, decoded_[(uop_ - room) % ring]);
-    fetch_.take(later(at, fetch_.at));
+    fetch_.hands_over(line_at_);
+    pc_ = pc;
+    uops_per_instruction_ += (uops_ - uops_per_instruction_) / 32;
+    uops_ = 0;
   }
-  At at = fetch_.at + stage_delay;
-  const std::size_t room = execute_buffer * static_cast<std::size_t>(p_.width());
-  if (uop_ >= room && room < ring) at = later(at, issued_[(uop_ - room) % ring]);
-  const At decoded = decode_.take(later(at, decode_.at));
-  decoded_[uop_ % ring] = decoded;
+  ++uops_;
+  const At decoded = decode_.hands_over(
+      later(fetch_.at() + stage_delay, {worked_off_, Cause::front_end_width}));
+  fetch_.taken(decoded);
   return decoded + stage_delay;
 }
 
 template <bool Why>
 typename InOrderCore<Why>::At InOrderCore<Why>::issue(const CoreRow& row, Lane where, At arrived) {
   const auto k = static_cast<std::size_t>(where);
-  const Pipe& pipe = pipes[k];
-  At at = later(arrived, issue_.at);
-  for (const std::uint16_t r : row.inst->src)
-    if (r != CoreInst::no_register) at = later(at, register_[r].ready - pipe.early);
-  if (row.inst->is(CoreInst::serialize_before | CoreInst::in_order | CoreInst::barrier))
-    at = later(at, {retire_.at.at() + 1,
-                    row.inst->is(CoreInst::barrier) ? Cause::barrier : Cause::serialization});
-  at = later(at, {barrier_, Cause::barrier});
-  const auto depth = static_cast<std::uint64_t>(pipe.depth);
-  if (lane_count_[k] >= depth)
-    at = later(at, {lane_retired_[k][(lane_count_[k] - depth) % ring], Cause::unit_busy});
-  at = lanes_[k].take(later(at, lanes_[k].at));
-  if (where == Lane::memory) at = memory_.take(later(at, memory_.at));
-  at = issue_.take(later(at, issue_.at));
-  issued_[uop_ % ring] = at;
-  return at;
+  At at = later(arrived, issue_);
+  unit_ = nullptr;
+  const bool free = row.inst->op == OpClass::No_OpClass;
+  if (!free) {
+    for (const std::uint16_t r : row.inst->src) {
+      if (r == CoreInst::no_register) break;
+      const At ready = register_[r].ready - timings[k].early;
+      at = later(at, register_[r].retired.after(ready) ? ready : register_[r].retired);
+    }
+  }
+  if (at.at() == issue_.at() && (issued_now_ >= p_.width() || issued_all_))
+    at = (issue_ + 1).because(issued_all_ ? Cause::unit_busy : Cause::base);
+  if (!free) {
+    unit_ = &units_[k + (where != Lane::integer ? 1 : 0)];
+    if (where == Lane::integer && units_[1].takes(at.at()) < units_[0].takes(at.at()))
+      unit_ = &units_[1];
+    at = later(at, {unit_->takes(at.at()), Cause::unit_busy});
+  }
+  if (at.after(issue_)) issued_now_ = 0;
+  ++issued_now_;
+  // One access a cycle, and nothing behind it; nor behind what the last unit takes.
+  issued_all_ = !free && (where == Lane::memory || where == Lane::other);
+  decode_.taken(at);
+  return issue_ = at;
 }
 
-// When a load's data, or a store's place in the store buffer, is there.
+// When the core sees what its cache answers: one before a cycle, others of that cycle in the next
+// (gem5's PacketQueue sends them a tick later).
 template <bool Why>
-typename InOrderCore<Why>::At InOrderCore<Why>::access(const CoreRow& row, At issued) {
+Cycle InOrderCore<Why>::answered(Cycle there) {
+  if (answers_.has(there)) return there + 1;
+  answers_.put(there);
+  return there;
+}
+
+// When a load has its data: not while a store before it is on its way to the store buffer, where it
+// is when it has retired (gem5's LSQ::tryToSendToTransfers).
+template <bool Why>
+typename InOrderCore<Why>::At InOrderCore<Why>::load(const CoreRow& row, At at) {
   const CoreInst& inst = *row.inst;
-  At at = later(issued + 1, {request_ + 1, Cause::unit_busy});
-  for (const std::uint16_t r : inst.src)  // the address is computed when its producers retire
-    if (r != CoreInst::no_register) at = later(at, register_[r].retired);
-  const auto k = static_cast<std::size_t>(Lane::memory);
-  if (lane_count_[k] >= transfers)
-    at = later(at, {lane_retired_[k][(lane_count_[k] - transfers) % ring], Cause::unit_busy});
-  if (inst.is(CoreInst::load) && !inst.is(CoreInst::store)) {
-    // Not while a store before it is on its way to the store buffer, where it is when it has
-    // retired (gem5's LSQ::tryToSendToTransfers).
-    at = later(at, {store_retired_ + 1, Cause::unit_busy});
-    const DrainingStores::Store* s = stores_.last(row.addr, inst.bytes(), at.at());
-    if (s && s->covers(row.addr, inst.bytes())) {
-      request_ = at.at();
-      return {at.at() + 1, Cause::load_forward};
-    }
-    if (s) at = later(at, {s->done, Cause::load_forward});
-    at = later(at, {stores_.memory_takes(at.at()), Cause::unit_busy});
-    request_ = at.at();
-    if (inst.is(CoreInst::data_prefetch)) return at + 1;
-    const Cycle there = caches_.load(row.addr, at.at(), inst.pc);
-    ledger_.data_from(caches_.served());
-    stores_.loaded(at.at(), there);
-    return {there + respond - 1, load_cause(caches_.served())};
+  if (const DrainingStores::Store* s = stores_.last(row.addr, inst.bytes(), at.at())) {
+    if (s->covers(row.addr, inst.bytes()) && !inst.is(CoreInst::in_order))
+      return at.because(Cause::load_forward);
+    at = later(at, {s->done, Cause::load_forward});
   }
-  request_ = at.at();
-  if (inst.is(CoreInst::store)) at = later(at, {stores_.room(), Cause::store_queue_full});
-  return at + 1;
+  at = later(at, {stores_.memory_takes(at.at()), Cause::unit_busy});
+  queued_ = at.at();
+  if (inst.is(CoreInst::data_prefetch)) {
+    caches_.load(row.addr, at.at(), inst.pc);
+    return {answered(at.at() + p_.l1d_lat()), Cause::load_l1};
+  }
+  Cycle there = answered(caches_.load(row.addr, at.at(), inst.pc));
+  const CacheLevel served = caches_.served();
+  if (const std::uint64_t second = second_line(row)) {
+    queued_ = at.at() + 1;
+    there = std::max(there, answered(caches_.load(second, queued_, inst.pc)));
+  }
+  ledger_.data_from(served);
+  stores_.loaded(at.at(), there);
+  return {there, load_cause(served)};
+}
+
+// When an access, whose address is there at `ready`, could retire, and when it has left its unit.
+template <bool Why>
+typename InOrderCore<Why>::Access InOrderCore<Why>::access(const CoreRow& row, At ready) {
+  const CoreInst& inst = *row.inst;
+  std::uint64_t after = 0;
+  for (const std::uint16_t r : inst.src) {
+    if (r == CoreInst::no_register) break;
+    if (register_[r].retired.after(issue_)) after = std::max(after, register_[r].row);
+  }
+  At at = later(ready, {queued_, Cause::unit_busy});
+  at = later(at, {barrier_, Cause::barrier});
+  const Cycle sent = commits_.sends(at.at(), after);
+  at = later(at, {sent, retire_.cause()});
+  // Two are behind the queue until they retire.
+  if (access_before_ > at.at()) at = {access_before_ + 1, Cause::unit_busy};
+  const bool alone = inst.is(CoreInst::in_order);
+  if (alone && commits_.last() > at.at()) at = {commits_.last() + 1, Cause::serialization};
+  queued_ = at.at();
+  if (inst.is(CoreInst::store)) {
+    if (alone) {
+      at = later(at, {stores_.drained(), Cause::serialization});
+      queued_ = at.at();
+      at = {answered(caches_.store(row.addr, at.at(), inst.pc)), Cause::store_drain};
+    } else {
+      at = later(at, {stores_.room(), Cause::store_queue_full});
+    }
+    return {at, sent};
+  }
+  if (last_store_ > at.at()) at = {last_store_ + 1, Cause::unit_busy};
+  queued_ = at.at();
+  return {load(row, at), sent};
+}
+
+// What was fetched behind a branch that is found out at `at`: lines were asked for until then, and
+// rows that decode has not worked off yet hold up those behind the branch.  `from`: where that
+// began, which the fetch reached at `began`.
+template <bool Why>
+void InOrderCore<Why>::run_on(std::uint64_t from, Cycle began, Cycle at) {
+  const double uops = std::max(1.0, uops_per_instruction_);
+  // Instructions are four bytes long, as on average they are on X86.
+  each_line_ = static_cast<Cycle>(std::ceil(16 * uops / p_.width()));
+  passed_ = began + static_cast<Cycle>(static_cast<double>((~from & line_mask) / 4) * uops) /
+                        p_.width() + 1;
+  const double behind = std::min(fetch_groups, static_cast<double>(at - began) * (1 - 1 / uops));
+  worked_off_ = at + static_cast<Cycle>(behind * uops);
 }
 
 template <bool Why>
 void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired) {
   const CoreInst& inst = *row.inst;
-  if (row.is_branch()) {
-    // What the BTB does not know is fetched straight on, and found out when it executes.  Where
-    // taken_redirects, every taken branch costs as much: Minor's timed runs on X86 show it.
-    if (guess != BranchUnit::Guess::right ||
-        (row.taken && p_.taken_redirects() && !p_.ideal_branches())) {
-      const bool wrong = guess == BranchUnit::Guess::wrong;
-      redirect_ = {retired + p_.front_delay(),
-                   wrong ? misprediction_cause(static_cast<BranchKind>(inst.branch))
-                         : Cause::resteer_decode};
-    }
-    if (row.taken) taken_ = true;
-    if (!p_.ideal_branches()) branches_.commits(retired);
+  if (inst.is(CoreInst::serialize_after)) {
+    redirect_ = {retired + p_.front_delay(), Cause::serialization};
+    straight_ = true;
+    run_on(inst.pc, fetch_.at().at(), redirect_.at());
   }
-  if (inst.is(CoreInst::serialize_after))
-    redirect_ = {retired + serialize_delay, Cause::serialization};
+  if (!row.is_branch()) return;
+  // What the target buffer does not know is fetched straight on, and found out when it executes.
+  // Where taken_redirects, what was foreseen is fetched a second time: X86's Minor compares targets
+  // together with the lengths of instructions.
+  const bool right = guess == BranchUnit::Guess::right;
+  const bool again = row.taken && p_.taken_redirects() && !p_.ideal_branches();
+  if (!right || again) {
+    redirect_ = {retired + p_.front_delay(),
+                 guess == BranchUnit::Guess::wrong
+                     ? misprediction_cause(static_cast<BranchKind>(inst.branch))
+                     : Cause::resteer_decode};
+    const Cycle fetched = fetch_.at().at();
+    straight_ = right || row.taken;
+    // Of one that was foreseen the other way nobody knows the target.
+    const Cycle began = right       ? lines_.foreseen(caches_, row.next, fetched) + stage_delay
+                        : row.taken ? fetched
+                                    : lines_.missed(caches_, fetched) + stage_delay;
+    run_on(right ? row.next : row.taken ? inst.pc : 0, began, redirect_.at());
+  }
+  if (row.taken) taken_ = true;
+  if (p_.ideal_branches()) return;
+  // The predictor hears of it together with the next branch that says anything: not of one that
+  // goes on as foreseen, nor of one whose target alone was wrong (Fetch2::updateBranchPrediction).
+  ++unheard_;
+  const bool silent = right ? again || !row.taken : row.taken && !BranchUnit::in_btb(row.event());
+  for (; !silent && unheard_ > 0; --unheard_) branches_.commits(retired + p_.front_delay() - 1);
 }
 
 // As OutOfOrderCore::retire names causes; but accesses stand in the memory unit, one behind the
 // other, and what the first cache does not have is the cause of all that it covers.
 template <bool Why>
-typename InOrderCore<Why>::At InOrderCore<Why>::retire(At issued, At done) {
-  const At before = retire_.at, retired = retire_.take(later(done, before));
-  const Cycle moved = retired.at() - before.at(), took = retired.at() - 1 - issued.at();
+typename InOrderCore<Why>::At InOrderCore<Why>::retire(const CoreRow& row, At issued, At done,
+                                                       bool memory) {
+  const At before = retire_;
+  const bool costs = row.inst->op != OpClass::No_OpClass;
+  retire_ = {commits_.commit(done.at(), memory, costs), done.cause()};
+  const Cycle moved = retire_.at() - before.at(), took = retire_.at() - 1 - issued.at();
   const Cycle longer = took - (before.at() - 1 - last_issued_);
   const bool missed = done.cause() >= Cause::load_l2 && done.cause() <= Cause::mshr_full;
   const bool own = 2 * longer >= moved || (missed && took >= moved);
-  if (retired.at() > done.at())
+  if (retire_.at() > done.at())
     ledger_.charge(Cause::base, moved);
   else
     ledger_.charge(own ? done.cause() : issued.cause(), moved);
   last_issued_ = issued.at();
-  return retired;
+  return retire_;
 }
 
 template <bool Why>
@@ -187,36 +266,49 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
   ledger_.row();
   const CoreInst& inst = *row.inst;
   const Lane where = lane(inst.op);
-  const auto k = static_cast<std::size_t>(where);
-  const Cycle before = retire_.at.at();
+  const bool memory = inst.is(CoreInst::load | CoreInst::store);
+  const Cycle before = retire_.at();
   const At arrived = arrive(row);
   const auto guess = row.is_branch() && !p_.ideal_branches()
-                         ? branches_.fetch(row.event(), row.indirect_right, fetch_.at.at())
+                         ? branches_.fetch(row.event(), row.indirect_right, fetch_.at().at())
                          : BranchUnit::Guess::right;
   ledger_.guessed(guess);
-  const At issued = issue(row, where, arrived);
-  At done{issued.at() + pipes[k].latency, op_cause(inst.op)};
-  if (inst.is(CoreInst::load | CoreInst::store)) {
-    const At there = access(row, issued);
-    done = there.at() >= done.at() ? there : done.because(there.cause());
+  const At issued = issue(row, memory ? Lane::memory : where, arrived);
+  At done{unit_ ? unit_->enters(issued.at()) : issued.at(), op_cause(inst.op)};
+  Cycle sent{};
+  if (memory) {
+    const Access a = access(row, done);
+    done = a.done;
+    sent = a.sent;
+  } else if (inst.is(CoreInst::barrier)) {
+    done = later(done, {stores_.room(), Cause::store_queue_full});
   }
-  const At retired = retire(issued, done);
-  if (where == Lane::divide) lanes_[k].at = issued + (pipes[k].latency - 1);
-  // A load's readers may issue as if it hit; they retire behind it.
-  const Cycle assumed = issued.at() + pipes[k].latency + (where == Lane::memory ? 2 : 0);
-  for (const std::uint16_t r : inst.dst)
-    if (r != CoreInst::no_register)
-      register_[r] = {{assumed, done.cause()}, {retired.at(), done.cause()}};
-  lane_retired_[k][lane_count_[k]++ % ring] = retired.at();
+  const std::uint64_t number = commits_.next();
+  const At retired = retire(row, issued, done, memory);
+  if (unit_) unit_->leaves(memory ? sent : retired.at());
+  const Timing& t = timings[static_cast<std::size_t>(memory ? Lane::memory : where)];
+  const Cycle assumed = issued.at() + t.latency + t.assumed;
+  for (const std::uint16_t r : inst.dst) {
+    if (r == CoreInst::no_register) break;
+    register_[r] = {{assumed, done.cause()}, {retired.at(), done.cause()}, number + 1};
+  }
+  if (memory) {
+    access_before_ = last_access_;
+    last_access_ = retired.at();
+  }
   if (inst.is(CoreInst::store)) {
-    const Cycle sent = stores_.sends(retired.at());
-    stores_.put(row.addr, inst.bytes(), sent, caches_.store(row.addr, sent, inst.pc));
+    if (!inst.is(CoreInst::in_order)) {
+      const Cycle drains = stores_.sends(retired.at());
+      const Cycle written = inst.is(CoreInst::zero_line)
+                                ? caches_.zero_line(row.addr, drains, inst.pc)
+                                : caches_.store(row.addr, drains, inst.pc);
+      stores_.put(row.addr, inst.bytes(), drains, answered(written));
+    }
     ledger_.data_from(caches_.served());
-    store_retired_ = retired.at();
+    last_store_ = retired.at();
   }
-  if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired.at(), stores_.drained());
+  if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired.at() + 1, stores_.drained());
   control(row, guess, retired.at());
-  ++uop_;
   return {arrived.at(), issued.at(), done.at(), before, retired.at(), arrived.at()};
 }
 

@@ -1,7 +1,7 @@
-// A simulated core that issues and retires in order, after gem5's Minor CPU (src/cpu/minor): a
-// short pipeline of fetch, decode and execute, a scoreboard, units that forward early, two accesses
-// on their way, a store buffer of five.  Widths, the branch delay, the predictor, caches and memory
-// are parameters; the units are Minor's.
+// A simulated core that issues and retires in order, after gem5's Minor CPU (src/cpu/minor): lines
+// asked for one at a time, a short pipeline, a scoreboard, units that stand still behind what waits
+// to commit, two accesses on their way, a store buffer of five.  Widths, the branch delay, the
+// predictor, caches and memory are parameters; the units are Minor's.
 #pragma once
 
 #include <array>
@@ -9,6 +9,10 @@
 #include <vector>
 
 #include "sim/draining_stores.hpp"
+#include "sim/in_order_commits.hpp"
+#include "sim/in_order_lines.hpp"
+#include "sim/in_order_stage.hpp"
+#include "sim/in_order_units.hpp"
 #include "sim/out_of_order_core.hpp"
 
 namespace tracekit {
@@ -25,73 +29,69 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   using Times = Core::Times;
   friend CoreOf<InOrderCore<Why>>;
   Times step(const CoreRow& row);
-  Cycle retired() const { return std::max(retire_.at.at(), stores_.drained()); }
+  Cycle retired() const { return std::max(retire_.at(), stores_.drained()); }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::base};
-    line_ = no_line;
+    lines_.forget();
   }
-  // Instructions that a unit holds until they retire, and how often it takes one.
-  enum class Lane : std::uint8_t { integer, multiply, divide, real, memory, other, count };
-  struct Pipe {
-    int depth, latency, each_cycle;
-    int early;  // cycles before a result is there that its reader may already issue
-  };
-  static Lane lane(OpClass op);
-  static constexpr std::array<Pipe, 6> pipes{{
-      {6, 3, 2, 2},  // two integer units
-      {3, 3, 1, 0},
-      {1, 9, 1, 0},
-      {6, 6, 1, 2},  // floating point and vectors
-      {3, 1, 1, 1},  // the memory unit, and the queue behind it
-      {2, 1, 1, 0},
-  }};
 
-  // Up to n a cycle, in order.
-  struct Limit {
-    int n;
-    Cause why;  // of one that finds no room
-    At at{};
-    int now{};
-    At take(At ready) {
-      if (ready.after(at)) {
-        at = ready;
-        now = 0;
-      } else if (now >= n) {
-        at = (at + 1).because(why);
-        now = 0;
-      }
-      ++now;
-      return at;
-    }
+  // The units, as MinorDefaultFUPool has them.
+  enum class Lane : std::uint8_t { integer, multiply, divide, real, predicate, memory, other };
+  struct Timing {
+    int latency;
+    int early;  // cycles before a result is there that its reader may already issue
+    int assumed;  // from the unit's end until the result is there, as readers assume
   };
+  static constexpr std::array<Timing, 7> timings{
+      {{3, 2, 0}, {3, 0, 0}, {9, 0, 0}, {6, 2, 0}, {3, 2, 0}, {1, 1, 2}, {1, 0, 0}}};
+  static Lane lane(OpClass op);
+
   struct Result {
     At ready{}, retired{};
+    std::uint64_t row{};  // one more than the number of its writer
+  };
+  struct Access {
+    At done{};
+    Cycle sent{};
   };
 
   At arrive(const CoreRow& row);
   At issue(const CoreRow& row, Lane where, At arrived);
-  At access(const CoreRow& row, At issued);
-  At retire(At issued, At done);
+  Access access(const CoreRow& row, At ready);
+  At load(const CoreRow& row, At at);
+  At retire(const CoreRow& row, At issued, At done, bool memory);
+  Cycle answered(Cycle there);
+  void run_on(std::uint64_t from, Cycle began, Cycle at);
   void control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired);
 
-  static constexpr std::size_t ring = 64;
   const CoreParameters p_;
   CacheHierarchy caches_;
   DrainingStores stores_;
   std::vector<Result> register_;
   BranchUnit branches_;
   CauseLedger<Why> ledger_;
-  Cycle last_issued_{};  // the part before
-  Limit fetch_, decode_, issue_, memory_, retire_;
-  std::array<Limit, 6> lanes_;
-  std::array<std::array<Cycle, ring>, 6> lane_retired_{};
-  std::array<std::uint64_t, 6> lane_count_{};
-  std::array<At, ring> issued_{}, decoded_{};
-  std::uint64_t uop_{};
-  std::uint64_t line_{no_line};
+  InOrderLines lines_;
+  InOrderStage<Why, 3> fetch_;
+  InOrderStage<Why, 7> decode_;
+  InOrderCommits commits_;
+  std::array<InOrderUnit, 8> units_;
+  InOrderUnit* unit_{};  // of the row
+  At issue_{}, retire_{};
+  int issued_now_{};
+  bool issued_all_{};     // nothing more issues in the cycle
+  Cycle last_issued_{};   // the row before
+  std::uint64_t pc_{no_line};
   At line_at_{}, redirect_{-1, Cause::base};
-  Cycle store_retired_{}, request_{}, barrier_{};
   bool taken_{};
+  // Of what is fetched behind a branch: when it leaves its line and for how long it stays in each of
+  // the next ones, whether it goes straight on, and when decode has worked it off.
+  Cycle passed_{}, each_line_{}, worked_off_{};
+  bool straight_{};
+  double uops_per_instruction_{1}, uops_{};
+  int unheard_{};   // branches that the predictor has not heard of
+  // The load/store queue: accesses commit in its order.
+  CycleSet answers_;
+  Cycle queued_{}, last_access_{}, access_before_{}, last_store_{}, barrier_{};
 };
 
 }  // namespace tracekit

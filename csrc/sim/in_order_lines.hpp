@@ -1,0 +1,83 @@
+// Lines of code as gem5's Minor CPU asks for them (src/cpu/minor/fetch1.cc): one at a time, and
+// while there is room for two that have not been worked off, the next one unasked.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "sim/cache_model.hpp"
+#include "sim/cycle.hpp"
+
+namespace tracekit {
+
+class InOrderLines {
+ public:
+  explicit InOrderLines(Cycle latency) : latency_(latency) {}
+  std::uint64_t line() const { return line_; }
+  // The line of `pc` is asked for by a branch that the next stage foresees at `at`: in the cycle
+  // behind, or when the line on its way is there.  That stage drops its lines at once, and before
+  // Fetch1 hears of the branch it asks for the line behind them.
+  Cycle foreseen(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
+    ahead(caches, at, at);
+    ahead(caches, at, at);
+    return jump(caches, pc, at + 1);
+  }
+  // As by a branch that is foreseen at `at`, of which nobody knows where it leads.
+  Cycle missed(CacheHierarchy& caches, Cycle at) {
+    ahead(caches, at, at);
+    ahead(caches, at, at);
+    worked_off_ = std::max(at + 1, free_);
+    free_ = worked_off_ + latency_ + 1;
+    return free_ - 1;
+  }
+  // The line of `pc` is asked for by a branch that was found out, of which Fetch1 hears at `at`.
+  // What was fetched behind it left its line at `passed`, and each of the next ones in `each`
+  // cycles; whose they are is known of the first two at most, where `straight`.
+  Cycle found_out(CacheHierarchy& caches, std::uint64_t pc, Cycle at, Cycle passed, Cycle each,
+                  bool straight) {
+    if (straight) {
+      ahead(caches, at - 1, at);
+      ahead(caches, at - 1, passed);
+    }
+    Cycle left = std::max(passed, worked_off_), asked = std::max(free_, left);
+    while (asked < at) {
+      free_ = asked + latency_ + 1;
+      left = std::max(left, free_) + each;
+      asked = std::max(free_, left - each);
+    }
+    return jump(caches, pc, at);
+  }
+  // The line of `pc` follows; the one before is worked off at `worked_off`.
+  Cycle follow(CacheHierarchy& caches, std::uint64_t pc, Cycle worked_off) {
+    const Cycle there = ask(caches, pc, std::max(free_, worked_off_));
+    worked_off_ = worked_off;
+    return there;
+  }
+  void forget() { line_ = no_line; }
+
+ private:
+  Cycle jump(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
+    worked_off_ = at;
+    return ask(caches, pc, std::max(at, free_));
+  }
+  // Asks for the next line, if that is before `until` is over; the one before it is worked off at
+  // `worked_off`.
+  void ahead(CacheHierarchy& caches, Cycle until, Cycle worked_off) {
+    const Cycle asked = std::max(free_, std::min(worked_off_, worked_off));
+    if (line_ == no_line || asked > until) return;
+    ask(caches, (line_ + 1) << line_bits, asked);
+    worked_off_ = worked_off;
+  }
+  Cycle ask(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
+    line_ = pc >> line_bits;
+    const Cycle there = caches.fetch(pc, at);
+    free_ = there + 1;
+    return there;
+  }
+
+  Cycle latency_;  // of a hit
+  std::uint64_t line_{no_line};
+  Cycle free_{}, worked_off_{};  // by the line before this one
+};
+
+}  // namespace tracekit
