@@ -29,12 +29,17 @@ class InOrderCommits {
     return at;
   }
   Cycle last() const { return last_; }
-  // When an access goes that could at `at`: rows before `after` have to be committed first.
-  Cycle sends(Cycle at, std::uint64_t after) const {
+  // When an access goes, and that rows before `head` have committed by then.
+  struct Sent {
+    Cycle at;
+    std::uint64_t head;
+  };
+  // Of one that could go at `at`: rows before `after` have to be committed first.
+  Sent sends(Cycle at, std::uint64_t after) const {
     for (;;) {
-      const Cycle then = tried(at, after);
-      if (then == at) return at;
-      at = then;
+      const Sent then = tried(at, after);
+      if (then.at == at) return then;
+      at = then.at;
     }
   }
 
@@ -47,22 +52,22 @@ class InOrderCommits {
   const Row& row(std::uint64_t k) const { return held_[k % ring]; }
 
   // `at` if an access goes in that cycle; else the next one in which it may.
-  Cycle tried(Cycle at, std::uint64_t after) const {
+  Sent tried(Cycle at, std::uint64_t after) const {
     std::uint64_t head = count_;
     while (head > 0 && count_ - head < ring && row(head - 1).at >= at) --head;
     // Nothing is done while the oldest row waits for its access, or for its unit where the access
     // waits for that row.
     if (head < count_ && row(head).at > at && (row(head).memory || head < after))
-      return row(head).at;
+      return {row(head).at, head};
     int committed = 0;
     bool answered = false;
     for (;; ++head) {
-      if (committed >= width_) return at + 1;
-      if (head == count_) return at;
+      if (committed >= width_) return {at + 1, head};
+      if (head == count_) return {at, head};
       const Row& r = row(head);
       const bool answer = r.memory && r.at == at && !answered;
-      if (!answer && head >= after) return at;
-      if (r.at > at) return r.at;
+      if (!answer && head >= after) return {at, head};
+      if (r.at > at) return {r.at, head};
       committed += r.costs;
       answered |= r.memory;
     }

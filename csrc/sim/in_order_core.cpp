@@ -1,7 +1,6 @@
 #include "sim/in_order_core.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/static_inst.hpp"
 #include "sim/op_use.hpp"
@@ -9,7 +8,7 @@
 namespace tracekit {
 namespace {
 
-constexpr Cycle stage_delay = 1;  // from each stage of the pipeline to the next
+constexpr Cycle stage_delay = 1;    // from each stage of the pipeline to the next
 constexpr double fetch_groups = 3;  // that decode has room for
 constexpr std::uint64_t line_mask = (std::uint64_t{1} << line_bits) - 1;
 
@@ -71,7 +70,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
     const Cycle fetched = fetch_.at().at();
     if (redirected || taken_ || pc >> line_bits != lines_.line()) {
       const At asked = redirected ? redirect_ : (fetch_.at() + 1).because(Cause::front_end_width);
-      const Cycle there = redirected ? lines_.found_out(caches_, pc, asked.at(), passed_, each_line_, straight_)
+      const Cycle there = redirected ? lines_.found_out(caches_, pc, asked.at(), passed_, straight_)
                           : taken_   ? lines_.foreseen(caches_, pc, fetched)
                                      : lines_.follow(caches_, pc, fetched);
       ledger_.fetched_from(caches_.served());
@@ -87,8 +86,8 @@ typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
     uops_ = 0;
   }
   ++uops_;
-  const At decoded = decode_.hands_over(
-      later(fetch_.at() + stage_delay, {worked_off_, Cause::front_end_width}));
+  const At decoded =
+      decode_.hands_over(later(fetch_.at() + stage_delay, {worked_off_, Cause::front_end_width}));
   fetch_.taken(decoded);
   return decoded + stage_delay;
 }
@@ -169,12 +168,16 @@ typename InOrderCore<Why>::Access InOrderCore<Why>::access(const CoreRow& row, A
   }
   At at = later(ready, {queued_, Cause::unit_busy});
   at = later(at, {barrier_, Cause::barrier});
-  const Cycle sent = commits_.sends(at.at(), after);
+  const auto [sent, head] = commits_.sends(at.at(), after);
   at = later(at, {sent, retire_.cause()});
-  // Two are behind the queue until they retire.
-  if (access_before_ > at.at()) at = {access_before_ + 1, Cause::unit_busy};
+  // What has not retired by then is waited for until the next cycle: the access before the last,
+  // since there is room for two behind the queue, and by some accesses all rows.
+  const auto behind = [&](const Retired& before, Cause why) {
+    if (before.row > head) at = later(at, {before.at + 1, why});
+  };
+  behind(access_before_, Cause::unit_busy);
   const bool alone = inst.is(CoreInst::in_order);
-  if (alone && commits_.last() > at.at()) at = {commits_.last() + 1, Cause::serialization};
+  if (alone) behind({commits_.last(), commits_.next()}, Cause::serialization);
   queued_ = at.at();
   if (inst.is(CoreInst::store)) {
     if (alone) {
@@ -186,7 +189,7 @@ typename InOrderCore<Why>::Access InOrderCore<Why>::access(const CoreRow& row, A
     }
     return {at, sent};
   }
-  if (last_store_ > at.at()) at = {last_store_ + 1, Cause::unit_busy};
+  behind(last_store_, Cause::unit_busy);
   queued_ = at.at();
   return {load(row, at), sent};
 }
@@ -198,9 +201,9 @@ template <bool Why>
 void InOrderCore<Why>::run_on(std::uint64_t from, Cycle began, Cycle at) {
   const double uops = std::max(1.0, uops_per_instruction_);
   // Instructions are four bytes long, as on average they are on X86.
-  each_line_ = static_cast<Cycle>(std::ceil(16 * uops / p_.width()));
-  passed_ = began + static_cast<Cycle>(static_cast<double>((~from & line_mask) / 4) * uops) /
-                        p_.width() + 1;
+  passed_ = began +
+            static_cast<Cycle>(static_cast<double>((~from & line_mask) / 4) * uops) / p_.width() +
+            1;
   const double behind = std::min(fetch_groups, static_cast<double>(at - began) * (1 - 1 / uops));
   worked_off_ = at + static_cast<Cycle>(behind * uops);
 }
@@ -225,12 +228,13 @@ void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycl
                      ? misprediction_cause(static_cast<BranchKind>(inst.branch))
                      : Cause::resteer_decode};
     const Cycle fetched = fetch_.at().at();
-    straight_ = right || row.taken;
-    // Of one that was foreseen the other way nobody knows the target.
+    // Where one led to that was foreseen elsewhere, or wrongly as taken, nobody knows.
+    const bool passed_by = row.taken && BranchUnit::in_btb(row.event());
+    straight_ = right || passed_by;
     const Cycle began = right       ? lines_.foreseen(caches_, row.next, fetched) + stage_delay
-                        : row.taken ? fetched
+                        : passed_by ? fetched
                                     : lines_.missed(caches_, fetched) + stage_delay;
-    run_on(right ? row.next : row.taken ? inst.pc : 0, began, redirect_.at());
+    run_on(right ? row.next : passed_by ? inst.pc : 0, began, redirect_.at());
   }
   if (row.taken) taken_ = true;
   if (p_.ideal_branches()) return;
@@ -294,7 +298,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
   }
   if (memory) {
     access_before_ = last_access_;
-    last_access_ = retired.at();
+    last_access_ = {retired.at(), number + 1};
   }
   if (inst.is(CoreInst::store)) {
     if (!inst.is(CoreInst::in_order)) {
@@ -305,7 +309,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
       stores_.put(row.addr, inst.bytes(), drains, answered(written));
     }
     ledger_.data_from(caches_.served());
-    last_store_ = retired.at();
+    last_store_ = {retired.at(), number + 1};
   }
   if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired.at() + 1, stores_.drained());
   control(row, guess, retired.at());

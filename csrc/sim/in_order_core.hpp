@@ -39,7 +39,7 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   enum class Lane : std::uint8_t { integer, multiply, divide, real, predicate, memory, other };
   struct Timing {
     int latency;
-    int early;  // cycles before a result is there that its reader may already issue
+    int early;    // cycles before a result is there that its reader may already issue
     int assumed;  // from the unit's end until the result is there, as readers assume
   };
   static constexpr std::array<Timing, 7> timings{
@@ -49,6 +49,10 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   struct Result {
     At ready{}, retired{};
     std::uint64_t row{};  // one more than the number of its writer
+  };
+  struct Retired {
+    Cycle at{};
+    std::uint64_t row{};  // one more than its number
   };
   struct Access {
     At done{};
@@ -78,20 +82,21 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   InOrderUnit* unit_{};  // of the row
   At issue_{}, retire_{};
   int issued_now_{};
-  bool issued_all_{};     // nothing more issues in the cycle
-  Cycle last_issued_{};   // the row before
+  bool issued_all_{};    // nothing more issues in the cycle
+  Cycle last_issued_{};  // the row before
   std::uint64_t pc_{no_line};
   At line_at_{}, redirect_{-1, Cause::base};
   bool taken_{};
-  // Of what is fetched behind a branch: when it leaves its line and for how long it stays in each of
-  // the next ones, whether it goes straight on, and when decode has worked it off.
-  Cycle passed_{}, each_line_{}, worked_off_{};
+  // Of what is fetched behind a branch: when it leaves its line, whether it goes straight on, and
+  // when decode has worked it off.
+  Cycle passed_{}, worked_off_{};
   bool straight_{};
   double uops_per_instruction_{1}, uops_{};
-  int unheard_{};   // branches that the predictor has not heard of
+  int unheard_{};  // branches that the predictor has not heard of
   // The load/store queue: accesses commit in its order.
   CycleSet answers_;
-  Cycle queued_{}, last_access_{}, access_before_{}, last_store_{}, barrier_{};
+  Cycle queued_{}, barrier_{};
+  Retired last_access_{}, access_before_{}, last_store_{};
 };
 
 }  // namespace tracekit

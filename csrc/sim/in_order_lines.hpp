@@ -31,20 +31,14 @@ class InOrderLines {
     return free_ - 1;
   }
   // The line of `pc` is asked for by a branch that was found out, of which Fetch1 hears at `at`.
-  // What was fetched behind it left its line at `passed`, and each of the next ones in `each`
-  // cycles; whose they are is known of the first two at most, where `straight`.
-  Cycle found_out(CacheHierarchy& caches, std::uint64_t pc, Cycle at, Cycle passed, Cycle each,
-                  bool straight) {
+  // Where what was fetched behind it went `straight` on, it left its line at `passed`.  Which lines
+  // came then nobody knows: the last one is on its way, on average for half of a hit's latency.
+  Cycle found_out(CacheHierarchy& caches, std::uint64_t pc, Cycle at, Cycle passed, bool straight) {
     if (straight) {
       ahead(caches, at - 1, at);
       ahead(caches, at - 1, passed);
     }
-    Cycle left = std::max(passed, worked_off_), asked = std::max(free_, left);
-    while (asked < at) {
-      free_ = asked + latency_ + 1;
-      left = std::max(left, free_) + each;
-      asked = std::max(free_, left - each);
-    }
+    free_ = std::max(free_, at + (latency_ + 1) / 2);
     return jump(caches, pc, at);
   }
   // The line of `pc` follows; the one before is worked off at `worked_off`.
