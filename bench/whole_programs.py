@@ -44,8 +44,8 @@ STEP = 1_000
 LENGTH, COUNTS, STARTS = 10_000, (200, 500, 1_000), 100
 #: How samples are chosen that are cut out of walks.
 CHOICES = ("systematic", "stratified")
-#: Instructions of an interval of SimPoint's.
-INTERVAL = 1_000_000
+#: Instructions of an interval of SimPoint's: as many as published, and a quarter.
+INTERVALS = (1_000_000, 250_000)
 
 
 def machines() -> list[dict[str, Any]]:
@@ -112,12 +112,12 @@ def sample(program: Program, work: Path, threads: int) -> None:
     kept(work / f"{program.name}.stratified.npz", make)
 
 
-def simpoints(program: Program, work: Path, threads: int) -> None:
+def simpoints(program: Program, work: Path, threads: int, interval: int) -> None:
     """SimPoint's points, each walked warm and from cold."""
 
     def make() -> dict[str, npt.NDArray[Any]]:
         with tracekit.open(work / f"{program.name}.zst") as trace:
-            vectors = block_vectors(trace, INTERVAL)
+            vectors = block_vectors(trace, interval)
             points = choose(vectors)
             found = regions(vectors, points)
             ranges = [(int(r["first_row"]), int(r["first_row"] + r["rows"])) for r in found]
@@ -126,7 +126,11 @@ def simpoints(program: Program, work: Path, threads: int) -> None:
         weights = np.array([p.weight for p in points])
         return {"ranges": np.array(ranges), "weights": weights, "warm": warm, "cold": cold}
 
-    kept(work / f"{program.name}.simpoints.npz", make)
+    kept(points_path(program, work, interval), make)
+
+
+def points_path(program: Program, work: Path, interval: int) -> Path:
+    return work / f"{program.name}.simpoints.{interval}.npz"
 
 
 def from_cold(trace: tracekit.TraceFile, ranges: list[tuple[int, int]], threads: int) -> F64:
@@ -274,16 +278,16 @@ def run_table(programs: list[Program], work: Path) -> None:
     )
 
 
-def simpoint_table(programs: list[Program], work: Path) -> None:
+def simpoint_table(programs: list[Program], work: Path, interval: int) -> None:
     """Errors of the points' weighted cycles against the walks."""
     names = [m["name"] for m in machines()]
-    print(f"\nSimPoint's points, intervals of {INTERVAL:,} instructions, all machines")
+    print(f"\nSimPoint's points, intervals of {interval:,} instructions, all machines")
     print("| program | points | warm | worst | cut out of the walk | worst | cold | worst |")
     print("|---" * 8 + "|")
     every = []
     for p in programs:
         w = Walked(work / f"{p.name}.walk.npz")
-        with np.load(work / f"{p.name}.simpoints.npz") as f:
+        with np.load(points_path(p, work, interval)) as f:
             ranges, weights, warm, cold = (f[k] for k in ("ranges", "weights", "warm", "cold"))
         told, offs = [], []
         for sums in (warm, w.of(ranges), cold):
@@ -315,8 +319,10 @@ def main() -> int:
         there = [p for p in chosen if (work / f"{p.name}.walk.npz").exists()]
         sampling_table(there, work)
         run_table([p for p in there if (work / f"{p.name}.stratified.npz").exists()], work)
-        pointed = [p for p in there if (work / f"{p.name}.simpoints.npz").exists()]
-        simpoint_table(pointed, work)
+        for interval in INTERVALS:
+            pointed = [p for p in there if points_path(p, work, interval).exists()]
+            if pointed:
+                simpoint_table(pointed, work, interval)
         return 0
     make_inputs(work / "inputs")
     for p in chosen:
@@ -327,7 +333,8 @@ def main() -> int:
         if args.what in ("sample", "all"):
             sample(p, work, args.threads)
         if args.what in ("simpoints", "all") and of_x86(p):
-            simpoints(p, work, args.threads)
+            for interval in INTERVALS:
+                simpoints(p, work, args.threads, interval)
     return 0
 
 
