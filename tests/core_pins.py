@@ -39,7 +39,7 @@ PREDICTORS = ("Local", "Tournament", "BiMode", "TAGE", "LTAGE", "TAGE_SC_L_8KB",
 MEMORIES = ("DDR3_1600_8x8", "DDR3_2133_8x8", "DDR4_2400_8x8", "DDR5_6400_4x8", "LPDDR3_1600_1x32",
             "LPDDR5_6400_1x16_BG_BL32", "HBM_2000_4H_1x64")  # fmt: skip
 FIRST_LEVEL, SECOND_LEVEL = (
-    ("none", "stride", "tagged"),
+    ("none", "stride", "tagged", "bop"),
     ("none", "stride", "tagged", "bop", "ampm"),
 )
 DRAWN = 40

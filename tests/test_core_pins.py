@@ -36,7 +36,7 @@ def test_every_kind_is_pinned():
     rows = np.array([sim.core_row(m) for m in machines])
     at = [name for name, _, _ in sim.PARAMETERS].index
     for key in ("predictor", "l1d_prefetch", "l2_prefetch", "in_order"):
-        assert len(set(rows[:, at(key)])) == {"predictor": 9, "l1d_prefetch": 3, "l2_prefetch": 5,
+        assert len(set(rows[:, at(key)])) == {"predictor": 9, "l1d_prefetch": 4, "l2_prefetch": 5,
                                               "in_order": 2}[key]  # fmt: skip
     # A pin that no other machine shares tells the machines apart.
     for of in STORED["cycles"].values():
@@ -59,7 +59,7 @@ def test_uops_of_x86_instructions():
 
 #: Percent: means over machines of the absolute difference from gem5's cycles, of cold starts.
 BOUNDS = {"zstd.arm": 4.9, "hashjoin.arm": 10.5, "chase_big.x86": 2.0, "sqlite_join.x86": 4.8,
-          "hash-chained.riscv": 8.0}  # fmt: skip
+          "hash-chained.riscv": 8.0, "interpreter-switch.arm": 3.3}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", pins.TRACES)

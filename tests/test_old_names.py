@@ -34,8 +34,8 @@ FEATS = ROOT / "tests" / "golden" / "feats-v1.zst"
 #: How version 0.1 wrote them.
 BEFORE = {
     "simulated_cores": "reference_cores",
-    "simulated-cores-5": "reference-cores-3",
-    "core-timing-5": "core-timing-3",
+    "simulated-cores-6": "reference-cores-3",
+    "core-timing-6": "core-timing-3",
     "commit_slack": "margin",
     "dispatch_gap": "gap",
     "issue_delay": "wait",

@@ -97,7 +97,7 @@ def test_a_model_arrives_and_is_newer_after_an_update(place: Place) -> None:
     entry = store.get(NAME)
     path, _ = store.model(NAME)
     assert (path / "card.json").read_bytes() == (MODEL / "card.json").read_bytes()
-    assert (entry.version, entry.feature_set) == (1, "simulated-cores-5")
+    assert (entry.version, entry.feature_set) == (1, "simulated-cores-6")
     place.publish()
     assert store.update()["taken"] == [f"{NAME} 2"]
     assert store.model(NAME)[1].version == 2

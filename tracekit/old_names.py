@@ -31,12 +31,13 @@ COMMANDS: Final = (("tune", "--suggest", "suggest"), ("tune", "--measure", "meas
 CARD_KEYS: Final = {"reference_cores": "simulated_cores"}
 #: Feature sets whose cores are near those of another number, but for rows that are X86's micro-ops.
 FEATURE_SETS: Final = {
-    "reference-cores-3": "simulated-cores-5",
-    "simulated-cores-3": "simulated-cores-5",
-    "simulated-cores-4": "simulated-cores-5",
+    "reference-cores-3": "simulated-cores-6",
+    "simulated-cores-3": "simulated-cores-6",
+    "simulated-cores-4": "simulated-cores-6",
+    "simulated-cores-5": "simulated-cores-6",
 }
 #: The same of single instructions, which those of X86 come from too.
-CORE_TIMING: Final = {"core-timing-3": "core-timing-5", "core-timing-4": "core-timing-5"}
+CORE_TIMING: Final = {f"core-timing-{n}": "core-timing-6" for n in (3, 4, 5)}
 #: What stands behind the last point of a column of CORE_TIMING.
 COLUMNS: Final = {"margin": "commit_slack", "gap": "dispatch_gap", "wait": "issue_delay"}
 

@@ -27,7 +27,7 @@ __all__ = ["FEATURE_SET", "Mixture", "default_model_path", "load_model"]
 
 #: Name of the columns' schema in the card; the number changes when a core counts
 #: differently.
-FEATURE_SET = "simulated-cores-5"
+FEATURE_SET = "simulated-cores-6"
 F64 = npt.NDArray[np.float64]
 
 

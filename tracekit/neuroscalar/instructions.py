@@ -23,7 +23,7 @@ from tracekit.store.reader import TraceFile
 __all__ = ["FEATURE_SET", "SHARED", "Block", "blocks", "columns", "instruction_starts", "to_rows"]
 
 #: Name of the columns' schema in the card; the number changes when one of them means another thing.
-FEATURE_SET = "core-timing-5"
+FEATURE_SET = "core-timing-6"
 
 #: Columns beside those of the cores.  Of several micro-ops' values the largest counts.
 SHARED = (
