@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.sim.uop_cracking import BARRIER, LOAD, STORE, crack, form_of
+from tracekit.sim.uop_cracking import BARRIER, LOAD, STORE, crack
+from tracekit.sim.uop_forms import form_of
 from tracekit.sim.uop_table import table
 from tracekit.store import statics
 

@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 from tracekit import _core
 from tracekit.isa.types import words
 from tracekit.isa.x86_ops import OPS, op_class
+from tracekit.sim.uop_forms import STRING, Form
 
-__all__ = ["Form", "Uop", "crack", "form_of"]
+__all__ = ["Uop", "crack"]
 
 _BITS = _core.CORE_INST_BITS
 LOAD, STORE, PREFETCH, NOP = (_BITS[k] for k in ("load", "store", "data_prefetch", "no_op"))
@@ -40,29 +41,20 @@ _BYTE_SHIFTS: Final = words("psrldq pslldq")
 _FROM_LOW: Final = words("cvtdq2pd cvtps2pd")
 _TO_INTEGER: Final = re.compile(r"cvtt?s[sd]2si")
 _SCALAR: Final = re.compile(r"(?!p).*s[sd]|cmps[sd]_xmm")
-#: Divisions and bit scans are loops of microcode; the turns depend on values, which nobody records:
-#: what they were on average in 53 programs (64-bit numbers mostly for div, 32-bit ones for idiv).
-_DIV_TURNS: Final = {"div": 27, "idiv": 5}
-_DIV_REST: Final = {"div": 8, "idiv": 22}
-_SCANS: Final = {"bsf": 30, "bsr": 28, "popcnt": 3}
-_STRING: Final = re.compile(r"(movs|stos|lods|cmps|scas)[bwdq]?")
-
-
-class Form(NamedTuple):
-    """An instruction without its registers: ``operands`` are letters: R general register, X vector,
-    F x87 or MMX, K mask, I immediate, M memory, P memory relative to the instruction."""
-
-    name: str
-    operands: str
-    byte: bool  # a byte is extended
-    locked: bool
-    repeated: bool
+#: Divisions are loops of microcode of four steps, after five; the turns depend on values, which
+#: nobody records: what they were on average in 53 programs (64-bit numbers mostly for div, 32-bit
+#: ones for idiv).
+_DIV_TURNS: Final = {"div": 5, "idiv": 0}
 
 
 class Uop(NamedTuple):
     """``reads``: a address, d data registers, f flags, z those but carry and overflow, o the
-    latter, v and w low and high vector halves, s rsp, t and u temporaries; ``writes``: r general
-    registers, c flags, z, o, v, w, s, t, u."""
+    latter, v and w low and high vector halves, s rsp, r what is written, p what is written alone,
+    A rax, D rdx, e the others of d, t, u, 3 to 6 and x gem5's temporaries t1 to t7, U and V its
+    ufp1 and ufp2, q, m and n its
+    quotient, remainder and divisor, i and j its product, k and l its emulation flags ECF and
+    EZF; ``writes``: r
+    general registers, c flags and those of these that are registers."""
 
     op: str
     reads: str = ""
@@ -72,91 +64,10 @@ class Uop(NamedTuple):
     branch: bool = False
 
 
-_GEM5: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*(?:\.\w+)?|syscall|sysenter")
-_GEM5_LETTERS: Final = {"R": "R", "M": "M", "P": "P", "I": "I", "XMM": "X", "MMX": "F", "ST": "F"}
-_PREFIXES: Final = words(
-    "lock rep repe repz repne repnz bnd notrack data16 xacquire xrelease cs ds es ss"
-)
-_NARROW: Final = re.compile(r"[abcd][lh]|[sd]il|[sb]pl|r\d+b")
-
-
-@lru_cache(maxsize=1 << 16)
-def form_of(text: str) -> Form:
-    """The form of an instruction, from gem5's macro name or capstone's text."""
-    text = text.strip()
-    if _GEM5.fullmatch(text):
-        return _gem5_form(text.partition(".")[0])
-    head, _, rest = text.lower().partition(" ")
-    prefixes: list[str] = []
-    while head in _PREFIXES and rest:
-        prefixes.append(head)
-        head, _, rest = rest.strip().partition(" ")
-    operands = [o.strip() for o in rest.split(",")] if rest.strip() else []
-    letters = "".join(map(_letter, operands))
-    byte = "byte ptr" in rest or bool(len(operands) > 1 and _NARROW.fullmatch(operands[1]))
-    repeated = any(p.startswith("rep") for p in prefixes)
-    name = _same_name(head)
-    if (m := _STRING.fullmatch(name)) and "X" not in letters:
-        return Form(m[1], letters, False, False, repeated)
-    if name == "nop":
-        letters, byte = "", False
-    if name == "movq" and "R" in letters:
-        name = "movd"
-    return Form(name, letters, byte, "lock" in prefixes, False)
-
-
-#: gem5's names where the assembler's differ; conditions stand behind j, set and cmov.
-_CONDITIONS: Final = {"e": "z", "ne": "nz", "ae": "nb", "a": "nbe", "ge": "nl", "g": "nle"}
-_CONDITIONAL: Final = re.compile(r"(j|set|cmov)(e|ne|ae|a|ge|g)")
-_SAME: Final = {
-    "movsxl": "movsxd",
-    "retq": "ret",
-    "callq": "call",
-    "shl": "sal",
-    "movabs": "mov",
-    "cdq": "cqo",
-    "cwd": "cqo",
-    "cwde": "cdqe",
-    "cbw": "cdqe",
-    "endbr64": "nop",
-    # Without its extension a scan's prefix means nothing, as on gem5's X86.
-    "tzcnt": "bsf",
-    "lzcnt": "bsr",
-}
-
-
-def _same_name(name: str) -> str:
-    if m := _CONDITIONAL.fullmatch(name):
-        return m[1] + _CONDITIONS[m[2]]
-    return _SAME.get(name, name)
-
-
-def _letter(operand: str) -> str:
-    if "[" in operand:
-        return "P" if "rip" in operand else "M"
-    if operand.startswith(("xmm", "ymm", "zmm")):
-        return "X"
-    if operand.startswith(("st", "mm")):
-        return "F"
-    if re.match(r"k\d", operand):
-        return "K"
-    return "I" if operand[:1].isdigit() or operand.startswith("-") else "R"
-
-
-def _gem5_form(text: str) -> Form:
-    name, *tokens = text.split("_")
-    name = name.lower()
-    letters = "".join(_GEM5_LETTERS.get(t, "") for t in tokens)
-    if name == "hint":
-        return Form("nop", "", False, False, False)
-    if (m := _STRING.fullmatch(name)) and "X" not in letters:
-        return Form(m[1], letters, False, False, "E" in tokens or "N" in tokens)
-    if "1" in tokens:  # a shift by one
-        letters += "I"
-    return Form(name, letters, "B" in tokens, "LOCKED" in tokens, False)
-
-
 _FREE: Final = Uop("IntAlu", "", "t")
+_FREE_2: Final = Uop("IntAlu", "", "u")
+#: gem5's rdip into t7.
+_OWN_ADDRESS: Final = Uop("IntAlu", "", "x")
 BITWISE: Final = re.compile(r"v?p?(xor|or|andn?)(p[sd]|d|q)?")
 
 
@@ -178,11 +89,23 @@ def crack(form: Form) -> tuple[Uop, ...]:
         return (*_relative(form), *_branch(form))
     if name in ("push", "pop", "leave", "pushfq", "popfq", "pushf", "popf", "enter"):
         return (*_relative(form), *_stack(form))
-    if form.repeated or (_STRING.fullmatch(name) and "X" not in form.operands):
+    if form.repeated or (STRING.fullmatch(name) and "X" not in form.operands):
         return tuple(_string(form))
     if any(c in form.operands for c in "XFK") or _real(name):
         return (*_relative(form), *_vector(form))
-    return (*_relative(form), *_integer(form))
+    uops = _integer(form)
+    if form.narrow and name not in EXTENSIONS and not name.startswith("set"):
+        uops = [_merged(u) for u in uops]
+    return (*_relative(form), *uops)
+
+
+def _merged(uop: Uop) -> Uop:
+    """Of one byte or two: what it writes keeps its other bytes, so that they are read, too."""
+    if uop.flags & STORE or not uop.writes or uop.op == "IntMult":
+        return uop
+    kept = "r" if "t" in uop.reads else "rtu"
+    old = "".join("p" if w == "r" else w for w in uop.writes if w in kept)
+    return uop._replace(reads=uop.reads + old)
 
 
 def _real(name: str) -> bool:
@@ -190,7 +113,7 @@ def _real(name: str) -> bool:
 
 
 def _relative(form: Form) -> list[Uop]:
-    return [_FREE] if "P" in form.operands else []
+    return [_OWN_ADDRESS] if "P" in form.operands else []
 
 
 def _memory(form: Form) -> bool:
@@ -205,23 +128,26 @@ def _branch(form: Form) -> list[Uop]:
             Uop("IntAlu", "s", "s"),
             Uop("IntAlu", "t", branch=True),
         ]
-    push = [Uop("MemWrite", "s", "", STORE), Uop("IntAlu", "s", "s")]
+    push = [Uop("MemWrite", "sx", "", STORE), Uop("IntAlu", "s", "s")]
     if name == "call":
         if to == "I":
-            return [_FREE, _FREE, *push, Uop("IntAlu", branch=True)]
+            return [_FREE, _OWN_ADDRESS, *push, Uop("IntAlu", "xt", branch=True)]
         if to == "R":
+            push[0] = Uop("MemWrite", "st", "", STORE)
             return [_FREE, *push, Uop("IntAlu", "d", branch=True)]
         # The place on the stack is not the row's address.
-        push[0] = Uop("MemWrite", "s")
-        free = [] if to == "P" else [_FREE]
-        return [*free, Uop("MemRead", "a", "t", LOAD), *push, Uop("IntAlu", "t", branch=True)]
+        push[0] = Uop("MemWrite", "sx")
+        own = [] if to == "P" else [_OWN_ADDRESS]
+        place = "x" if to == "P" else "a"
+        return [*own, Uop("MemRead", place, "t", LOAD), *push, Uop("IntAlu", "t", branch=True)]
     if to in ("M", "P"):
         return [Uop("MemRead", "a", "t", LOAD), Uop("IntAlu", "t", branch=True)]
     if to == "R":
         return [Uop("IntAlu", "d", branch=True)]
     counts = name.startswith(("loop", "jrcx", "jecx", "jcx"))
     reads = "d" if counts else "" if name in ("jmp", "ljmp") else "f"
-    return [_FREE, _FREE, Uop("IntAlu", reads, "r" if counts else "", branch=True)]
+    jump = Uop("IntAlu", reads + "tu", "r" if counts else "", branch=True)
+    return [_FREE, _FREE_2, jump]
 
 
 def _stack(form: Form) -> list[Uop]:
@@ -230,7 +156,9 @@ def _stack(form: Form) -> list[Uop]:
         down = [Uop("MemWrite", "sd", "", STORE), Uop("IntAlu", "s", "s")]
         if _memory(form):
             return [Uop("MemRead", "a", "t", LOAD), Uop("MemWrite", "st"), down[1]]
-        return [_FREE, *down] if "I" in form.operands else down
+        if "I" in form.operands:
+            return [_FREE, Uop("MemWrite", "st", "", STORE), down[1]]
+        return down
     up = [Uop("MemRead", "s", "t", LOAD), Uop("IntAlu", "s", "s")]
     if name == "leave":
         return [Uop("IntAlu", "d", "s"), *up, Uop("IntAlu", "t", "r")]
@@ -252,54 +180,59 @@ def _integer(form: Form) -> list[Uop]:
     name, operands = form.name, form.operands
     immediate = "I" in operands
     if name == "lea":
-        return [Uop("IntAlu", "ad", "r")]
+        return [Uop("IntAlu", "ap", "r")]
     memory = _memory(form)
     stores = memory and operands[:1] in ("M", "P")
     if form.locked or (name == "xchg" and memory):
         return _locked(form)
     if name in MOVES:
         if stores:
-            return [*[_FREE] * immediate, Uop("MemWrite", "ad", "", STORE)]
+            value = "at" if immediate else "ad"
+            return [*[_FREE] * immediate, Uop("MemWrite", value, "", STORE)]
         if memory:
             return [Uop("MemRead", "a", "r", LOAD)]
         return [Uop("IntAlu", "d", "r")]
     if name in EXTENSIONS:
         if memory:
-            # What is narrower than 32 bits is put into the temporary's old value.
+            # What is narrower than 32 bits is put into the register's old value.
+            if name == "movsx" and not form.byte:
+                return [Uop("MemRead", "ap", "r", LOAD), Uop("IntAlu", "p", "r")]
             reads = "a" if name == "movsxd" else "at"
             return [Uop("MemRead", reads, "t", LOAD), Uop("IntAlu", "t", "r")]
         if form.byte:
             return [Uop("IntAlu", "dt", "t"), Uop("IntAlu", "t", "r")]
         return [Uop("IntAlu", "d", "r")]
-    source = "dt" if memory else "d"
+    constant = [_FREE_2 if memory else _FREE] * immediate
+    source = "d" + "t" * (memory or immediate) + "u" * (memory and immediate)
     load = [Uop("MemRead", "a", "t", LOAD)] if memory else []
     if name.startswith("set"):
         out = [Uop("IntAlu", "ft" if memory else "fd", "t" if memory else "r")] * 2
         return [*out, Uop("MemWrite", "at", "", STORE)] if memory else out
     if name.startswith("cmov"):
-        return [*load, *[Uop("IntAlu", source + "f", "r")] * 2]
+        return [*load, Uop("IntAlu", "pf", "r"), Uop("IntAlu", source + "pf", "r")]
     if name in ("mul", "imul", "mulx"):
-        product = [Uop("IntMult", source, "u"), *[Uop("IntAlu", "u", "ro")] * 2]
-        return [*[_FREE] * immediate, *load, *product]
+        low, high = ("A", "D") if len(operands) == 1 else ("r", "")
+        product = [
+            Uop("IntMult", source + ("j" if name == "mul" else "ij"), "ijo"),
+            Uop("IntAlu", "i", low),
+        ]
+        return [*constant, *load, *product, Uop("IntAlu", "j", high)]
     if name in _DIV_TURNS:
-        turns = _DIV_TURNS[name] + 2
-        rest = _DIV_REST[name]
-        chain = [Uop("IntDiv", source + "u", "u")] * turns
-        around = [Uop("IntAlu", source, "v")] * (rest - 2)
-        return [*around, *load, *chain, *[Uop("IntAlu", "u", "rc")] * 2]
-    if name in _SCANS:
-        n = _SCANS[name]
-        chain = [Uop("IntAlu", "u", "u"), _FREE] * ((n - 2) // 2)
-        return [*load, Uop("IntAlu", source, "u"), *chain, Uop("IntAlu", "u", "rc")]
+        return _division(name, memory)
+    if name in ("bsf", "bsr"):
+        return _scan(name, load, source)
+    if name == "popcnt":
+        return [*load, Uop("IntAlu", source, "u"), _FREE, Uop("IntAlu", "u", "rc")]
     if name == "not":
-        immediate = True
+        constant = [_FREE_2 if memory else _FREE]
+        source = "dtu" if memory else "dt"
     if name == "xchg":
         return [Uop("IntAlu", "d", "r")] * 3
     if name == "bswap":
         return [Uop("IntAlu", "d", "u"), Uop("IntAlu", "u", "u"), Uop("IntAlu", "u", "r")]
     writes = "c"
     if name in _SHIFTS:  # those bits that a shift leaves are merged
-        immediate = False
+        constant, source = [], "dt" if memory else "d"
         source += "" if name.startswith("r") else "z"
         writes = "o" if name.startswith("r") else "c"
     if name in ("inc", "dec"):
@@ -310,18 +243,76 @@ def _integer(form: Form) -> list[Uop]:
         return [_FREE, *load, Uop("IntAlu", source, "u"), *chain[1:], Uop("IntAlu", "u", "rc")]
     if name in ("shld", "shrd"):
         return [*load, Uop("IntAlu", "d", "u"), Uop("IntAlu", source + "u", "rc")]
-    reads = source + ("f" if name in ("adc", "sbb", "rcl", "rcr") else "")
-    free = [_FREE] * immediate
+    reads = source + ("o" if name in ("adc", "sbb", "rcl", "rcr") else "")
     if name == "cqo":
-        free = [_FREE]
+        return [Uop("IntAlu", "d", "r"), Uop("IntAlu", "p", "r")]
     if stores and not keeps:
         return [
-            *free,
+            *constant,
             *load,
             Uop("IntAlu", reads, "u" + writes),
             Uop("MemWrite", "au", "", STORE),
         ]
-    return [*free, *load, Uop("IntAlu", reads, writes if keeps else "r" + writes)]
+    first = [*load, *constant] if name == "test" else [*constant, *load]
+    return [*first, Uop("IntAlu", reads, writes if keeps else "r" + writes)]
+
+
+def _steps(name: str, by: str) -> list[Uop]:
+    """A division of rdx and rax by ``by``, whose sign is known: quotient and remainder."""
+    begin, left, high = ("D", "t", "A") if name == "div" else ("u", "4", "t")
+    out = [Uop("IntDiv", begin + by, "qmn"), Uop("IntDiv", high + "qmn", left + "qm")]
+    step = Uop("IntDiv", high + left + "qmn", left + "qm")
+    last = Uop("IntDiv", high + left + "qmn", left + "qml")
+    turns = _DIV_TURNS[name]
+    for turn in range(turns + 1):
+        # Where the loop ends is not foreseen, mostly where it is still to go on.
+        missed = turns > 0 and turn == turns - 1
+        again = Uop("IntAlu", "f", flags=SERIALIZE_AFTER * missed)
+        more = 2 * (0 < turn == turns)  # half a turn
+        out += [*[step] * ((3 if turn else 4) + more), last, again]
+    return out
+
+
+def _division(name: str, memory: bool) -> list[Uop]:
+    """gem5's microcode (insts/general_purpose/arithmetic/multiply_and_divide.py)."""
+    load = [Uop("MemRead", "a", "u" if name == "div" else "3", LOAD)] if memory else []
+    if name == "div":
+        by = "u" if memory else "e"
+        return [*load, *_steps(name, by), Uop("IntAlu", "q", "A"), Uop("IntAlu", "m", "D")]
+    by = "3" if memory else "e"
+    return [
+        *load,
+        Uop("IntAlu", "A", "tk"),
+        Uop("IntAlu", "f", "4l"),
+        Uop("IntAlu", "D", "u"),
+        Uop("IntAlu", "u4", "u"),
+        Uop("IntAlu", by, "k"),
+        Uop("IntAlu", by, "3"),
+        Uop("IntAlu", "f3" + by, "3"),
+        Uop("IntAlu", "D", "k"),
+        Uop("IntAlu", "Atf", "t"),
+        Uop("IntAlu", "Duf", "u"),
+        *_steps(name, "3"),
+        Uop("IntAlu", "q", "5"),
+        Uop("IntAlu", "m", "6"),
+        Uop("IntAlu", "6", "4"),
+        *[Uop("IntAlu", "Df" + part, "D") for part in "46"],
+        Uop("IntAlu", "5", "4"),
+        Uop("IntAlu", "f45", "5"),
+        Uop("IntAlu", by, "k"),
+        Uop("IntAlu", "5", "4"),
+        *[Uop("IntAlu", "Af" + part, "A") for part in "45"],
+    ]
+
+
+def _scan(name: str, load: list[Uop], source: str) -> list[Uop]:
+    """gem5's microcode (insts/general_purpose/compare_and_test/bit_scan.py): six halvings."""
+    begin = [*load, Uop("IntAlu", "", "t"), Uop("IntAlu", source + "z", "tz"), Uop("IntAlu", "f")]
+    begin.append(Uop("IntAlu", "p", "r"))
+    if name == "bsf":
+        begin += [Uop("IntAlu", "t", "u"), Uop("IntAlu", "tu", "t")]
+    half = [Uop("IntAlu", "t", "3k"), Uop("IntAlu", "p", "4"), Uop("IntAlu", "p4f", "r")]
+    return [*begin, *[*half, Uop("IntAlu", "t3f", "t")] * 5, *half, Uop("No_OpClass")]
 
 
 def _locked(form: Form) -> list[Uop]:
@@ -344,44 +335,46 @@ def _vector(form: Form) -> list[Uop]:
     memory = _memory(form)
     stores = memory and operands[:1] in ("M", "P")
     if bare in ("stmxcsr", "fnstcw", "fnstsw"):
-        return [_FREE, Uop("MemWrite", "a", "", STORE)]
+        return [_FREE, Uop("MemWrite", "at", "", STORE)]
     if bare in ("ldmxcsr", "fldcw"):
         return [Uop("MemRead", "a", "t", LOAD), Uop("IntAlu", "t")]
     if "F" in operands or (bare.startswith("f") and "X" not in operands):
         return _x87(form)
     if "K" in operands and "X" not in operands:
-        return [*_vector_loads(memory, False), Uop("SimdPredAlu", "dt", "r")]
+        return [*_vector_loads(memory, False), Uop("SimdPredAlu", "dU", "r")]
     wide = bool(_WIDE_MOVES.fullmatch(name))
     if wide or bare in _NARROW_MOVES:
         return _vector_move(form, bare, memory, stores, wide)
     op = op_class(name, vector=True, integer="R" in operands)
     scalar = bool(_SCALAR.fullmatch(bare)) or bare.startswith(("comis", "ucomis"))
     loads = _vector_loads(memory, not scalar)
-    low, high = ("vt", "wu") if memory else ("v", "w")
+    if "P" in operands and _ADDRESS_FIRST.fullmatch(bare):
+        loads = [Uop("IntAlu", "x", "x"), *loads]
+    low, high = ("vU", "wV") if memory else ("v", "w")
     if stores:  # extracts and the like
         return [Uop(op, "vw", "t"), Uop("MemWrite", "at", "", STORE)]
     if bare.startswith("cvtsi2s"):
-        return [*(loads[:1] or [Uop("SimdMisc", "dt", "t")]), Uop("SimdFloatCvt", "tv", "v")]
+        return [*(loads[:1] or [Uop("SimdMisc", "dU", "U")]), Uop("SimdFloatCvt", "Uv", "v")]
     if _TO_INTEGER.fullmatch(bare):
-        return [*loads[:1], Uop(op, low, "u"), Uop("SimdMisc", "u", "r")]
+        return [*loads[:1], Uop(op, low + "V", "V"), Uop("SimdMisc", "Vp", "r")]
     if bare.startswith(("comis", "ucomis")):
-        return [*loads[:1], Uop(op, low + "f", "c")]
+        return [*loads[:1], Uop(op, low + "zo", "c")]
     if scalar:
         return [*loads[:1], Uop(op, low, "v")]
     if bare in ("pmovmskb", "movmskpd", "movmskps"):
-        return [_FREE, Uop("SimdMisc", "v", "t"), Uop("SimdMisc", "wt", "r")]
+        return [Uop("IntAlu", "", "r"), *[Uop("SimdMisc", half + "p", "r") for half in "vw"]]
     if bare.startswith("pextr"):
         return [Uop("SimdMisc", "vw", "t"), Uop("SimdMisc", "t", "r")]
     if bare.startswith("pinsr"):
         return [*loads[:1], Uop("SimdMisc", "dt", "u"), Uop("SimdMisc", "vu", "v")]
     if bare in _HALF:
-        return [*loads[:1], Uop("IntAlu", "vwt", "w")]
+        return [*loads[:1], Uop("IntAlu", "vwU", "w")]
     if bare in _BYTE_SHIFTS:
         around = [_FREE] * 4
-        return [*around, Uop(op, "v", "t"), Uop(op, "w", "u"), Uop(op, "tu", "vw"), _FREE]
+        return [*around, Uop(op, "v", "U"), Uop(op, "w", "V"), Uop(op, "UV", "vw"), _FREE]
     if bare in _SHUFFLES:
-        cross = "vwtu" if memory else "vw"
-        return [*loads, Uop(op, cross, "u"), Uop(op, cross, "w"), Uop("IntAlu", "u", "v")]
+        cross = "vwUV" if memory else "vw"
+        return [*loads, Uop(op, cross, "V"), Uop(op, cross, "w"), Uop("IntAlu", "V", "v")]
     if bare in _FROM_LOW:
         return [*loads[:1], Uop(op, low, "w"), Uop(op, low, "v")]
     if bare.startswith(("punpckl", "unpckl")):
@@ -393,11 +386,15 @@ def _vector(form: Form) -> list[Uop]:
     return [*loads, Uop(op, low, "v"), Uop(op, high, "wc")]
 
 
+#: Of these gem5 computes the address beside the instruction in a step of its own.
+_ADDRESS_FIRST: Final = re.compile(r"p?(and|or|andn)(p[sd])?|pxor|p?unpckh\w+")
+
+
 def _vector_loads(memory: bool, wide: bool) -> list[Uop]:
     if not memory:
         return []
-    low = Uop("FloatMemRead", "a", "t", LOAD)
-    return [low, Uop("FloatMemRead", "a", "u", LOAD, True)] if wide else [low]
+    low = Uop("FloatMemRead", "a", "U", LOAD)
+    return [low, Uop("FloatMemRead", "a", "V", LOAD, True)] if wide else [low]
 
 
 def _vector_move(form: Form, bare: str, memory: bool, stores: bool, wide: bool) -> list[Uop]:
@@ -410,11 +407,13 @@ def _vector_move(form: Form, bare: str, memory: bool, stores: bool, wide: bool) 
             high = Uop("FloatMemRead", "a", "w", LOAD, True)
             return [Uop("FloatMemRead", "a", "v", LOAD), high]
         load = Uop("FloatMemRead", "a", "w" if bare in _TO_HIGH else "v", LOAD)
-        zeros = {"movss": 2, "movsd": 1, "movq": 1, "movd": 1}.get(bare, 0)
-        return [*[constant] * zeros, load]
+        if bare in ("movq", "movd"):
+            return [load, constant]
+        zeros = [Uop("FloatAdd", "", half) for half in {"movss": "vw", "movsd": "w"}.get(bare, "")]
+        return [*zeros, load]
     if "R" in form.operands:
         if form.operands[0] == "R":
-            return [Uop("SimdMisc", "v", "r")]
+            return [Uop("SimdMisc", "vp", "r")]
         return [Uop("SimdMisc", "dv", "v"), constant]
     if wide:
         return [Uop("IntAlu", "v", "v"), Uop("IntAlu", "w", "w")]

@@ -16,11 +16,10 @@ from tracekit.sim.uop_cracking import (
     LOAD,
     MOVES,
     STORE,
-    Form,
     Uop,
     crack,
-    form_of,
 )
+from tracekit.sim.uop_forms import Form, form_of
 
 __all__ = ["Table", "table"]
 
@@ -30,6 +29,8 @@ _SOURCES, _DESTINATIONS = _core.CORE_INST_SOURCES, _core.CORE_INST_DESTINATIONS
 
 #: A register's number in the cores: the halves of a vector register are two.
 _CC, _LOW, _HIGH, _STACK, _MASK, _TEMPORARY = 32, 64, 128, 192, 224, 240  # flags: two
+_RAX: Final = 0
+_RDX: Final = 2
 _RSP: Final = 4
 
 
@@ -56,7 +57,9 @@ def table(statics: Any) -> Table:
     """The parts of every static instruction of a trace at the macro level."""
     numbers: dict[Form, int] = {}
     known = {text: form_of(text) for text in set(statics.disassembly)}
-    each = [numbers.setdefault(known[t], len(numbers)) for t in statics.disassembly]
+    sizes = zip(statics.disassembly, statics.access_size.tolist(), strict=True)
+    of_size = (known[t]._replace(narrow=known[t].narrow or 0 < size < 4) for t, size in sizes)
+    each = [numbers.setdefault(form, len(numbers)) for form in of_size]
     form = np.array(each, np.intp)
     # What an instruction's parts are follows from its form and its registers: each found once.
     firsts, which = _distinct(statics, form)
@@ -166,32 +169,44 @@ def _roles(
     written = [k & 31 for c, k in dst if c == 0]
     address = general
     data: list[int] = general
-    if any(c in form.operands for c in "MP") and general:
+    if "M" in form.operands and general:
         # Address registers come before the data's, each once (tracekit.isa.x86).
         if form.name in ("div", "idiv", "mul", "imul") and len(form.operands) == 1:
             data = [r for r in general if r in (0, 2)]
             address = [r for r in general if r not in data] or general
         elif "R" in form.operands and form.name not in MOVES | EXTENSIONS:
-            data = general[-1:]
-            address = general[:-1] or general
+            # A register that addresses, too, comes once.
+            own = form.operands[:1] == "R" and form.name not in ("cmp", "test")
+            data = [r for r in general if r in written] if own else general[-1:]
+            address = [r for r in general if r not in data or general[-1:] != data]
+            if not own:  # fs:0x28 and the like have none
+                address = address or general
+        elif form.name == "call":
+            address = [r for r in general if r != _RSP]
         elif "X" not in form.operands:
-            data = general if "R" in form.operands and form.operands[:1] in "MP" else []
+            data = general if "R" in form.operands and form.operands[:1] == "M" else []
+    if form.name == "call" and form.operands == "R":
+        data = [r for r in general if r != _RSP]
     vectors = [k & 31 for c, k in src if c in (1, 2, 3)]
     outs = [k & 31 for c, k in dst if c in (1, 2, 3)]
     # A vector operation is merged into its destination's old value, but for the bitwise ones.
     merges = not BITWISE.fullmatch(form.name)
     masks = [_MASK + (k & 7) for c, k in src if c == 4]
-    temporary = {"t": [_TEMPORARY], "u": [_TEMPORARY + 1], "s": [_RSP]}
+    temporary = {k: [_TEMPORARY + i] for i, k in enumerate("tux3456qmnijklUV")}
+    fixed = {"s": [_RSP], "A": [_RAX], "D": [_RDX]}
     lanes = outs + [r for r in vectors if r not in outs] if merges else vectors
     reads = {
-        "a": address,
+        "a": temporary["x"] if "P" in form.operands else address,
         "d": data + masks,
-        "f": [_CC, _CC + 1],
+        "e": [r for r in data if r not in (_RAX, _RDX)],
+        "p": written,
+        "f": [_CC, _CC + 1, *temporary["k"], *temporary["l"]],
         "z": [_CC],
         "o": [_CC + 1],
         "v": [_LOW + r for r in lanes],
         "w": [_HIGH + r for r in lanes],
         **temporary,
+        **fixed,
     }
     flags = any(c == 5 for c, _ in dst)
     out_general = written + [_MASK + (k & 7) for c, k in dst if c == 4]
@@ -199,10 +214,12 @@ def _roles(
     writes = {
         "r": [r for r in out_general if not (stack and r == _RSP)],
         "c": [_CC, _CC + 1] if flags else [],
+        "z": [_CC] if flags else [],
         "o": [_CC + 1] if flags else [],
         "v": [_LOW + r for r in outs],
         "w": [_HIGH + r for r in outs],
         **temporary,
+        **fixed,
     }
     return reads, writes
 
