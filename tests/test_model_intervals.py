@@ -12,8 +12,9 @@ import pytest
 import tracekit
 from tracekit.errors import FormatError
 from tracekit.mixture import load_model
+from tracekit.mixture.distribution import Distribution
 from tracekit.mixture.model import default_model_path
-from tracekit.mixture.residuals import RESIDUALS, WIDER, Residuals
+from tracekit.mixture.residuals import RESIDUALS, WIDER, Residuals, strangeness
 from tracekit.prediction.intervals import Intervals, added_intervals, tied_with_fastest
 from tracekit.sim.sample_plan import FEW, SampledCycles, SamplePlan
 
@@ -38,6 +39,28 @@ def test_the_half_width_is_the_rank_that_conformal_prediction_names():
     few = residuals((values[:10])[:, None])
     assert few.half(["m0"], 0.0) == pytest.approx(values[9])
     assert np.isnan(few.half(["other"], 0.0)).all()
+
+
+def test_machines_share_a_quantile_in_multiples_of_their_own_spread():
+    """Of 20 programs each has one outlier in 40 residuals; the second largest multiple counts."""
+    logs = np.full((20, 2), 0.01)
+    logs[3, 0], logs[7, 1] = 0.2, 0.02
+    logs[:, 1] *= -2
+    r = residuals(logs)
+    spread = np.sqrt((logs**2).mean(axis=0))
+    assert r.half(["m0", "m1"], 0.0) == pytest.approx(spread * 0.04 / spread[1])
+    silent = residuals(np.zeros((20, 2)))
+    assert (silent.half(["m0", "m1"], 0.0) == 0.0).all()
+
+
+def test_unsigned_divisions_of_x86_are_strange():
+    """Their micro-ops are as many as the values say: 37 on average, of 137 here."""
+    seen = Distribution(1000.0, {"mov": 900.0, "div": 100.0})
+    assert strangeness(Distribution(101.0, {"mov": 100.0, "div": 1.0}), seen) == pytest.approx(
+        37 / 137
+    )
+    assert strangeness(Distribution(101.0, {"mov": 100.0, "idiv": 1.0}), seen) > 0  # not seen
+    assert strangeness(Distribution(10.0, {"mov": 10.0}), seen) == 0.0
 
 
 def test_it_is_wider_outside_and_scaled_by_what_was_outside_itself():

@@ -76,6 +76,18 @@ class Distribution:
             out[k] = float(v[empty].sum()) / n
         return out
 
+    def of_values(self) -> float:
+        """The share of micro-ops in X86 instructions that take as many as their values say, which
+        no recording has: unsigned divisions.  Every other instruction counts as one micro-op."""
+        divisions = self.names.get("div", 0.0)  # by name at the macro level of X86 alone
+        if not divisions:
+            return 0.0
+        from tracekit.sim.uop_cracking import crack
+        from tracekit.sim.uop_forms import form_of
+
+        parts = divisions * len(crack(form_of("div rcx")))
+        return parts / (max(self.instructions, divisions) - divisions + parts)
+
     def unseen_names(self, seen: Distribution) -> list[str]:
         """Names that ``seen`` does not have, the most frequent first."""
         return [k for k in _most(self.names) if k not in seen.names]

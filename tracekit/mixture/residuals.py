@@ -1,8 +1,8 @@
 """Model intervals: how far a model was off on families of programs that it had not seen.
 
 Conformal prediction (Vovk, Gammerman and Shafer 2005) with scaled residuals (Papadopoulos et al.,
-ECML 2002): of a program the half width is a quantile of the other programs' errors on the same
-machine, wider where the program lies outside of what the model was fitted on.
+ECML 2002): of a program the half width is a quantile of the other programs' errors, in multiples of
+each machine's own spread, wider where the program lies outside of what the model was fitted on.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ WIDER = 4.0
 
 def strangeness(program: Distribution, seen: Distribution) -> float:
     """The largest share of a program's instructions, or of a feature's values, that lies outside
-    of what was seen: 0 to 1."""
-    return float(min(1.0, max(program.outside(seen).values(), default=0.0)))
+    of what was seen, or of its micro-ops, that depends on values: 0 to 1."""
+    outside = max(program.outside(seen).values(), default=0.0)
+    return float(min(1.0, max(outside, program.of_values())))
 
 
 @dataclass(frozen=True)
@@ -137,12 +138,15 @@ class Residuals:
         return held, width
 
     def _widths(self, logs: F64, programs: npt.NDArray[np.intp]) -> F64:
-        """By machine: the scaled residual that the next program's is below with `LEVEL`."""
+        """By machine: its own spread times the multiple of a spread that `LEVEL` of all residuals
+        are below.  A machine's own programs are too few for a quantile of their own."""
         scaled = np.abs(logs[programs]) / _factors(self.strange[programs])[:, None]
-        n = len(programs)
-        rank = min(n, math.ceil((n + 1) * LEVEL))
-        out: F64 = np.sort(scaled, axis=0)[rank - 1]
-        return out
+        spread: F64 = np.sqrt(np.mean(scaled**2, axis=0))
+        some = spread > 0
+        if not some.any():
+            return spread
+        multiples = scaled[:, some] / spread[some]
+        return spread * float(np.quantile(multiples, LEVEL, method="higher"))
 
     def as_dict(self) -> dict[str, Any]:
         """For residuals.json; `load` takes it back."""
