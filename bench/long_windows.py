@@ -2,14 +2,14 @@
 
     python bench/long_windows.py WORK plan
     tracekit factory WORK/plan.toml --gem5 gem5.opt -o WORK/data   # an hour on one processor
-    python bench/long_windows.py WORK report [--keep bench/long_windows_gem5.json]
+    python bench/long_windows.py WORK report [--keep]
 
 Programs use more memory than first caches have, and the machines have second and third ones of many
 sizes.  gem5 and the cores here are cold at a window's first row; its first two million
 instructions warm both and are not judged.  ``report`` prints each pair's error, of cores without a
 fit, of the shipped model, and of the half million instructions behind the warm ones alone, for the
-whole.  ``--keep`` writes gem5's cycles to a file.  Programs, machines and windows were written
-before anything was run.
+whole.  ``--keep`` writes gem5's cycles to long_windows.json.  Programs, machines and windows were
+written before anything was run.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ KERNELS = {
     "linear-lu": ("linear", ("lu", ROUNDS, "300"), 3_000_000),
 }
 COMPRESSION_SKIP = 20_000_000
+KEPT = Path(__file__).with_suffix(".json")
 
 
 def plan(work: Path) -> str:
@@ -115,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path)
     parser.add_argument("what", choices=("plan", "report"))
-    parser.add_argument("--keep", type=Path, help="a JSON file of gem5's cycles")
+    parser.add_argument("--keep", action="store_true", help=f"gem5's cycles in {KEPT.name}")
     args = parser.parse_args()
     work = args.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
@@ -125,7 +126,7 @@ def main() -> None:
         return
     kept = report(work / "data" / "manifest.json")
     if args.keep:
-        args.keep.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
     python bench/whole_programs_gem5.py WORK run --gem5 gem5.opt   # hours; one after another
     python bench/whole_programs_gem5.py WORK predict               # recorded, walked, sampled
-    python bench/whole_programs_gem5.py WORK report
+    python bench/whole_programs_gem5.py WORK report [--keep]
 
 WORK has what was made: run again, a command goes on where it was stopped.  Programs are kernels of
 bench/hardware, static, of 50 million instructions and more, which use more memory than the second
 caches have; gem5 runs them from their first instruction to their last.  They are recorded under
 QEMU on a processor with SSE2 alone, as gem5's is.  Programs, machines and the seed were written
-before anything was run.
+before anything was run.  ``--keep`` writes gem5's cycles to a file; where WORK has none of a run,
+``report`` takes them from there.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ PROGRAMS = {
     "tree": ("pointers", "tree", "210", "50000"),
 }
 MACHINES = ("o3_small", "u013", "u001")
+KEPT = Path(__file__).with_suffix(".json")
 PLAN = SamplePlan(length=10_000, count=200, seed=SEED)
 #: Rows of a short window, from the first one on and from the middle.
 WINDOW = 500_000
@@ -109,8 +111,20 @@ def predicted(name: str, work: Path) -> None:
     print(f"{name}: {n:,} rows", flush=True)
 
 
+def of_gem5(work: Path) -> dict[str, dict[str, Any]]:
+    """Program.machine -> cycles, instructions and seconds of gem5's run."""
+    kept: dict[str, dict[str, Any]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    for name in PROGRAMS:
+        for machine in MACHINES:
+            truth = work / f"{name}.{machine}.json"
+            if truth.exists():
+                kept[truth.stem] = json.loads(truth.read_text())
+    return kept
+
+
 def report(work: Path) -> None:
     """Each program x machine that gem5 has run: gem5's cycles, and how far off each way is."""
+    truths = of_gem5(work)
     ways = ["walk", "walk and table", "samples", "samples and table"]
     ways += ["first window", "middle window"]
     print("| program | machine | gem5's instructions | rows | gem5's cycles | " + " | ".join(ways))
@@ -119,10 +133,10 @@ def report(work: Path) -> None:
     for name in PROGRAMS:
         path = work / f"{name}.predicted.json"
         for k, machine in enumerate(MACHINES):
-            truth = work / f"{name}.{machine}.json"
-            if not truth.exists() or not path.exists():
+            g = truths.get(f"{name}.{machine}")
+            if g is None or not path.exists():
                 continue
-            p, g = json.loads(path.read_text()), json.loads(truth.read_text())
+            p = json.loads(path.read_text())
             off = [p[way][k] / g["cycles"] - 1 for way in ways]
             every.append(off)
             print(
@@ -145,12 +159,15 @@ def main() -> int:
     parser.add_argument("work", type=Path)
     parser.add_argument("what", choices=("run", "predict", "report"))
     parser.add_argument("--gem5", help="gem5.opt with X86")
-    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS)[:3])
+    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
+    parser.add_argument("--keep", action="store_true", help=f"gem5's cycles in {KEPT.name}")
     args = parser.parse_args()
     work = args.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     if args.what == "report":
         report(work)
+        if args.keep:
+            KEPT.write_text(json.dumps(of_gem5(work), indent=1) + "\n")
     elif args.what == "predict":
         for name in args.programs:
             predicted(name, work)
