@@ -33,7 +33,7 @@ def test_a_store_beside_another_one_does_not_hide_it(tmp_path):
 
 
 def test_a_vector_store_forwards_any_of_its_bytes(tmp_path):
-    vector = "st1   {z1}, p0/z, , [x0]"
+    vector = "st1   {z1}, p0/z, , [x1]"  # its address is what was loaded
     scalar = chain(tmp_path, ("strb   x1, [x0]", STORE, 0), load=0)
     inside = chain(tmp_path, (vector, VECTOR, 0), load=12)
     assert cycles(inside, **FAR) < cycles(scalar, **FAR) + N
