@@ -150,7 +150,8 @@ def units(p):
     stores = [x for x in every if x.endswith("MemWrite") or (x.startswith("Simd") and "Store" in x)]
     divide, add, multiply = p["int_div_lat"], p["fp_add_lat"], p["fp_mul_lat"]
     floating = (
-        ops(["FloatAdd", "FloatCmp", "FloatCvt", "FloatMisc"], add)
+        ops(["FloatAdd", "FloatCmp", "FloatCvt"], add)
+        + ops(["FloatMisc"], p.get("fp_misc_lat", add))
         + ops(["FloatMult"], multiply)
         + ops(["FloatMultAcc"], multiply + 1)
         + ops(["FloatDiv"], p["fp_div_lat"], False)

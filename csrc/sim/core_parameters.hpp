@@ -21,7 +21,7 @@ namespace tracekit {
   PARAMETER(int_alu, 1, 32) PARAMETER(int_mul, 1, 32)                                             \
   PARAMETER(int_mul_lat, 1, 60) PARAMETER(int_div_lat, 1, 60)                                     \
   PARAMETER(fp, 1, 32) PARAMETER(fp_add_lat, 1, 60) PARAMETER(fp_mul_lat, 1, 59)                  \
-  PARAMETER(fp_div_lat, 1, 30) PARAMETER(simd, 1, 32)                                             \
+  PARAMETER(fp_div_lat, 1, 30) PARAMETER(fp_misc_lat, 1, 60) PARAMETER(simd, 1, 32)               \
   PARAMETER(load_ports, 1, 32) PARAMETER(store_ports, 1, 32) PARAMETER(agu_lat, 1, 60)            \
   PARAMETER(predictor, 0, 999) PARAMETER(btb, 1, 65536) PARAMETER(ras, 1, 1024)                                             \
   PARAMETER(l1i_kb, 1, 4096) PARAMETER(l1i_assoc, 1, 64) PARAMETER(l1i_lat, 1, 200)               \

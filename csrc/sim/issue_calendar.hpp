@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -39,7 +40,7 @@ class IssueCalendar {
  public:
   explicit IssueCalendar(const CoreParameters& p)
       : empty_(empty({p.int_alu(), p.int_mul(), p.fp(), p.simd(), p.load_ports(), p.store_ports(),
-                      1, p.issue_width()})),
+                      full, p.issue_width()})),
         width_(static_cast<unsigned>(p.issue_width())),
         used_(horizon, empty_),
         cycle_(horizon) {}
@@ -118,19 +119,47 @@ class IssueCalendar {
     }
     at_ = to;
   }
+  // It takes a unit that is free in its first cycle.  Older rows that were not ready then, and have
+  // booked later cycles, do not keep it back (gem5's InstructionQueue::scheduleReadyInsts), unless
+  // they hold the unit themselves.  They would come behind it, and what they have booked stays:
+  // their cycles are taken behind it instead.
   [[gnu::noinline]] Cycle book_held(Cycle ready, Cycle end, std::uint64_t counted, int held) {
-    const std::uint64_t unit = counted & ~all;
+    const std::uint64_t unit = counted & ~all, mark = held_mark(unit);
+    const auto taken = [&](int k) {
+      const std::uint64_t there = used_[slot(ready + k)];
+      return (there & unit * full) != 0 && (there & mark) != 0;
+    };
     const auto fits = [&] {
       if (used_[slot(ready)] & counted * full) return false;
       for (int k = 1; k < held; ++k)
-        if (used_[slot(ready + k)] & unit * full) return false;
+        if (taken(k)) return false;
       return true;
     };
     while (ready < end && !fits()) ++ready;
     if (ready >= end) return ready;
     used_[slot(ready)] += counted;
-    for (int k = 1; k < held; ++k) used_[slot(ready + k)] += unit;
+    used_[slot(ready)] |= mark;
+    int behind = 0;
+    for (int k = 1; k < held; ++k) {
+      std::uint64_t& there = used_[slot(ready + k)];
+      if (there & unit * full)
+        ++behind;
+      else
+        there += unit;
+      there |= mark;
+    }
+    for (Cycle at = ready + held; behind > 0 && at < end; ++at) {
+      std::uint64_t& there = used_[slot(at)];
+      if (there & unit * full) continue;
+      there += unit;
+      --behind;
+    }
     return ready;
+  }
+  // The bit of a cycle that says that a unit of this kind is held there: in the byte that no unit
+  // counts in.
+  static std::uint64_t held_mark(std::uint64_t unit) {
+    return std::uint64_t{1} << (48 + std::countr_zero(unit) / 8);
   }
   // A cycle in which nothing issues: each byte of the units and of all of them, counted up by one
   // for each instruction, has its highest bit when there is no more room.
@@ -143,7 +172,7 @@ class IssueCalendar {
 
   std::uint64_t empty_;
   unsigned width_;
-  std::vector<std::uint64_t> used_;  // eight counters of a byte: units, and all of them
+  std::vector<std::uint64_t> used_;  // counters of a byte: units, and all of them; marks of units
   std::vector<OfCycle> cycle_;
   std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> far_;
   Cycle at_{};

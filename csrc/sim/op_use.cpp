@@ -16,6 +16,7 @@ int op_latency(std::string_view n, const CoreParameters& p) {
   if (n.ends_with("FloatDiv") || n == "SimdFloatSqrt") return p.fp_div_lat();
   if (n == "FloatSqrt") return 2 * p.fp_div_lat();
   if (n == "FloatMultAcc") return p.fp_mul_lat() + 1;
+  if (n == "FloatMisc") return p.fp_misc_lat();
   if (n == "IprAccess" || n == "System") return 3;
   const OpUse use = named_use(n);
   if (use.unit == Unit::load || use.unit == Unit::store) return p.agu_lat();

@@ -325,7 +325,8 @@ void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle do
   if constexpr (Why) store_held_[store_count_ & (short_ring - 1)] = drained_held_;
   store_drained_[store_count_++ & (short_ring - 1)] = drained_;
   stores_.put(row.addr, inst.size, issued,
-              inst.is(CoreInst::atomic) ? drained_ : caches_.taken_at(), inst.pc, row_);
+              inst.is(CoreInst::atomic) ? drained_ : caches_.taken_at(), inst.pc, row_,
+              inst.is(CoreInst::masked));
   if (set_ != StoreSets::no_set) sets_.put(set_, issued, done, row_);
   if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
     for (const std::uint16_t r : inst.dst) {

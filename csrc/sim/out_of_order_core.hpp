@@ -38,13 +38,15 @@ namespace tracekit {
 
 // BIT(name, value): what a row of a core is or does.  store: or atomic, or store-conditional;
 // in_order: executes at the head of the reorder buffer; split: its bytes lie on both sides of an
-// address that 16 divides; second_int and the like: it writes so many registers.
+// address that 16 divides; second_int and the like: it writes so many registers; masked: some of its
+// bytes are not written.
 // clang-format off
 #define TRACEKIT_CORE_INST_BITS(BIT)                                                               \
   BIT(load, 1) BIT(store, 2) BIT(serialize_before, 4) BIT(serialize_after, 8) BIT(in_order, 16)    \
   BIT(barrier, 32) BIT(atomic, 64) BIT(data_prefetch, 128) BIT(no_op, 256) BIT(zero_line, 512)     \
   BIT(writes_int, 1024) BIT(writes_vec, 2048) BIT(compressed_branch, 4096)     \
-  BIT(split, 8192) BIT(second_int, 16384) BIT(third_int, 32768) BIT(second_vec, 65536)
+  BIT(split, 8192) BIT(second_int, 16384) BIT(third_int, 32768) BIT(second_vec, 65536)             \
+  BIT(masked, 131072)
 // clang-format on
 
 // What a core has to know about a static instruction.

@@ -8,11 +8,12 @@
 namespace tracekit {
 
 // How many rows of a wrong path find room by `at`, behind a row that was dispatched at
-// `dispatched`; its entry of the reorder buffer is the one before `next`.
+// `dispatched`; its entry of the reorder buffer is the one before `next`.  The last ones are renamed
+// the cycle before `at`, and rename knows then what has been free for a while (gem5's
+// Rename::readFreeEntries).
 template <bool Why>
 Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) {
-  const Cycle heard = std::max(dispatched, at - freed_delay - rename_to_iew);
-  Cycle most = p_.rob() - entries_held(retired_, next, p_.rob(), heard);
+  Cycle most = p_.rob() - entries_held(retired_, next, p_.rob(), at - freed_delay);
   // Of the rows that are in flight with the branch, so many still wait once those that had just
   // come are issued; as many wait of the wrong path's.
   const int waiting = calendar_.waiting(dispatched);
@@ -23,13 +24,14 @@ Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) 
     most = std::min(most, std::max(free, (free - waiting + stuck) * rows / stuck));
   }
   shares_.count_to({row_, loads_, store_count_, ints_, vecs_});
-  const auto queue = [&](QueueShares::Of what, const auto& when, std::uint64_t n, int size) {
-    most = shares_.rows_for(what, size - entries_held(when, n, size, heard), most);
+  const auto queue = [&](QueueShares::Of what, const auto& when, std::uint64_t n, int size,
+                         Cycle delay) {
+    most = shares_.rows_for(what, size - entries_held(when, n, size, at - delay), most);
   };
-  queue(QueueShares::loads, load_retired_, loads_, p_.lq());
-  queue(QueueShares::stores, store_drained_, store_count_, p_.sq());
-  queue(QueueShares::ints, int_retired_, ints_, free_ints_);
-  queue(QueueShares::vecs, vec_retired_, vecs_, free_vecs_);
+  queue(QueueShares::loads, load_retired_, loads_, p_.lq(), committed_delay);
+  queue(QueueShares::stores, store_drained_, store_count_, p_.sq(), drained_delay);
+  queue(QueueShares::ints, int_retired_, ints_, free_ints_, committed_delay);
+  queue(QueueShares::vecs, vec_retired_, vecs_, free_vecs_, committed_delay);
   return most;
 }
 

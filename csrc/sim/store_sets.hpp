@@ -59,17 +59,18 @@ class StoreSets {
   std::size_t seen_{};
 };
 
-// The last store to each 8-byte word (for forwarding) and the last ones to each 16-byte block (for
+// The last store to each 4-byte word (for forwarding) and the last ones to each 16-byte block (for
 // the order check).
 class StoreBuffer {
  public:
   struct Store {
     std::uint64_t address{no_line};
-    unsigned bytes{};
+    std::uint32_t bytes : 31 {};
+    bool masked : 1 {};      // not all of these bytes: it forwards none (gem5's LSQUnit::read)
     Cycle issued{}, sent{};  // when a load no longer finds it here
     std::uint64_t row{};
     bool covers(std::uint64_t at, unsigned n) const {
-      return address <= at && at + n <= address + bytes;
+      return !masked && address <= at && at + n <= address + bytes;
     }
     bool touches(std::uint64_t at, unsigned n) const {
       return address < at + n && at < address + bytes;
@@ -82,7 +83,7 @@ class StoreBuffer {
   // The last store that wrote any of these bytes; null where it is forgotten or there was none.
   const Store* last(std::uint64_t address, unsigned bytes) const {
     const Store* found = nullptr;
-    for (std::uint64_t w = address >> 3; w <= (address + bytes - 1) >> 3; ++w) {
+    for (std::uint64_t w = address >> 2; w <= (address + bytes - 1) >> 2; ++w) {
       const Store& s = word_[w & (size - 1)];
       if (s.touches(address, bytes) && (!found || s.row > found->row)) found = &s;
     }
@@ -102,11 +103,11 @@ class StoreBuffer {
     return found;
   }
   void put(std::uint64_t address, unsigned bytes, Cycle issued, Cycle sent, std::uint64_t pc,
-           std::uint64_t row) {
+           std::uint64_t row, bool masked) {
     const unsigned n = std::clamp(bytes, 1u, 64u);
     const std::uint64_t last = address + n - 1;
-    for (std::uint64_t w = address >> 3; w <= last >> 3; ++w)
-      word_[w & (size - 1)] = {address, n, issued, sent, row};
+    for (std::uint64_t w = address >> 2; w <= last >> 2; ++w)
+      word_[w & (size - 1)] = {address, n, masked, issued, sent, row};
     put_block(address >> 4, {issued, pc, row});
     if (last >> 4 != address >> 4) put_block(last >> 4, {issued, pc, row});
   }

@@ -59,6 +59,7 @@ class Changes(TypedDict, total=False):
     fp_add_lat: int
     fp_mul_lat: int
     fp_div_lat: int
+    fp_misc_lat: int
     simd: int
     load_ports: int
     store_ports: int
@@ -107,9 +108,10 @@ class Machine:
 
     Each attribute is a parameter of gem5's O3 or Minor CPU, with gem5's meaning; the page
     docs/machine-parameters.md lists each with unit, range and gem5's name.  ``phys_float`` may
-    be None for machines that no X86 trace is to run on; ``l1d_targets``, ``l1d_response``,
-    ``l2_response``, ``l3_response``, ``taken_redirects`` and ``tso`` follow from the trace's
-    instruction set where they are None.  A machine cannot be changed: `replace` makes another.
+    be None for machines that no X86 trace is to run on; ``fp_misc_lat``, ``l1d_targets``,
+    ``l1d_response``, ``l2_response``, ``l3_response``, ``taken_redirects`` and ``tso`` follow from
+    the trace's instruction set where they are None.  A machine cannot be changed: `replace` makes
+    another.
 
     Raises `UsageError`, which names everything that is wrong, where a value is out of range.
 
@@ -145,6 +147,7 @@ class Machine:
     fp_add_lat: int
     fp_mul_lat: int
     fp_div_lat: int
+    fp_misc_lat: int | None = None
     simd: int
     load_ports: int
     store_ports: int

@@ -311,6 +311,8 @@ class _Reader:
             raise FormatError(f"{pool} has no unit of {', '.join(missing)}", path=self._path)
         out = {ours: latencies[op] for ours, op in _LATENCIES.items()}
         out.update({ours: counts[op] for ours, op in _COUNTS.items()})
+        if "FloatMisc" in latencies:
+            out["fp_misc_lat"] = latencies["FloatMisc"]
         out["load_ports"] = min(self._int(cpu, "cacheLoadPorts"), counts["MemRead"])
         out["store_ports"] = min(
             self._int(cpu, "cacheStorePorts"), counts.get("MemWrite", counts["MemRead"])

@@ -92,6 +92,7 @@ def _by_arch(machine: Mapping[str, Any], arch: str) -> dict[str, float]:
         "l2_response": 1 if x86 else max(1, int(machine["l2_lat"]) // 2),
         "l3_response": 1 if x86 else max(1, int(machine["l3_lat"]) // 2),
         "l1d_targets": 20 if x86 else 16,
+        "fp_misc_lat": 3 if arch == "arm" else machine["fp_add_lat"],
         "taken_redirects": x86,
         "tso": x86,
     }

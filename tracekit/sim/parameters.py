@@ -165,6 +165,14 @@ MACHINE_PARAMETERS: tuple[Parameter, ...] = (
     _number("fp_add_lat", "cycles", "floating-point addition", "opLat of FloatAdd"),
     _number("fp_mul_lat", "cycles", "floating-point multiplication", "opLat of FloatMult"),
     _number("fp_div_lat", "cycles", "floating-point division", "opLat of FloatDiv"),
+    _following(
+        "fp_misc_lat",
+        "cycles",
+        "floating-point moves, signs and roundings",
+        "opLat of FloatMisc",
+        # Moves of ARM's machines show gem5's default (src/cpu/o3/FuncUnitConfig.py) on each.
+        "3 on ARM, fp_add_lat elsewhere",
+    ),
     _number("simd", "units", "vector units", "FUDesc.count of Simd*"),
     _number("load_ports", "units", "loads a cycle", "cacheLoadPorts"),
     _number("store_ports", "units", "stores a cycle", "cacheStorePorts"),

@@ -15,6 +15,7 @@ from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
 from tracekit.pipeline import overlap
 from tracekit.sim import plugins
+from tracekit.sim.access_sizes import access_sizes, masked
 from tracekit.sim.instruction_lengths import split
 from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.register_moves import to_general
@@ -121,6 +122,8 @@ def _registers(own: _Operands) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.u
 def _place_flags(statics: Any, arch: str) -> npt.NDArray[np.uint32]:
     """What follows from an instruction's bytes and its address."""
     out = np.where(split(statics, arch), _BITS["split"], 0)
+    if arch == "arm":
+        out |= np.where(masked(statics), _BITS["masked"], 0)
     if arch == "riscv":
         branches = {d for d in set(statics.disassembly) if d.startswith(_COMPRESSED)}
         branch = np.array([d in branches for d in statics.disassembly], bool)
@@ -167,7 +170,7 @@ def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
         flags | _place_flags(s, arch),
         np.ascontiguousarray(s.op, np.uint8),
         np.ascontiguousarray(s.branch, np.uint8),
-        np.ascontiguousarray(s.access_size, np.uint16),
+        np.ascontiguousarray(access_sizes(s)),
         np.zeros(len(s), np.uint8),
         src,
         dst,
