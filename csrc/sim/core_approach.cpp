@@ -26,6 +26,10 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
           ahead = std::max(ahead + each, caches.fetch(next << line_bits, ahead));
         line = no_line;
       }
+      // In order two lines are asked for before the branch behind them is heard of (InOrderLines).
+      if (!runs_on && (row.taken || guess != BranchUnit::Guess::right))
+        for (std::uint64_t k = 1; k <= 2; ++k)
+          there = std::max(there, caches.fetch((line + k) << line_bits, at));
     }
     if (row.fault || !inst.is(CoreInst::load | CoreInst::store)) {
     } else if (inst.is(CoreInst::zero_line)) {

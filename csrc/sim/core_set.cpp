@@ -18,6 +18,14 @@ std::vector<CoreInst> packed(std::vector<CoreInst> insts) {
   return insts;
 }
 
+// Whether what its predictor learns is of use only where as many branches are in flight as were
+// when it learnt: TAGE-SC-L looks a branch up with a history of those that have committed.  How
+// many there are a walk alone knows.
+bool knows_what_is_in_flight(const CoreParameters& p) {
+  const auto kind = static_cast<unsigned>(p.predictor());
+  return kind == predictor::tage_sc_l_8kb || kind == predictor::tage_sc_l_64kb;
+}
+
 }  // namespace
 
 SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
@@ -76,6 +84,14 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
                        k == from, k + 1 == to});
     }
   }
+}
+
+std::size_t SimulatedCores::parts_of_last(std::size_t rows) const {
+  std::size_t k = rows_.size();
+  for (; rows > 0; --rows)
+    while (!rows_[--k].first) {
+    }
+  return rows_.size() - k;
 }
 
 template <class Work>
@@ -180,8 +196,12 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
   each_core(threads, [&] { return [&](std::size_t k) { cores_[k]->restore(contents); }; });
   targets_ = pass.targets();
   prepare(block);
+  const std::size_t late = parts_of_last(block.sid.size() * 4 / 5);
   each_core(threads, [&] {
-    return [&](std::size_t k) { cores_[k]->approach(rows_, pass.branches(parameters_[k])); };
+    return [&](std::size_t k) {
+      const CoreParameters& p = parameters_[k];
+      cores_[k]->approach(rows_, knows_what_is_in_flight(p) ? late : 0, pass.branches(p));
+    };
   });
 }
 

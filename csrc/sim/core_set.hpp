@@ -71,6 +71,7 @@ class SimulatedCores {
                  std::span<const CoreParameters> cores, bool causes);
   FunctionalPass& functional_pass();
   void begin_at(const FunctionalPass& pass, const Block& block, unsigned threads);
+  std::size_t parts_of_last(std::size_t rows) const;  // of the block's
   void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
   template <class Work>  // work() is a thread's own function of a core's number
   void each_core(unsigned threads, const Work& work);

@@ -13,6 +13,13 @@ namespace {
 // learn other things when they hear of each outcome at once.
 constexpr std::size_t lag = 8;
 
+// Those whose histories move on when branches commit look up what they have learnt with the history
+// that they had then; where nothing was in flight that is each branch's own past, whatever the
+// core.
+std::size_t lag_of(unsigned predictor) {
+  return predictor >= predictor::tage_sc_l_8kb && predictor < predictor::count ? 1 : lag;
+}
+
 }  // namespace
 
 FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
@@ -21,7 +28,8 @@ FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
     const auto kind = static_cast<unsigned>(p.predictor());
     const auto entries = static_cast<std::size_t>(p.btb());
     const auto returns = static_cast<std::size_t>(p.ras());
-    if (!predictor_.contains(kind)) predictor_.emplace(kind, make_predictor(kind));
+    if (!predictor_.contains(kind))
+      predictor_.emplace(kind, Learner{make_predictor(kind), lag_of(kind)});
     btb_.try_emplace(entries, entries, no_line);
     returns_.try_emplace(returns, returns);
   }
@@ -48,16 +56,21 @@ void FunctionalPass::end_block(unsigned threads) {
   if (units_.empty() && std::ranges::any_of(branches_, compressed))
     for (const CoreParameters& p : cores_)
       if (!p.in_order() && !units_.contains(set_of(p))) units_.emplace(set_of(p), branches(p));
-  std::vector<BranchUnit*> units;
-  for (auto& [set, unit] : units_) units.push_back(&unit);
+  struct OwnUnit {
+    BranchUnit* unit;
+    Cycle lag;
+  };
+  std::vector<OwnUnit> units;
+  for (auto& [set, unit] : units_)
+    units.push_back({&unit, static_cast<Cycle>(lag_of(static_cast<unsigned>(set[0])))});
   const Cycle before = branches_seen_ - static_cast<Cycle>(branches_.size());
   for (const BranchEvent& b : branches_) {
     for (auto& [size, stack] : returns_) stack.right(b);
     if (!b.taken || !BranchUnit::in_btb(b)) continue;
     for (auto& [size, entry] : btb_) entry[(b.pc >> 2) % size] = b.pc;
   }
-  std::vector<DirectionPredictor*> kinds;
-  for (auto& [kind, p] : predictor_) kinds.push_back(p.get());
+  std::vector<Learner*> kinds;
+  for (auto& [kind, learner] : predictor_) kinds.push_back(&learner);
   std::atomic<std::size_t> turn{0};
   const auto learn = [&] {
     for (std::size_t k; (k = turn.fetch_add(1)) < kinds.size() + units.size();) {
@@ -65,13 +78,17 @@ void FunctionalPass::end_block(unsigned threads) {
         BranchEvent b = branches_[i];
         if (k < units.size()) {
           const Cycle now = before + static_cast<Cycle>(i);
-          units[k]->fetch(b, true, now);
-          units[k]->commits(now + static_cast<Cycle>(lag));
+          units[k].unit->fetch(b, true, now);
+          units[k].unit->commits(now + units[k].lag);
           continue;
         }
         b.compressed = false;
-        if (i + in_flight_ >= lag) kinds[k - units.size()]->commit();
-        kinds[k - units.size()]->fetch(b);
+        Learner& l = *kinds[k - units.size()];
+        if (l.in_flight == l.lag)
+          l.predictor->commit();
+        else
+          ++l.in_flight;
+        l.predictor->fetch(b);
       }
     }
   };
@@ -81,15 +98,15 @@ void FunctionalPass::end_block(unsigned threads) {
       pool.emplace_back(learn);
     learn();
   }
-  in_flight_ = std::min<std::size_t>(in_flight_ + branches_.size(), lag);
   branches_.clear();
 }
 
 BranchUnit FunctionalPass::branches(const CoreParameters& core) const {
   const auto own = units_.find(set_of(core));
   if (!core.in_order() && own != units_.end()) return own->second.settled();
-  auto p = predictor_.at(static_cast<unsigned>(core.predictor()))->clone();
-  for (std::size_t i = 0; i < in_flight_; ++i) p->commit();
+  const Learner& l = predictor_.at(static_cast<unsigned>(core.predictor()));
+  auto p = l.predictor->clone();
+  for (std::size_t i = 0; i < l.in_flight; ++i) p->commit();
   return {std::move(p), btb_.at(static_cast<std::size_t>(core.btb())),
           returns_.at(static_cast<std::size_t>(core.ras()))};
 }

@@ -54,9 +54,13 @@ class FunctionalPass {
   BranchUnit typical_;
   Cycle branches_seen_{};
   std::vector<BranchEvent> branches_;
-  std::size_t in_flight_{};  // fetched by the predictors, and not yet taught
   bp::IndirectTargets targets_;
-  std::map<unsigned, std::unique_ptr<DirectionPredictor>> predictor_;
+  struct Learner {
+    std::unique_ptr<DirectionPredictor> predictor;
+    std::size_t lag;  // branches fetched before one's outcome is taught, once there are so many
+    std::size_t in_flight{};  // fetched, and not yet taught
+  };
+  std::map<unsigned, Learner> predictor_;
   std::map<std::size_t, std::vector<std::uint64_t>> btb_;
   std::map<std::size_t, bp::ReturnStack> returns_;
   using Set = std::array<std::size_t, 3>;  // predictor, target buffer, return stack

@@ -30,6 +30,10 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   friend CoreOf<InOrderCore<Why>>;
   Times step(const CoreRow& row);
   Cycle retired() const { return std::max(retire_.at(), stores_.drained()); }
+  void begin_with(BranchUnit branches) {
+    branches_ = std::move(branches);
+    unheard_ = 0;  // those were of the branches before
+  }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::base};
     lines_.forget();

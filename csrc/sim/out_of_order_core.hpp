@@ -142,8 +142,9 @@ class Core {
   // Its caches hold what `contents` says.
   virtual void restore(warm::ContentsByShape& contents) = 0;
   // Rows through its caches, prefetchers and predictors alone, at about the pace of a program; what
-  // follows is fetched behind them.  `branches`: what its predictors know before.
-  virtual void approach(std::span<const CoreRow> rows, BranchUnit branches) = 0;
+  // follows is fetched behind them.  `branches`: what its predictors know before.  The last
+  // `walked` of these rows are walked instead, in time.
+  virtual void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches) = 0;
 
  protected:
   // Where a row's cycles come from; the next row's gap counts from `next_gap_origin`.
@@ -240,10 +241,15 @@ class CoreOf : public Core {
   void restore(warm::ContentsByShape& contents) final {
     static_cast<Kind*>(this)->caches_.restore(contents);
   }
-  void approach(std::span<const CoreRow> rows, BranchUnit branches) final {
+  void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches) final {
     auto& own = *static_cast<Kind*>(this);
-    own.branches_ = std::move(branches);
-    own.go_on_at(Core::approached(own.caches_, own.branches_, rows, own.retired(), Kind::runs_on));
+    own.begin_with(std::move(branches));
+    own.go_on_at(Core::approached(own.caches_, own.branches_, rows.first(rows.size() - walked),
+                                  own.retired(), Kind::runs_on));
+    std::array<double, cause_count> spent{};  // which nobody asks for
+    own.ledger_.put_into(spent.data());
+    for (const CoreRow& row : rows.last(walked)) own.step(row);
+    own.ledger_.put_into(nullptr);
   }
 
  private:
@@ -297,6 +303,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   friend CoreOf<OutOfOrderCore<Why>>;
   TRACEKIT_INLINE Times step(const CoreRow& row);
   Cycle retired() const { return std::max(retire_.at(), drained_); }
+  void begin_with(BranchUnit branches) { branches_ = std::move(branches); }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::base};
     block_ = no_line;
