@@ -38,8 +38,8 @@ namespace tracekit {
 
 // BIT(name, value): what a row of a core is or does.  store: or atomic, or store-conditional;
 // in_order: executes at the head of the reorder buffer; split: its bytes lie on both sides of an
-// address that 16 divides; second_int and the like: it writes so many registers; masked: some of its
-// bytes are not written.
+// address that 16 divides; second_int and the like: it writes so many registers; masked: some of
+// its bytes are not written.
 // clang-format off
 #define TRACEKIT_CORE_INST_BITS(BIT)                                                               \
   BIT(load, 1) BIT(store, 2) BIT(serialize_before, 4) BIT(serialize_after, 8) BIT(in_order, 16)    \

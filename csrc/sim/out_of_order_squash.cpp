@@ -8,8 +8,8 @@
 namespace tracekit {
 
 // How many rows of a wrong path find room by `at`, behind a row that was dispatched at
-// `dispatched`; its entry of the reorder buffer is the one before `next`.  The last ones are renamed
-// the cycle before `at`, and rename knows then what has been free for a while (gem5's
+// `dispatched`; its entry of the reorder buffer is the one before `next`.  The last ones are
+// renamed the cycle before `at`, and rename knows then what has been free for a while (gem5's
 // Rename::readFreeEntries).
 template <bool Why>
 Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) {
