@@ -132,10 +132,10 @@ def most_informative(
     machines: Sequence[int] | None = None,
 ) -> list[int]:
     """``count`` programs, by number, the most telling first: with each, the times of all others on
-    ``machines`` are foretold by the cores' times, weighed so that they tell the same of the programs
-    chosen (ridge regression of logarithms), and the worst one is off least: each program's error
-    is a mean over ``machines``, and the largest counts.  What no chosen program touches shows in
-    few others, and a mean over all of them would hide it.
+    ``machines`` are foretold by the cores' times, weighed so that they tell the same of the
+    programs chosen (ridge regression of logarithms), and the worst one is off least: each program's
+    error is a mean over ``machines``, and the largest counts.  What no chosen program touches shows
+    in few others, and a mean over all of them would hide it.
 
     ``own``: the core of each machine (-1: none), which is left out; machine k's is core k unless
     given.  ``machines``: some of all.
