@@ -75,8 +75,8 @@ def class_times(
 def core_paces(traces: Sequence[ClassTimes]) -> F64:
     """What each core's cycles are multiplied by to take as long as the machine, on the traces'
     geometric mean: float64 [cores]."""
-    told = [np.log(t.total_y / t.total_x) for t in traces if t.y.sum() > 0]
-    return np.asarray(np.exp(np.mean(told, axis=0)))
+    logs = [np.log(t.total_y / t.total_x) for t in traces if t.y.sum() > 0]
+    return np.asarray(np.exp(np.mean(logs, axis=0)))
 
 
 def regularized_row(traces: Sequence[ClassTimes], candidates: int) -> F64:
