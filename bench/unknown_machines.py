@@ -31,7 +31,7 @@ from tracekit.calibration.informative_programs import (
     machine_information,
     most_informative,
 )
-from tracekit.calibration.nearby_row import class_times, regularized_row
+from tracekit.calibration.nearby_row import class_times, core_paces, regularized_row
 from tracekit.calibration.random_designs import random_designs
 from tracekit.calibration.search import similar_cores
 from tracekit.dataset import Program, load_manifest
@@ -39,6 +39,7 @@ from tracekit.evaluation.baselines import BASELINES, aggregates, predict_baselin
 from tracekit.mixture.family_folds import folds
 from tracekit.mixture.fit import fit_row, mixture_row, segment_breaks, with_columns
 from tracekit.mixture.program_sums import collect
+from tracekit.mixture.survivors import half_width
 from tracekit.sim import totals
 
 
@@ -97,6 +98,7 @@ def main() -> int:
     parts = folds([q.family for q in programs], 5, args.seed)
     chosen: dict[int, list[int]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
+    intervals: list[tuple[Any, Any]] = []
     for m in args.machines:
         j = names.index(m)
         rest = [i for i in range(len(programs)) if i not in parts[j % 5]]
@@ -133,6 +135,9 @@ def main() -> int:
             name: np.array([x[i][:, c].sum(axis=0) @ row for i in tested])
             for name, (c, row) in rows.items()
         }
+        if not args.no_search:
+            true = [float(sums[i].y[:, j].sum()) for i in tested]
+            intervals.append(_interval(result, tested, [*found.values()][-1], true))
         alone = [_alone(sums[i], j) for i in picked]
         for name in BASELINES:
             predicted = predict_baseline(name, alone, sums, tables)
@@ -150,13 +155,22 @@ def main() -> int:
             f"{m} ({programs_named}; {result['cpu_s']:.0f} s): {'; '.join(line[:3])}",
             flush=True,
         )
-    print(f"{len(args.machines)} machines; mean (median) of absolute errors of total time")
+    _summary(len(args.machines), errors, intervals)
+    return 0
+
+
+def _summary(count: int, errors: Any, intervals: list[tuple[Any, Any]]) -> None:
+    print(f"{count} machines; mean (median) of absolute errors of total time")
     for name, held in errors.items():
         seen, unseen = (
             f"{np.mean(held[k]):.1%} ({np.median(held[k]):.1%})" for k in ("seen", "unseen")
         )
         print(f"  {name:<40}{seen:>16} on seen families {unseen:>16} on unseen ones")
-    return 0
+    if intervals:
+        held, widths = (np.concatenate(x) for x in zip(*intervals, strict=True))
+        print(
+            f"  95 % intervals: {held.mean():.1%} hold; half width {np.median(widths):.1%} median"
+        )
 
 
 def _search(args, programs, known, designs, machine, picked, tested) -> dict:
@@ -177,7 +191,18 @@ def _search(args, programs, known, designs, machine, picked, tested) -> dict:
         with programs[i].open() as d:
             sums[i] = totals(d.trace, cores, segment_breaks(len(d)), args.threads).tolist()
     row = regularized_row(information, len(cores)).tolist()
-    return {"cores": cores, "cpu_s": spent, "sums": sums, "row": row}
+    paces = core_paces(information)[-len(cores) :].tolist()
+    return {"cores": cores, "cpu_s": spent, "sums": sums, "row": row, "paces": paces}
+
+
+def _interval(result: dict, tested: list[int], found: Any, true: list[float]) -> tuple[Any, Any]:
+    """Which of the tested programs the survivors' interval holds, and its half width."""
+    halves = [
+        half_width(np.log(np.sum(result["sums"][str(i)], axis=0) * result["paces"] / value))
+        for i, value in zip(tested, found, strict=True)
+    ]
+    off = np.abs(np.log(np.asarray(found) / true))
+    return off <= halves, np.expm1(halves)
 
 
 def _with(program, x):

@@ -349,6 +349,21 @@ def test_programs_that_show_how_cores_differ_tell_most():
     assert len(most_informative(programs, 99)) == 7
 
 
+def test_the_worst_program_counts_and_not_the_mean():
+    """All programs take a, two of 24 take b too: what tells a alone leaves a small mean, and those
+    two far off."""
+    r = np.random.default_rng(1)
+    a, b = 0.3 * r.normal(size=24), 0.3 * r.normal(size=24)
+    told = [a, *[0 * a] * 22, b]
+    programs = []
+    for k, numbers in enumerate(told):
+        time = np.exp(a + (2 * b if k in (5, 6) else 0.0))
+        shown = 60 * np.stack([numbers, numbers])
+        programs.append(ProgramInformation(shown, shown, time, time))
+    assert most_informative(programs, 1) == [23]
+    assert set(most_informative(programs, 2)) == {0, 23}
+
+
 def test_random_designs_are_possible_and_the_same_again():
     drawn = random_designs([A, B], 9, seed=3)
     assert drawn == random_designs([A, B], 9, seed=3) != random_designs([A, B], 9, seed=4)

@@ -16,7 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.calibration.nearby_row import ClassTimes, class_times, regularized_row
+from tracekit.calibration.nearby_row import (
+    ClassTimes,
+    class_times,
+    core_paces,
+    regularized_row,
+)
 from tracekit.calibration.random_designs import RANDOM_DESIGNS, random_designs
 from tracekit.calibration.search import CANDIDATES, Report, similar_cores
 from tracekit.calibration.search_settings import DEFAULT, SearchSettings
@@ -102,6 +107,7 @@ def tune(
         raise UsageError("tuning needs at least one trace")
     if name in model.names:
         raise UsageError(f"the model already knows a machine {name}")
+    survivors: dict[str, float] = {}
     if parameters:
         cores = [*model.cores, {**parameters, "name": name}]
         sums = _sums(traces, cores, threads, spread)
@@ -115,6 +121,8 @@ def tune(
         if searched:
             times = _class_times(traces, cores, sums, threads, spread)
             weights = regularized_row(times, searched)
+            paces = dict(zip((c["name"] for c in cores), core_paces(times).tolist(), strict=True))
+            survivors = {str(c["name"]): paces[c["name"]] for c in cores[-searched:]}
         else:
             weights = mixture_row(sums, 0)
     errors = [float(p.x.sum(axis=0) @ weights / p.y.sum() - 1) for p in sums]
@@ -124,7 +132,7 @@ def tune(
     for core, weight in zip(cores, weights.tolist(), strict=True):
         if core["name"] in columns:
             row[columns.index(core["name"])] = weight
-        elif weight > 0:
+        elif weight > 0 or core["name"] in survivors:
             row.append(weight)
             new.append({**core, "name": name if parameters else f"{name}.{core['name']}"})
     known = {**parameters} if parameters else {}
@@ -137,6 +145,7 @@ def tune(
         "parameters_known": parameters is not None,
         "columns": columns,
         "row": row,
+        "survivors": {f"{name}.{core}": pace for core, pace in survivors.items()},
         "tuned_on": [
             {"path": p.name, "rows": p.rows, "error": e} for p, e in zip(sums, errors, strict=True)
         ],
@@ -183,6 +192,7 @@ def _add(model: Mixture, path: Path) -> Mixture:
     ):
         raise FormatError("row: a number >= 0 for each core", path=str(path))
     check_machines(cores, path)
+    survivors = _survivors(data, [str(c.get("name")) for c in cores], path)
     table = np.hstack([model.table, np.zeros((len(model.machines), len(cores)))])
     new = np.zeros(table.shape[1])
     new[: len(columns)] = row[: len(columns)]
@@ -194,4 +204,20 @@ def _add(model: Mixture, path: Path) -> Mixture:
         cores=[*model.cores, *cores],
         machines=[*model.machines, machine],
         table=np.vstack([table, new]),
+        survivors={
+            **model.survivors,
+            **({str(machine.get("name")): survivors} if survivors else {}),
+        },
     )
+
+
+def _survivors(data: Mapping[str, Any], names: Sequence[str], path: Path) -> dict[str, float]:
+    """Those that the file has; none in files of before there were any."""
+    found = data.get("survivors", {})
+    if (
+        not isinstance(found, dict)
+        or not found.keys() <= set(names)
+        or not all(isinstance(x, int | float) and 0 < x < 1e9 for x in found.values())
+    ):
+        raise FormatError("survivors: a number > 0 for some of its cores", path=str(path))
+    return {name: float(x) for name, x in found.items()}

@@ -27,7 +27,7 @@ from tracekit.mixture.least_squares import nnls
 from tracekit.sim.spread import Spread
 from tracekit.store.reader import TraceFile
 
-__all__ = ["ClassTimes", "class_times", "regularized_row"]
+__all__ = ["ClassTimes", "class_times", "core_paces", "regularized_row"]
 
 F64 = npt.NDArray[np.float64]
 
@@ -72,10 +72,17 @@ def class_times(
     return ClassTimes(x, y, counts, total_x, float(cycles.sum()))
 
 
+def core_paces(traces: Sequence[ClassTimes]) -> F64:
+    """What each core's cycles are multiplied by to take as long as the machine, on the traces'
+    geometric mean: float64 [cores]."""
+    logs = [np.log(t.total_y / t.total_x) for t in traces if t.y.sum() > 0]
+    return np.asarray(np.exp(np.mean(logs, axis=0)))
+
+
 def regularized_row(traces: Sequence[ClassTimes], candidates: int) -> F64:
     """The machine's row, >= 0: float64 [cores].  The last ``candidates`` cores are those."""
     traces = [t for t in traces if t.y.sum() > 0]
-    pace = np.exp(np.mean([np.log(t.total_y / t.total_x) for t in traces], axis=0))
+    pace = core_paces(traces)
     informative = [_informative_times(t, pace) for t in traces]
     a = np.vstack([x for x, _ in informative])
     b = np.concatenate([y for _, y in informative])

@@ -60,9 +60,9 @@ class SearchSettings:
     proposed: float = 0.5
     steps: int = 2
     combined: int = 20
-    settling_rows: int = 12 << 15
+    settling_rows: int = 6 << 15
     admitted: int = 40
-    survivors: int = 24
+    survivors: int = 16
     last_generations: int = 3
     offering_rows: int = 3 << 15
     offers: int = 12

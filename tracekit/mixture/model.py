@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tracekit.errors import FormatError, UsageError
 from tracekit.io.json_types import Json
 from tracekit.mixture.residuals import RESIDUALS, Residuals
+from tracekit.mixture.survivors import Survivors
 from tracekit.model import Card, ModelSpec, load_card, load_tensors, save_model
 from tracekit.sim import check_machines, totals
 from tracekit.sim.clock import period
@@ -37,7 +38,8 @@ class Mixture:
 
     ``cores``: the parameters of each core (one number of the representation each);
     ``machines``: what is known of each machine, name first; ``table`` float64 [machines, cores], >=
-    0.  ``residuals``: what model intervals are made of; None where the folder has none."""
+    0.  ``residuals``: what model intervals are made of; None where the folder has none.
+    ``survivors``: of tuned machines of unknown parameters (survivors.py)."""
 
     cores: list[dict[str, Json]]
     machines: list[dict[str, Json]]
@@ -46,6 +48,7 @@ class Mixture:
     arch: str = ""
     level: str = "micro"
     residuals: Residuals | None = None
+    survivors: dict[str, Survivors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.table.shape != (len(self.machines), len(self.cores)):
@@ -88,7 +91,10 @@ class Mixture:
         """The model of these machines alone, with the cores that they use."""
         rows = self.index(names)
         table = self.table[rows]
-        used = np.flatnonzero(table.any(axis=0))
+        survivors = {n: s for n, s in self.survivors.items() if n in names}
+        surviving = {c for s in survivors.values() for c in s}
+        of_these = [str(c["name"]) in surviving for c in self.cores]
+        used = np.flatnonzero(table.any(axis=0) | np.array(of_these, np.bool_))
         if not len(used):
             used = np.arange(1)
         return Mixture(
@@ -99,6 +105,7 @@ class Mixture:
             self.arch,
             self.level,
             self.residuals,
+            survivors,
         )
 
     def with_machine(self, machine: Mapping[str, Json]) -> Mixture:

@@ -12,11 +12,13 @@ import numpy.typing as npt
 from tracekit.mixture.distribution import measure, of_card
 from tracekit.mixture.model import Mixture
 from tracekit.mixture.residuals import strangeness
+from tracekit.mixture.survivors import survivor_halves
 from tracekit.store.reader import TraceFile
 
 __all__ = [
     "Intervals",
     "added_intervals",
+    "model_halves",
     "model_intervals",
     "tied_with_fastest",
     "trace_strangeness",
@@ -30,11 +32,11 @@ _ROWS, _PLACES = 10_000, 20
 @dataclass(frozen=True, eq=False)
 class Intervals:
     """Halves of 95 % intervals in cycles, by machine: ``model`` (how far the model was off on
-    families that it never saw; NaN of machines that it was never compared with), ``sampling`` (0
-    where every row was walked).  ``samples``: how many, 0 for all rows.  ``strange``: the share of
-    the trace outside of what the model was fitted on, which widens ``model``.  ``warnings``: what
-    belongs in front of the figures.  ``pairs``: the model's of the logarithms
-    of the machines' ratios, float64 [machines, machines], or None."""
+    families that it never saw, or what a tuning left open; NaN of machines of which neither is
+    known), ``sampling`` (0 where every row was walked).  ``samples``: how many, 0 for all rows.
+    ``strange``: the share of the trace outside of what the model was fitted on, which widens
+    ``model``.  ``warnings``: what belongs in front of the figures.  ``pairs``: the model's of the
+    logarithms of the machines' ratios, float64 [machines, machines], or None."""
 
     model: F64
     sampling: F64
@@ -63,18 +65,38 @@ def trace_strangeness(model: Mixture, trace: TraceFile) -> float:
     return strangeness(measure(trace, [(b, b + _ROWS) for b in begins]), seen)
 
 
-def model_intervals(model: Mixture, trace: TraceFile, cycles: F64) -> Intervals | None:
-    """Of ``cycles`` [machines] that the model predicts of all of a trace's rows; None where its
-    folder has no residuals.
+def model_halves(model: Mixture, representation: F64 | None, strange: float) -> F64:
+    """Half the model's 95 % interval of the logarithm of cycles: float64 [machines]; NaN where it
+    is not known.  From the model's residuals; of tuned machines from what their survivors, of which
+    ``representation`` [cores] has the cycles, make of the program."""
+    names = model.names
+    halves = np.full(len(names), np.nan)
+    if model.residuals is not None:
+        halves = model.residuals.half(names, strange)
+    if model.survivors and representation is not None:
+        columns = [str(c["name"]) for c in model.cores]
+        cycles = model.cycles(representation)
+        own = survivor_halves(names, model.survivors, columns, representation, cycles, strange)
+        halves = np.where(np.isfinite(own), own, halves)
+    return halves
+
+
+def model_intervals(
+    model: Mixture, trace: TraceFile, cycles: F64, representation: F64 | None = None
+) -> Intervals | None:
+    """Of ``cycles`` [machines] that the model predicts of all of a trace's rows, from the cores'
+    ``representation``; None where its folder has no residuals and no machine was tuned.
 
     The residuals are logarithms of predicted over true cycles, so that the interval reaches farther
     up than down: the farther side counts.
     """
-    if model.residuals is None:
+    if model.residuals is None and not model.survivors:
         return None
     strange = trace_strangeness(model, trace)
-    half: F64 = cycles * np.expm1(model.residuals.half(model.names, strange))
-    pairs = model.residuals.pair_halves(model.names, strange)
+    half: F64 = cycles * np.expm1(model_halves(model, representation, strange))
+    pairs = None
+    if model.residuals is not None:
+        pairs = model.residuals.pair_halves(model.names, strange)
     return Intervals(half, np.zeros(len(half)), 0, strange, pairs=pairs)
 
 

@@ -15,7 +15,7 @@ from tracekit.io.json_types import finite_or_null
 from tracekit.mixture.distribution import Distribution, measure, of_card
 from tracekit.mixture.model import Mixture
 from tracekit.prediction.advice import advice
-from tracekit.prediction.intervals import tied_with_fastest
+from tracekit.prediction.intervals import model_halves, tied_with_fastest
 from tracekit.prediction.live import Usage
 from tracekit.prediction.real_machines import real_machines_of, real_times
 from tracekit.prediction.sampling import (
@@ -137,7 +137,7 @@ def _add_model_intervals(model: Mixture, out: dict[str, Any]) -> None:
     strange = min(1.0, max(outside.values(), default=0.0))
     known = model.residuals
     names = [m["name"] for m in out["machines"]]
-    halves = np.full(len(names), np.nan) if known is None else known.half(names, strange)
+    halves = model_halves(model, np.array(out["representation"]), strange)
     for m, half in zip(out["machines"], np.expm1(halves).tolist(), strict=True):
         if not np.isfinite(half) or m["cpi"] is None:
             continue

@@ -477,5 +477,5 @@ def _result(
         tuple(str(c["name"]) for c in model.cores),
         by,
         tuple(parts),
-        model_intervals(model, trace, cycles),
+        model_intervals(model, trace, cycles, total),
     )
