@@ -88,15 +88,36 @@ std::vector<std::uint32_t> read_parts(const Array<std::uint32_t>& begin, py::ssi
   return out;
 }
 
+std::vector<RegisterValue> read_values(const Array<std::uint8_t>& told,
+                                       const Array<std::uint16_t>& base,
+                                       const Array<std::int64_t>& number, py::ssize_t insts) {
+  if (base.size() != told.size() || number.size() != told.size() ||
+      (told.size() != 0 && told.size() != insts))
+    refuse("values of registers: of every part or of none");
+  std::vector<RegisterValue> out(static_cast<std::size_t>(told.size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto k = static_cast<py::ssize_t>(i);
+    if (told.at(k) >= RegisterValue::count) refuse("no such value of a register");
+    const auto kind = static_cast<RegisterValue::Kind>(told.at(k));
+    const bool has_base = kind == RegisterValue::access || kind == RegisterValue::sum;
+    if (has_base && base.at(k) >= most_core_registers) refuse("register out of range");
+    out[i] = {number.at(k), base.at(k), kind};
+  }
+  return out;
+}
+
 class Cores {
  public:
   Cores(const Array<std::uint64_t>& pc, const Array<std::uint32_t>& flags,
         const Array<std::uint8_t>& op, const Array<std::uint8_t>& branch,
         const Array<std::uint16_t>& size, const Array<std::uint8_t>& offset,
         const Array<std::uint16_t>& src, const Array<std::uint16_t>& dst,
-        const Array<std::uint32_t>& parts, const Array<double>& cores, bool causes)
+        const Array<std::uint32_t>& parts, const Array<std::uint8_t>& told,
+        const Array<std::uint16_t>& base, const Array<std::int64_t>& number, unsigned longest,
+        const Array<double>& cores, bool causes)
       : cores_(read_insts(pc, flags, op, branch, size, offset, src, dst),
-               read_parts(parts, pc.size()), most_core_registers, read_cores(cores), causes),
+               read_values(told, base, number, pc.size()), longest, read_parts(parts, pc.size()),
+               most_core_registers, read_cores(cores), causes),
         causes_(causes) {}
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
@@ -333,13 +354,16 @@ void register_sim(py::module_& m) {
   m.def("predict_directions", predict_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
         py::arg("branch"), py::arg("taken"), py::arg("committed"));
   py::class_<Cores>(m, "SimulatedCores")
-      .def(py::init<const Array<std::uint64_t>&, const Array<std::uint32_t>&,
-                    const Array<std::uint8_t>&, const Array<std::uint8_t>&,
-                    const Array<std::uint16_t>&, const Array<std::uint8_t>&,
-                    const Array<std::uint16_t>&, const Array<std::uint16_t>&,
-                    const Array<std::uint32_t>&, const Array<double>&, bool>(),
+      .def(py::init<
+               const Array<std::uint64_t>&, const Array<std::uint32_t>&, const Array<std::uint8_t>&,
+               const Array<std::uint8_t>&, const Array<std::uint16_t>&, const Array<std::uint8_t>&,
+               const Array<std::uint16_t>&, const Array<std::uint16_t>&,
+               const Array<std::uint32_t>&, const Array<std::uint8_t>&, const Array<std::uint16_t>&,
+               const Array<std::int64_t>&, unsigned, const Array<double>&, bool>(),
            py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
-           py::arg("offset"), py::arg("src"), py::arg("dst"), py::arg("parts"), py::arg("cores"),
+           py::arg("offset"), py::arg("src"), py::arg("dst"), py::arg("parts"),
+           py::arg("told") = Array<std::uint8_t>(0), py::arg("base") = Array<std::uint16_t>(0),
+           py::arg("number") = Array<std::int64_t>(0), py::arg("longest") = 0, py::arg("cores"),
            py::arg("causes") = false)
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
            py::arg("threads") = 1, py::arg("timed") = false, py::arg("difficulty") = false)

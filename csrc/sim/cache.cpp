@@ -30,21 +30,19 @@ bool Cache::has(std::uint64_t line) {
   return std::any_of(s, s + ways_, [line](const Way& w) { return w.line == line; });
 }
 
-std::uint64_t Cache::put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken, bool prefetched,
-                         CacheLevel source) {
-  Way* s = set(line);
+std::uint64_t Cache::put(const Way& way) {
+  Way* s = set(way.line);
   if (policy_) {
     const auto* free = std::find_if(s, s + ways_, [](const Way& w) { return w.line == no_line; });
     const std::size_t i =
-        free == s + ways_ ? policy_->victim(set_of(line)) : static_cast<std::size_t>(free - s);
+        free == s + ways_ ? policy_->victim(set_of(way.line)) : static_cast<std::size_t>(free - s);
     const Way gone = s[i];
-    s[i] = {line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1, source};
-    policy_->touch(set_of(line), i, true);
+    s[i] = way;
+    policy_->touch(set_of(way.line), i, true);
     return gone.dirty ? gone.line : no_line;
   }
   const Way gone = s[ways_ - 1];
-  to_front(s, ways_ - 1,
-           {line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1, source});
+  to_front(s, ways_ - 1, way);
   return gone.dirty ? gone.line : no_line;
 }
 

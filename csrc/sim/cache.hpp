@@ -41,7 +41,10 @@ class Cache {
   bool has(std::uint64_t line);
   // Puts a line in; the line that had to go where it was dirty, else no_line.
   std::uint64_t put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken = 0,
-                    bool prefetched = false, CacheLevel source = {});
+                    bool prefetched = false, CacheLevel source = {}) {
+    return put({line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1, source});
+  }
+  std::uint64_t put(const Way& way);
 
   std::size_t sets() const { return sets_; }
   std::size_t ways() const { return ways_; }

@@ -1,6 +1,7 @@
 #include "sim/cache_model.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tracekit {
 namespace {
@@ -51,6 +52,7 @@ CacheHierarchy::CacheHierarchy(const CoreParameters& p)
 void CacheHierarchy::restore(warm::ContentsByShape& contents) {
   l1i_.restore(contents.first(l1i_.sets(), l1i_.ways(), true), 0);
   l1d_.restore(contents.first(l1d_.sets(), l1d_.ways(), false), 0);
+  to_l1d_.clear();
   const auto behind = [&](const Cache& cache) {
     return contents.behind(cache.sets(), cache.ways(), l1i_.sets() * l1i_.ways(),
                            l1d_.sets() * l1d_.ways());
@@ -83,15 +85,34 @@ void CacheHierarchy::fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool p
     fill_l3(gone, ready, true);
 }
 
-void CacheHierarchy::fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
-                              bool prefetched) {
-  const std::uint64_t gone = l1d_.put(line, ready, dirty, ready - asked, prefetched, served_);
+Cache::Way& CacheHierarchy::fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
+                                     bool prefetched) {
+  return to_l1d_.add(
+      ready - p_.l1d_response(),
+      {line, ready, static_cast<std::int32_t>(ready - asked), dirty, prefetched, 1, served_});
+}
+
+void CacheHierarchy::put_l1d(const Cache::Way& way, Cycle at) {
+  const std::uint64_t gone = l1d_.put(way);
   if (gone == no_line) return;
-  l2_request_crossbar_.place(now_, line_between);
-  if (Cache::Way* w = l2_.find(gone))
+  l2_request_crossbar_.place(at, line_between);
+  if (Cache::Way* w = l2_.find(gone)) {
     w->dirty = true;
-  else
-    fill_l2(gone, ready, true);
+    return;
+  }
+  const Cycle before = std::exchange(now_, at);
+  fill_l2(gone, way.ready, true);
+  now_ = before;
+}
+
+void CacheHierarchy::land_l1d(Cycle at) {
+  to_l1d_.land(at, [this](Cycle there, const Cache::Way& way) { put_l1d(way, there); });
+}
+
+Cache::Way* CacheHierarchy::find_l1d(std::uint64_t line, Cycle at) {
+  land_l1d(at);
+  Cache::Way* const w = l1d_.find(line);
+  return w ? w : to_l1d_.find(line);
 }
 
 Cycle CacheHierarchy::from_memory(Cycle at, std::uint64_t line) {
@@ -223,7 +244,7 @@ void CacheHierarchy::prefetch_l1d(Cycle at, Cycle until, bool missed) {
     const Wanted w = queue[sent];
     const Cycle goes = mshrs.spare_from(std::max(at, w.ready), missed);
     if (goes >= until) break;
-    if (l1d_.has(w.line)) continue;
+    if (l1d_.has(w.line) || to_l1d_.find(w.line)) continue;
     // The second level takes nothing now; when it does, the next lines to be zeroed wait here and
     // go first, and their prefetches are not wanted any more (gem5's BaseCache::getNextQueueEntry,
     // prefetch::Queued::notify).
@@ -248,7 +269,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   now_ = at;
   storing_ = store;
   if (!(store ? stores_want_ : loads_want_).empty()) prefetch_l1d(0, at);
-  if (Cache::Way* w = l1d_.find(line)) {
+  if (Cache::Way* w = find_l1d(line, at)) {
     // Rows come in the program's order, their accesses do not: an access before the one that asked
     // for the line would have asked for it itself.
     if (at < w->ready - w->taken) w->ready = at + w->taken;
@@ -287,9 +308,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   const Cycle ready = request_l2(line, sends, pc, true);
   const CacheLevel server = served_;
   mshrs.take(ready);
-  fill_l1d(line, at, ready, store);
-  if (Cache::Way* w = l1d_.find(line))
-    w->first = static_cast<std::uint8_t>(address & (line_size - 1));
+  fill_l1d(line, at, ready, store).first = static_cast<std::uint8_t>(address & (line_size - 1));
   if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
   served_ = server;
   if (const Cycle held = at - asked + held_; held > ready - asked - held)
@@ -319,7 +338,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   taken_ = at;
   served_ = CacheLevel::l1;
   if (p_.ideal_l1d()) return at + p_.l1d_lat();
-  if (Cache::Way* w = l1d_.find(line)) {
+  if (Cache::Way* w = find_l1d(line, at)) {
     const bool pending = w->ready > at + p_.l1d_lat();
     if (pending) served_ = w->source;
     w->dirty = true;
@@ -340,7 +359,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   l2_request_crossbar_.place(at, head);
   memory_request_crossbar_.place(at, head);
   written_ = 0;
-  fill_l1d(line, at, ready, true);
+  put_l1d({line, ready, static_cast<std::int32_t>(ready - at), true, false, 1, served_}, now_);
   ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_burst_));
   l1d_store_mshrs_.take(ready);
   l2_store_mshrs_.take(ready - from_second - p_.l1d_response());

@@ -9,6 +9,7 @@
 #include "sim/cache.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
+#include "sim/lines_in_flight.hpp"
 #include "sim/memory_model.hpp"
 #include "sim/plugin_prefetcher.hpp"
 #include "sim/prefetchers.hpp"
@@ -33,7 +34,12 @@ class CacheHierarchy {
   Cycle access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle request_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle read_below_l2(std::uint64_t line, Cycle at);
-  void fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty, bool prefetched = false);
+  // Finds the line in the first data cache or on its way there, by `at`.
+  Cache::Way* find_l1d(std::uint64_t line, Cycle at);
+  Cache::Way& fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
+                       bool prefetched = false);
+  void land_l1d(Cycle at);
+  void put_l1d(const Cache::Way& way, Cycle at);
   void fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool prefetched = false);
   void fill_l3(std::uint64_t line, Cycle ready, bool dirty);
   void write_back(Cycle at, std::uint64_t line);
@@ -45,6 +51,7 @@ class CacheHierarchy {
 
   const CoreParameters p_;
   Cache l1i_, l1d_, l2_, l3_;
+  LinesInFlight to_l1d_;
   // Stores wait until they retire, so their misses are later than those of loads around them:
   // apart.
   Mshrs l1d_load_mshrs_, l1d_store_mshrs_, l2_load_mshrs_, l2_store_mshrs_;

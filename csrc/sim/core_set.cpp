@@ -28,36 +28,41 @@ bool knows_what_is_in_flight(const CoreParameters& p) {
 
 }  // namespace
 
-SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
+SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values,
+                               unsigned longest, std::vector<std::uint32_t> begin,
                                std::size_t registers, std::span<const CoreParameters> cores,
                                bool causes)
     : SimulatedCores(
-          std::make_shared<const Program>(Program{packed(std::move(insts)), std::move(begin)}),
+          std::make_shared<const Program>(Program{
+              CodeMap(packed(std::move(insts)), std::move(values), longest), std::move(begin)}),
           registers, cores, causes) {}
 
 SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program, std::size_t registers,
                                std::span<const CoreParameters> cores, bool causes)
     : program_(std::move(program)),
+      direct_(std::make_unique<std::vector<std::uint32_t>>(program_->code.insts().size(),
+                                                           CodeMap::nowhere)),
       registers_(registers),
       causes_(causes),
       parameters_(cores.begin(), cores.end()) {
   cores_.reserve(cores.size());
-  const auto make = [&]<template <bool> class Kind>(const CoreParameters& p) {
+  const auto make = [&]<template <bool> class Kind>(const auto&... with) {
     if (causes)
-      cores_.push_back(std::make_unique<Kind<true>>(p, registers));
+      cores_.push_back(std::make_unique<Kind<true>>(with...));
     else
-      cores_.push_back(std::make_unique<Kind<false>>(p, registers));
+      cores_.push_back(std::make_unique<Kind<false>>(with...));
   };
   for (const CoreParameters& p : cores) {
     if (p.in_order())
-      make.template operator()<InOrderCore>(p);
+      make.template operator()<InOrderCore>(p, registers);
     else
-      make.template operator()<OutOfOrderCore>(p);
+      make.template operator()<OutOfOrderCore>(p, registers, program_->code, *direct_);
   }
 }
 
 void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
-  const auto& [insts, begin] = *program_;
+  const auto& [code, begin] = *program_;
+  const std::span<const CoreInst> insts = code.insts();
   const std::size_t n = block.sid.size();
   rows_.clear();
   if (difficulty) {
@@ -66,7 +71,8 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
   }
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
-    const std::uint64_t behind = insts[begin[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
+    const std::uint32_t target = begin[i + 1 < n ? block.sid[i + 1] : block.next];
+    const std::uint64_t behind = insts[target].pc;
     for (std::uint32_t k = from; k < to; ++k) {
       const CoreInst& inst = insts[k];
       const auto kind = static_cast<BranchKind>(inst.branch);
@@ -75,13 +81,14 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
       if (kind != BranchKind::none) {
         const BranchEvent branch{inst.pc, behind, kind, taken};
         indirect_right = targets_.right(branch);
+        if (taken) (*direct_)[k] = target;
         if (difficulty) difficulty[i] |= difficulty_->wrong(branch, indirect_right);
       }
       // The calls of the system trap too, but what follows them is told by their flags.
       const bool fault =
           (block.bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
       rows_.push_back({&inst, block.addr[i] + inst.offset, behind, taken, indirect_right, fault,
-                       k == from, k + 1 == to});
+                       k == from, k + 1 == to, target});
     }
   }
 }
@@ -169,7 +176,8 @@ FunctionalPass& SimulatedCores::functional_pass() {
 
 void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses_only) {
   FunctionalPass& pass = functional_pass();
-  const auto& [insts, begin] = *program_;
+  const auto& [code, begin] = *program_;
+  const std::span<const CoreInst> insts = code.insts();
   const std::size_t n = block.sid.size();
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
@@ -182,8 +190,9 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
         if (!(block.bits[i] & row_bit::fault))
           pass.access(block.addr[i] + inst.offset, inst.is(CoreInst::store));
       } else if (inst.branch != 0 && !accesses_only) {
-        const std::uint64_t behind = insts[begin[i + 1 < n ? block.sid[i + 1] : block.next]].pc;
-        pass.branch({inst.pc, behind, static_cast<BranchKind>(inst.branch),
+        const std::uint32_t target = begin[i + 1 < n ? block.sid[i + 1] : block.next];
+        if (block.bits[i] & row_bit::taken) (*direct_)[k] = target;
+        pass.branch({inst.pc, insts[target].pc, static_cast<BranchKind>(inst.branch),
                      (block.bits[i] & row_bit::taken) != 0, inst.is(CoreInst::compressed_branch)});
       }
     }
@@ -212,6 +221,7 @@ void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
 
 SimulatedCores SimulatedCores::begun_behind(const Block& block) {
   SimulatedCores out(program_, registers_, parameters_, causes_);
+  *out.direct_ = *direct_;
   out.begin_at(functional_pass(), block, 1);
   observe(block, 1, false);
   return out;

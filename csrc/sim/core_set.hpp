@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/branch_unit.hpp"
+#include "sim/code_map.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/functional_pass.hpp"
 #include "sim/out_of_order_core.hpp"
@@ -19,9 +20,10 @@ namespace tracekit {
 class SimulatedCores {
  public:
   // The parts of static instruction i, in their order, are insts[begin[i]] to insts[begin[i + 1]];
-  // at least one.
-  SimulatedCores(std::vector<CoreInst> insts, std::vector<std::uint32_t> begin,
-                 std::size_t registers, std::span<const CoreParameters> cores, bool causes = false);
+  // at least one.  `values`, `longest`: CodeMap's.
+  SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned longest,
+                 std::vector<std::uint32_t> begin, std::size_t registers,
+                 std::span<const CoreParameters> cores, bool causes = false);
 
   std::size_t cores() const { return cores_.size(); }
   std::size_t statics() const { return program_->begin.size() - 1; }
@@ -64,7 +66,7 @@ class SimulatedCores {
 
  private:
   struct Program {
-    std::vector<CoreInst> insts;
+    CodeMap code;
     std::vector<std::uint32_t> begin;
   };
   SimulatedCores(std::shared_ptr<const Program> program, std::size_t registers,
@@ -77,6 +79,7 @@ class SimulatedCores {
   void each_core(unsigned threads, const Work& work);
 
   std::shared_ptr<const Program> program_;
+  std::unique_ptr<std::vector<std::uint32_t>> direct_;  // by part: where it goes when it is taken
   std::size_t registers_;
   bool causes_;
   std::vector<CoreParameters> parameters_;

@@ -202,7 +202,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     const At executed{s->issued + store_executes_, Cause::memory_order_squash};
     sets_.violation(s->pc, inst.pc);
     set_ = sets_.now(inst.pc);
-    squash(fetch_.at(), dispatched.at(), executed, entry_);
+    squash(fetch_.at(), dispatched.at(), executed, entry_,
+           room(executed.at(), dispatched.at(), entry_));
     const At again = executed + redirect_delay + p_.l1i_lat();
     if (again.after(fetch_)) {
       fetch_ = again;
@@ -366,33 +367,21 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
                Cause::serialization};
 }
 
-// Until it is told otherwise, or the reorder buffer is full, the front end goes straight on, and
-// brings the lines that it comes to.
-template <bool Why>
-void OutOfOrderCore<Why>::run_on(std::uint64_t pc, Cycle resolved) {
-  const auto block = static_cast<std::uint64_t>(p_.fetch_buffer());
-  const Cycle each = std::max(p_.l1i_lat() + 1, p_.fetch_buffer() / 4 / p_.width());
-  const auto left = static_cast<int>((block - 1 - pc % block) / 4);
-  const std::uint64_t full = pc + static_cast<std::uint64_t>(p_.rob()) * 4;
-  Cycle at = fetch_.at() + (fetched_ + left) / p_.width();
-  for (std::uint64_t next = (pc / block + 1) * block; next < full && at < resolved; next += block)
-    at = std::max(at + each, next % 64 ? at : caches_.fetch(next, at));
-}
-
 template <bool Why>
 void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, At dispatched,
                                   At done) {
   const CoreInst& inst = *row.inst;
   if (guess == BranchUnit::Guess::resteer) {
     redirect_ = (decodes_.at + decode_redirect).because(Cause::resteer_decode);
-    run_on(inst.pc, redirect_.at() - decode_tells);
+    run_past(inst.pc, redirect_.at() - decode_tells);
   } else if (guess == BranchUnit::Guess::wrong) {
-    // An indirect jump of unknown target is passed, too (gem5's BPredUnit::predict).
-    if (row.taken) run_on(inst.pc, done.at());
     const At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
     redirect_ = known + redirect_delay;
-    squash(fetch_.at(), dispatched.at(), known, entry_ + 1);
+    const Cycle rows = room(known.at(), dispatched.at(), entry_ + 1);
+    run_wrong(row, dispatched.at(), known.at(), rows);
+    squash(fetch_.at(), dispatched.at(), known, entry_ + 1, rows);
   }
+  if (row.is_branch()) remember(row);
   taken_ |= row.taken;
   if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
     retires({std::max(retire_.at(), drained_) + fault_delay, Cause::fault}, 0);

@@ -27,59 +27,18 @@
 #include "sim/branch_unit.hpp"
 #include "sim/cache_model.hpp"
 #include "sim/cause.hpp"
+#include "sim/code_map.hpp"
+#include "sim/core_inst.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
 #include "sim/issue_calendar.hpp"
 #include "sim/op_use.hpp"
+#include "sim/rows_around.hpp"
 #include "sim/store_sets.hpp"
 #include "sim/wrong_path.hpp"
+#include "sim/wrong_path_code.hpp"
 
 namespace tracekit {
-
-// BIT(name, value): what a row of a core is or does.  store: or atomic, or store-conditional;
-// in_order: executes at the head of the reorder buffer; split: its bytes lie on both sides of an
-// address that 16 divides; second_int and the like: it writes so many registers; masked: some of
-// its bytes are not written.
-// clang-format off
-#define TRACEKIT_CORE_INST_BITS(BIT)                                                               \
-  BIT(load, 1) BIT(store, 2) BIT(serialize_before, 4) BIT(serialize_after, 8) BIT(in_order, 16)    \
-  BIT(barrier, 32) BIT(atomic, 64) BIT(data_prefetch, 128) BIT(no_op, 256) BIT(zero_line, 512)     \
-  BIT(writes_int, 1024) BIT(writes_vec, 2048) BIT(compressed_branch, 4096)     \
-  BIT(split, 8192) BIT(second_int, 16384) BIT(third_int, 32768) BIT(second_vec, 65536)             \
-  BIT(masked, 131072)
-// clang-format on
-
-// What a core has to know about a static instruction.
-struct CoreInst {
-  enum : std::uint32_t {
-#define BIT(name, value) name = value,
-    TRACEKIT_CORE_INST_BITS(BIT)
-#undef BIT
-  };
-  static constexpr std::uint16_t no_register = 0xffff;
-  static constexpr std::size_t sources = 8, destinations = 6;
-  std::uint64_t pc{};
-  std::uint32_t flags{};
-  OpClass op{};
-  std::uint8_t branch{};  // BranchKind
-  std::uint8_t offset{};  // of the access from the row's address
-  std::uint16_t size{};
-  // In front of the first no_register; `pack` moves them there.
-  std::uint16_t src[sources], dst[destinations];
-  void pack() {
-    const auto used = [](std::uint16_t r) { return r != no_register; };
-    std::stable_partition(std::begin(src), std::end(src), used);
-    std::stable_partition(std::begin(dst), std::end(dst), used);
-  }
-
-  bool is(unsigned mask) const { return (flags & mask) != 0; }
-  // Registers of a kind that it writes.
-  unsigned ints() const { return is(writes_int) + is(second_int) + is(third_int); }
-  unsigned vecs() const { return is(writes_vec) + is(second_vec); }
-  // Of its access, as the store buffer counts them: one where the size is not known, a line at
-  // most.
-  unsigned bytes() const { return std::clamp<unsigned>(size, 1, 64); }
-};
 
 // The numbers that run_timed gives for a row, in cycles.
 // cycles        by which it moves the time of the last retirement
@@ -98,25 +57,6 @@ inline constexpr std::array names{TRACEKIT_CORE_TIMING(PART)};
 #undef PART
 inline constexpr Cycle most_commit_slack = 4096;
 }  // namespace core_timing
-
-// One row, with what is the same for all cores.
-struct CoreRow {
-  const CoreInst* inst;
-  std::uint64_t addr, next;  // next: the pc of the instruction behind
-  bool taken, indirect_right, fault;
-  bool first, last;  // of the instruction's parts
-
-  bool is_branch() const { return static_cast<BranchKind>(inst->branch) != BranchKind::none; }
-  BranchEvent event() const {
-    return {inst->pc, next, static_cast<BranchKind>(inst->branch), taken, false};
-  }
-  // As gem5's O3 CPU sees it.
-  BranchEvent o3_event() const {
-    BranchEvent out = event();
-    out.compressed = inst->is(CoreInst::compressed_branch);
-    return out;
-  }
-};
 
 // What a row met on its way, as bits: 1 + the level that had its data, 1 + the one that had its
 // fetched line (0: it asked for none), and what became of its prediction.
@@ -217,11 +157,13 @@ class CoreOf : public Core {
   void run_causes(std::span<const CoreRow> rows, const std::uint32_t* labels, double* out,
                   std::size_t stride) final {
     if constexpr (Kind::knows_why) {
+      around_.begin(rows);
       for (const CoreRow& row : rows) {
         static_cast<Kind*>(this)->ledger_.put_into(out + *labels * stride);
         static_cast<Kind*>(this)->step(row);
         if (row.last) ++labels;
       }
+      around_.end();
     }
   }
   void run_events(std::span<const CoreRow> rows, std::uint8_t* out, std::size_t stride) final {
@@ -229,6 +171,7 @@ class CoreOf : public Core {
       std::array<double, cause_count> spent{};
       auto& ledger = static_cast<Kind*>(this)->ledger_;
       ledger.put_into(spent.data());
+      around_.begin(rows);
       for (const CoreRow& row : rows) {
         if (row.first) ledger.take_events();
         static_cast<Kind*>(this)->step(row);
@@ -236,6 +179,7 @@ class CoreOf : public Core {
         *out = ledger.take_events();
         out += stride;
       }
+      around_.end();
     }
   }
   void restore(warm::ContentsByShape& contents) final {
@@ -248,13 +192,16 @@ class CoreOf : public Core {
                                   own.retired(), Kind::runs_on));
     std::array<double, cause_count> spent{};  // which nobody asks for
     own.ledger_.put_into(spent.data());
+    around_.begin(rows);
     for (const CoreRow& row : rows.last(walked)) own.step(row);
+    around_.end();
     own.ledger_.put_into(nullptr);
   }
 
  private:
   template <class Put>
   void walk(std::span<const CoreRow> rows, float* out, std::size_t stride, Put put) {
+    around_.begin(rows);
     for (const CoreRow& row : rows) {
       const Times t = static_cast<Kind*>(this)->step(row);
       if (!row.last) continue;
@@ -263,8 +210,12 @@ class CoreOf : public Core {
       reported_ = t.retired;
       gap_origin_ = t.next_gap_origin;
     }
+    around_.end();
   }
   Cycle reported_{}, gap_origin_{};
+
+ protected:
+  RowsAround around_;
 };
 
 // Cycles of late, by their lowest bits.
@@ -295,7 +246,9 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
  public:
   static constexpr bool knows_why = Why, runs_on = true;
 
-  OutOfOrderCore(const CoreParameters& p, std::size_t registers);
+  // `code` and `direct` (where direct branches go that were taken yet, by part) outlive the core.
+  OutOfOrderCore(const CoreParameters& p, std::size_t registers, const CodeMap& code,
+                 const std::vector<std::uint32_t>& direct);
 
  private:
   using At = Stamp<Why>;
@@ -335,9 +288,17 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cause queued_store() const;
   TRACEKIT_INLINE void drain_store(const CoreRow& row, Cycle issued, Cycle done);
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
-  void run_on(std::uint64_t pc, Cycle resolved);
+  void run_past(std::uint64_t pc, Cycle resolved);
+  void remember(const CoreRow& row);
+  void run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, Cycle rows);
+  bool knows(const CoreRow& branch, std::uint16_t r);
+  void load_wrong(const CoreRow& branch, const CoreInst& inst, const RegisterValue& value, Cycle at,
+                  Cycle resolved);
+  void walk_wrong(const CoreRow& branch, std::uint32_t part, Cycle to_issue, Cycle resolved,
+                  Cycle rows);
   Cycle room(Cycle at, Cycle dispatched, std::uint64_t next);
-  void squash(Cycle fetched, Cycle dispatched, At squashed, std::uint64_t first);
+  // `most`: that find room.
+  void squash(Cycle fetched, Cycle dispatched, At squashed, std::uint64_t first, Cycle most);
   void redispatch(At& dispatched, At at);
   std::uint64_t fetch_block(std::uint64_t pc) const {
     return fetch_shift_ >= 0 ? pc >> fetch_shift_ : pc / static_cast<unsigned>(p_.fetch_buffer());
@@ -367,6 +328,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   std::vector<Cycle> chain_;  // by register: cycles that its cause is ahead on the chain to it
   At operands_{};             // when the row's own are there
   Cycle operands_chain_{};
+  const CodeMap& code_;
+  const std::vector<std::uint32_t>& direct_;
+  BranchHistory history_;
+  KnownRegisters known_;
   BranchUnit branches_;
   CauseLedger<Why> ledger_;
   Cycle last_issued_{};  // the row before

@@ -19,7 +19,8 @@ void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin)
 }
 
 template <bool Why>
-OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registers)
+OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registers,
+                                    const CodeMap& code, const std::vector<std::uint32_t>& direct)
     : p_(p),
       caches_(p),
       calendar_(p),
@@ -28,6 +29,9 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
       op_cause_(op_count),
       register_(registers),
       chain_(Why ? registers : 0),
+      code_(code),
+      direct_(direct),
+      known_(registers),
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       ledger_(p.width()),
@@ -44,7 +48,9 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
   }
 }
 
-template OutOfOrderCore<false>::OutOfOrderCore(const CoreParameters&, std::size_t);
-template OutOfOrderCore<true>::OutOfOrderCore(const CoreParameters&, std::size_t);
+template OutOfOrderCore<false>::OutOfOrderCore(const CoreParameters&, std::size_t, const CodeMap&,
+                                               const std::vector<std::uint32_t>&);
+template OutOfOrderCore<true>::OutOfOrderCore(const CoreParameters&, std::size_t, const CodeMap&,
+                                              const std::vector<std::uint32_t>&);
 
 }  // namespace tracekit

@@ -40,8 +40,8 @@ Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) 
 // stay taken until all older rows have retired (gem5's Commit::commit, ROB::doSquash).  `first`:
 // the first of these entries.
 template <bool Why>
-void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed,
-                                 std::uint64_t first) {
+void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed, std::uint64_t first,
+                                 Cycle most) {
   const Cycle at = squashed.at();
   const Cycle older = entries_held(retired_, entry_, p_.rob(), at);
   // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
@@ -49,7 +49,7 @@ void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed,
   const Cycle supplied = at - 1 - p_.front_delay() - decode_to_rename_ - fetched;
   const Cycle behind =
       std::min(std::max<Cycle>(0, renamed) * p_.width(), fetch_speed_.rows_of_wrong_path(supplied));
-  const Cycle most = room(at, dispatched, first), rows = std::min(behind, most);
+  const Cycle rows = std::min(behind, most);
   const Cycle cycles = std::max<Cycle>(0, rows - 1) / p_.width();
   rename_blocked_ = fetch_blocked_ = never;
   rename_held_ = {};
@@ -69,7 +69,7 @@ void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed,
 
 template Cycle OutOfOrderCore<false>::room(Cycle, Cycle, std::uint64_t);
 template Cycle OutOfOrderCore<true>::room(Cycle, Cycle, std::uint64_t);
-template void OutOfOrderCore<false>::squash(Cycle, Cycle, At, std::uint64_t);
-template void OutOfOrderCore<true>::squash(Cycle, Cycle, At, std::uint64_t);
+template void OutOfOrderCore<false>::squash(Cycle, Cycle, At, std::uint64_t, Cycle);
+template void OutOfOrderCore<true>::squash(Cycle, Cycle, At, std::uint64_t, Cycle);
 
 }  // namespace tracekit

@@ -19,6 +19,7 @@ from tracekit.sim.access_sizes import access_sizes, masked
 from tracekit.sim.instruction_lengths import split
 from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.register_moves import to_general
+from tracekit.sim.register_values import arm_values, no_values
 from tracekit.store.reader import TraceFile
 
 __all__ = [
@@ -156,8 +157,9 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
     return out | _written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
 
 
-#: pc, flags, op, branch, size, offset, src, dst and where each instruction's parts begin.
-_Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
+#: pc, flags, op, branch, size, offset, src, dst, where each instruction's parts begin, and
+#: RegisterValues.
+_Arrays = tuple[Any, ...]
 
 
 def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
@@ -175,6 +177,7 @@ def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
         src,
         dst,
         np.arange(len(s) + 1, dtype=np.uint32),
+        *(arm_values(s, src) if arch == "arm" else no_values()),
     )
 
 
@@ -191,7 +194,8 @@ def _uop_arrays(s: Any) -> _Arrays:
 
     t = table(s)
     place = np.repeat(_place_flags(s, "x86"), np.diff(t.begin))
-    return t.pc, t.flags | place, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
+    own = t.pc, t.flags | place, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
+    return *own, *no_values()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+// What a core has to know about a static instruction, and about a row.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "core/op_class.hpp"
+#include "core/static_inst.hpp"
+#include "sim/predictors/direction_predictor.hpp"
+
+namespace tracekit {
+
+// BIT(name, value): what a row of a core is or does.  store: or atomic, or store-conditional;
+// in_order: executes at the head of the reorder buffer; split: its bytes lie on both sides of an
+// address that 16 divides; second_int and the like: it writes so many registers; masked: some of
+// its bytes are not written.
+// clang-format off
+#define TRACEKIT_CORE_INST_BITS(BIT)                                                               \
+  BIT(load, 1) BIT(store, 2) BIT(serialize_before, 4) BIT(serialize_after, 8) BIT(in_order, 16)    \
+  BIT(barrier, 32) BIT(atomic, 64) BIT(data_prefetch, 128) BIT(no_op, 256) BIT(zero_line, 512)     \
+  BIT(writes_int, 1024) BIT(writes_vec, 2048) BIT(compressed_branch, 4096)     \
+  BIT(split, 8192) BIT(second_int, 16384) BIT(third_int, 32768) BIT(second_vec, 65536)             \
+  BIT(masked, 131072)
+// clang-format on
+
+// What a core has to know about a static instruction.
+struct CoreInst {
+  enum : std::uint32_t {
+#define BIT(name, value) name = value,
+    TRACEKIT_CORE_INST_BITS(BIT)
+#undef BIT
+  };
+  static constexpr std::uint16_t no_register = 0xffff;
+  static constexpr std::size_t sources = 8, destinations = 6;
+  std::uint64_t pc{};
+  std::uint32_t flags{};
+  OpClass op{};
+  std::uint8_t branch{};  // BranchKind
+  std::uint8_t offset{};  // of the access from the row's address
+  std::uint16_t size{};
+  // In front of the first no_register; `pack` moves them there.
+  std::uint16_t src[sources], dst[destinations];
+  void pack() {
+    const auto used = [](std::uint16_t r) { return r != no_register; };
+    std::stable_partition(std::begin(src), std::end(src), used);
+    std::stable_partition(std::begin(dst), std::end(dst), used);
+  }
+
+  bool is(unsigned mask) const { return (flags & mask) != 0; }
+  // Registers of a kind that it writes.
+  unsigned ints() const { return is(writes_int) + is(second_int) + is(third_int); }
+  unsigned vecs() const { return is(writes_vec) + is(second_vec); }
+  // Of its access, as the store buffer counts them: one where the size is not known, a line at
+  // most.
+  unsigned bytes() const { return std::clamp<unsigned>(size, 1, 64); }
+};
+
+// One row, with what is the same for all cores.
+struct CoreRow {
+  const CoreInst* inst;
+  std::uint64_t addr, next;  // next: the pc of the instruction behind
+  bool taken, indirect_right, fault;
+  bool first, last;      // of the instruction's parts
+  std::uint32_t target;  // the part that is behind, in another instruction
+
+  bool is_branch() const { return static_cast<BranchKind>(inst->branch) != BranchKind::none; }
+  BranchEvent event() const {
+    return {inst->pc, next, static_cast<BranchKind>(inst->branch), taken, false};
+  }
+  // As gem5's O3 CPU sees it.
+  BranchEvent o3_event() const {
+    BranchEvent out = event();
+    out.compressed = inst->is(CoreInst::compressed_branch);
+    return out;
+  }
+};
+
+}  // namespace tracekit

@@ -1,0 +1,76 @@
+// The rows around the one that a core walks: what they say of a register there.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/code_map.hpp"
+#include "sim/core_inst.hpp"
+
+namespace tracekit {
+
+class RowsAround {
+ public:
+  // The block that is walked next.
+  void begin(std::span<const CoreRow> rows) { rows_ = rows; }
+  // It has been: its last rows are those before the next one.
+  void end() {
+    const std::size_t n = std::min(rows_.size(), most), left = most - n;
+    if (before_.size() > left)
+      before_.erase(before_.begin(), before_.end() - static_cast<std::ptrdiff_t>(left));
+    before_.insert(before_.end(), rows_.end() - static_cast<std::ptrdiff_t>(n), rows_.end());
+    rows_ = {};
+  }
+  // What the register holds behind `row` of the block: from the accesses by it and the numbers that
+  // it is told, ahead or before, until it is written.
+  std::optional<std::int64_t> value(const CoreRow& row, std::uint16_t r,
+                                    const CodeMap& code) const {
+    const auto writes = [r](const CoreInst& inst) {
+      for (const std::uint16_t d : inst.dst) {
+        if (d == CoreInst::no_register) break;
+        if (d == r) return true;
+      }
+      return false;
+    };
+    const auto of_access = [&](const CoreRow& at, const RegisterValue& says) {
+      return static_cast<std::int64_t>(at.addr) - says.number;
+    };
+    const CoreRow* const end = rows_.data() + rows_.size();
+    for (const CoreRow* at = &row + 1; at < end && at <= &row + most; ++at) {
+      const RegisterValue& says = code.value(code.number(*at->inst));
+      if (says.kind == RegisterValue::access && says.base == r) return of_access(*at, says);
+      if (writes(*at->inst)) break;
+    }
+    std::int64_t moved = 0;  // since, by what is added to it
+    const auto before = [&](const CoreRow& at) -> std::optional<std::optional<std::int64_t>> {
+      const RegisterValue& says = code.value(code.number(*at.inst));
+      if (writes(*at.inst)) {
+        if (says.kind == RegisterValue::constant) return says.number + moved;
+        if (says.kind != RegisterValue::sum || says.base != r) return std::optional<std::int64_t>{};
+        moved += says.number;
+      } else if (says.kind == RegisterValue::access && says.base == r) {
+        return of_access(at, says) + moved;
+      }
+      return {};
+    };
+    std::size_t n = most;
+    for (const CoreRow* at = &row; n > 0; --n, --at) {
+      if (const auto told = before(*at)) return *told;
+      if (at == rows_.data()) break;
+    }
+    for (auto at = before_.rbegin(); at != before_.rend() && n > 1; --n, ++at)
+      if (const auto told = before(*at)) return *told;
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t most = 64;
+  std::span<const CoreRow> rows_;
+  std::vector<CoreRow> before_;
+};
+
+}  // namespace tracekit
