@@ -26,7 +26,8 @@ class RowsAround {
     rows_ = {};
   }
   // What the register holds behind `row` of the block: from the accesses by it and the numbers that
-  // it is told, ahead or before, until it is written.
+  // it is told, ahead or before, until it is written.  What a call of the system writes no row
+  // tells.
   std::optional<std::int64_t> value(const CoreRow& row, std::uint16_t r,
                                     const CodeMap& code) const {
     const auto writes = [r](const CoreInst& inst) {
@@ -36,6 +37,9 @@ class RowsAround {
       }
       return false;
     };
+    const auto serializes = [](const CoreInst& inst) {
+      return inst.is(CoreInst::serialize_before | CoreInst::serialize_after);
+    };
     const auto of_access = [&](const CoreRow& at, const RegisterValue& says) {
       return static_cast<std::int64_t>(at.addr) - says.number;
     };
@@ -43,11 +47,12 @@ class RowsAround {
     for (const CoreRow* at = &row + 1; at < end && at <= &row + most; ++at) {
       const RegisterValue& says = code.value(code.number(*at->inst));
       if (says.kind == RegisterValue::access && says.base == r) return of_access(*at, says);
-      if (writes(*at->inst)) break;
+      if (writes(*at->inst) || serializes(*at->inst)) break;
     }
     std::int64_t moved = 0;  // since, by what is added to it
     const auto before = [&](const CoreRow& at) -> std::optional<std::optional<std::int64_t>> {
       const RegisterValue& says = code.value(code.number(*at.inst));
+      if (serializes(*at.inst)) return std::optional<std::int64_t>{};
       if (writes(*at.inst)) {
         if (says.kind == RegisterValue::constant) return says.number + moved;
         if (says.kind != RegisterValue::sum || says.base != r) return std::optional<std::int64_t>{};

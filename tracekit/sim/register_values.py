@@ -39,9 +39,7 @@ class RegisterValues(NamedTuple):
 
 def no_values() -> RegisterValues:
     """Of code that nothing is known of."""
-    return RegisterValues(
-        np.zeros(0, np.uint8), np.zeros(0, np.uint16), np.zeros(0, np.int64), 0
-    )
+    return RegisterValues(np.zeros(0, np.uint8), np.zeros(0, np.uint16), np.zeros(0, np.int64), 0)
 
 
 def _index(name: str) -> int | None:
@@ -70,8 +68,8 @@ def arm_values(statics: Any, src: npt.NDArray[np.uint16]) -> RegisterValues:
         text = text.strip()
         if found := _MEMORY.search(text):
             register = source(i, found["base"])
-            # Behind a post-index the address is the base itself.
-            offset = 0 if text.endswith("]]") else int(found["number"] or 0)
+            # The upper half of a vector is a micro-op of its own, whose text has the lower one's.
+            offset = int(found["number"] or 0) + (8 if "qtfp" in text else 0)
             if register is not None:
                 told[i], base[i], number[i] = _ACCESS, register, offset & _WORD
         elif found := _ADD.match(text):
