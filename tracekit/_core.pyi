@@ -367,6 +367,11 @@ class SimulatedCores:
         src: npt.NDArray[np.uint16],
         dst: npt.NDArray[np.uint16],
         parts: npt.NDArray[np.uint32],
+        told: npt.NDArray[np.uint8] = ...,
+        base: npt.NDArray[np.uint16] = ...,
+        number: npt.NDArray[np.int64] = ...,
+        longest: int = 0,
+        *,
         cores: npt.NDArray[np.float64],
         causes: bool = False,
     ) -> None: ...

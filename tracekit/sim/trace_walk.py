@@ -159,7 +159,7 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
 
 #: pc, flags, op, branch, size, offset, src, dst, where each instruction's parts begin, and
 #: RegisterValues.
-_Arrays = tuple[Any, ...]
+_Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any]
 
 
 def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
