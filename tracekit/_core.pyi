@@ -325,6 +325,7 @@ CORE_INST_DESTINATIONS: int
 NO_REGISTER: int
 MOST_CORE_REGISTERS: int
 EVENT_LEVEL_MASK: int
+ROWS_AHEAD: int
 EVENT_FETCH_SHIFT: int
 EVENT_MISPREDICTED: int
 EVENT_RESTEERED: int
@@ -355,6 +356,8 @@ def cache_hits(
 ) -> npt.NDArray[np.bool_]:
     """Which of the line numbers a cold LRU cache of a simulated core finds."""
 
+_RowsBehind = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
+
 class SimulatedCores:
     def __init__(
         self,
@@ -380,7 +383,7 @@ class SimulatedCores:
         sid: npt.NDArray[np.uint32],
         addr: npt.NDArray[np.uint64],
         bits: npt.NDArray[np.uint8],
-        next: int,
+        next: int | _RowsBehind,
         labels: npt.NDArray[np.uint32],
         out: npt.NDArray[np.float64],
         threads: int = 1,
@@ -390,7 +393,7 @@ class SimulatedCores:
         sid: npt.NDArray[np.uint32],
         addr: npt.NDArray[np.uint64],
         bits: npt.NDArray[np.uint8],
-        next: int,
+        next: int | _RowsBehind,
         threads: int = 1,
     ) -> npt.NDArray[np.uint8]: ...
     def observe(
@@ -398,7 +401,7 @@ class SimulatedCores:
         sid: npt.NDArray[np.uint32],
         addr: npt.NDArray[np.uint64],
         bits: npt.NDArray[np.uint8],
-        next: int,
+        next: int | _RowsBehind,
         threads: int = 1,
         accesses_only: bool = False,
     ) -> None: ...
@@ -407,7 +410,7 @@ class SimulatedCores:
         sid: npt.NDArray[np.uint32],
         addr: npt.NDArray[np.uint64],
         bits: npt.NDArray[np.uint8],
-        next: int,
+        next: int | _RowsBehind,
         threads: int = 1,
     ) -> None: ...
     def begun_behind(
@@ -415,14 +418,14 @@ class SimulatedCores:
         sid: npt.NDArray[np.uint32],
         addr: npt.NDArray[np.uint64],
         bits: npt.NDArray[np.uint8],
-        next: int,
+        next: int | _RowsBehind,
     ) -> SimulatedCores: ...
     def run(
         self,
         sid: npt.NDArray[np.uint32],
         addr: npt.NDArray[np.uint64],
         bits: npt.NDArray[np.uint8],
-        next: int,
+        next: int | _RowsBehind,
         threads: int = 1,
         timed: bool = False,
         difficulty: bool = False,
@@ -432,7 +435,7 @@ class SimulatedCores:
         sid: npt.NDArray[np.uint32],
         addr: npt.NDArray[np.uint64],
         bits: npt.NDArray[np.uint8],
-        next: int,
+        next: int | _RowsBehind,
         edges: npt.NDArray[np.uint32],
         threads: int = 1,
     ) -> npt.NDArray[np.float64]: ...
@@ -441,7 +444,7 @@ class SimulatedCores:
         sid: npt.NDArray[np.uint32],
         addr: npt.NDArray[np.uint64],
         bits: npt.NDArray[np.uint8],
-        next: int,
+        next: int | _RowsBehind,
         labels: npt.NDArray[np.uint16],
         classes: int,
         threads: int = 1,

@@ -106,6 +106,24 @@ std::vector<RegisterValue> read_values(const Array<std::uint8_t>& told,
   return out;
 }
 
+// The rows behind a block: the id of the next one, or ids, addresses and bits of some.
+std::vector<SimulatedCores::Row> rows_ahead(const py::object& next, std::uint32_t known) {
+  std::vector<SimulatedCores::Row> out;
+  if (py::isinstance<py::int_>(next)) {
+    out.push_back({next.cast<std::uint32_t>(), 0, 0});
+  } else {
+    const auto [sid, addr, bits] =
+        next.cast<std::tuple<Array<std::uint32_t>, Array<std::uint64_t>, Array<std::uint8_t>>>();
+    if (addr.size() != sid.size() || bits.size() != sid.size())
+      refuse("columns of different lengths");
+    for (py::ssize_t i = 0; i < std::min<py::ssize_t>(sid.size(), RowsAround::most); ++i)
+      out.push_back({sid.at(i), addr.at(i), bits.at(i)});
+  }
+  for (const SimulatedCores::Row& row : out)
+    if (row.sid >= known) refuse("next names a static instruction that the table does not have");
+  return out;
+}
+
 class Cores {
  public:
   Cores(const Array<std::uint64_t>& pc, const Array<std::uint32_t>& flags,
@@ -121,8 +139,8 @@ class Cores {
         causes_(causes) {}
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads, bool timed,
-                bool difficulty) {
+                const Array<std::uint8_t>& bits, const py::object& next, unsigned threads,
+                bool timed, bool difficulty) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
     std::vector<py::ssize_t> shape{sid.size(), static_cast<py::ssize_t>(cores_.cores())};
     if (timed) shape.push_back(core_timing::count);
@@ -138,7 +156,7 @@ class Cores {
   }
 
   Array<double> sums(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                     const Array<std::uint8_t>& bits, std::uint32_t next,
+                     const Array<std::uint8_t>& bits, const py::object& next,
                      const Array<std::uint32_t>& edges, unsigned threads) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
     const std::span<const std::uint32_t> at{edges.data(), static_cast<std::size_t>(edges.size())};
@@ -154,7 +172,7 @@ class Cores {
   }
 
   Array<double> class_sums(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                           const Array<std::uint8_t>& bits, std::uint32_t next,
+                           const Array<std::uint8_t>& bits, const py::object& next,
                            const Array<std::uint16_t>& labels, std::uint32_t classes,
                            unsigned threads) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
@@ -173,7 +191,7 @@ class Cores {
   }
 
   void cause_sums(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                  const Array<std::uint8_t>& bits, std::uint32_t next,
+                  const Array<std::uint8_t>& bits, const py::object& next,
                   const Array<std::uint32_t>& labels, Array<double> out, unsigned threads) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
     if (!causes_) refuse("cores that were not made with causes");
@@ -190,7 +208,7 @@ class Cores {
   }
 
   Array<std::uint8_t> events(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                             const Array<std::uint8_t>& bits, std::uint32_t next,
+                             const Array<std::uint8_t>& bits, const py::object& next,
                              unsigned threads) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
     if (!causes_) refuse("cores that were not made with causes");
@@ -204,7 +222,7 @@ class Cores {
   }
 
   void observe(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-               const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads,
+               const Array<std::uint8_t>& bits, const py::object& next, unsigned threads,
                bool accesses_only) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
     py::gil_scoped_release free;
@@ -212,14 +230,14 @@ class Cores {
   }
 
   void begin_behind(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                    const Array<std::uint8_t>& bits, std::uint32_t next, unsigned threads) {
+                    const Array<std::uint8_t>& bits, const py::object& next, unsigned threads) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
     py::gil_scoped_release free;
     cores_.begin_behind(block, threads);
   }
 
   Cores begun_behind(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                     const Array<std::uint8_t>& bits, std::uint32_t next) {
+                     const Array<std::uint8_t>& bits, const py::object& next) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
     py::gil_scoped_release free;
     return {cores_.begun_behind(block), causes_};
@@ -229,16 +247,18 @@ class Cores {
   Cores(SimulatedCores cores, bool causes) : cores_(std::move(cores)), causes_(causes) {}
 
   SimulatedCores::Block checked(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-                                const Array<std::uint8_t>& bits, std::uint32_t next) const {
+                                const Array<std::uint8_t>& bits, const py::object& next) const {
     const py::ssize_t n = sid.size();
     if (addr.size() != n || bits.size() != n) refuse("columns of different lengths");
     const auto known = static_cast<std::uint32_t>(cores_.statics());
     for (py::ssize_t i = 0; i < n; ++i)
       if (sid.data()[i] >= known)
         refuse("a row names a static instruction that the table does not have");
-    if (n && next >= known) refuse("next names a static instruction that the table does not have");
     const auto rows = static_cast<std::size_t>(n);
-    return {{sid.data(), rows}, {addr.data(), rows}, {bits.data(), rows}, next};
+    return {{sid.data(), rows},
+            {addr.data(), rows},
+            {bits.data(), rows},
+            n ? rows_ahead(next, known) : std::vector<SimulatedCores::Row>{}};
   }
 
   SimulatedCores cores_;
@@ -333,6 +353,7 @@ void register_definitions(py::module_& m) {
   m.attr("CORE_INST_DESTINATIONS") = py::int_(CoreInst::destinations);
   m.attr("NO_REGISTER") = py::int_(CoreInst::no_register);
   m.attr("MOST_CORE_REGISTERS") = py::int_(most_core_registers);
+  m.attr("ROWS_AHEAD") = py::int_(RowsAround::most);
   m.attr("EVENT_LEVEL_MASK") = py::int_(int{row_event::level_mask});
   m.attr("EVENT_FETCH_SHIFT") = py::int_(int{row_event::fetch_shift});
   m.attr("EVENT_MISPREDICTED") = py::int_(int{row_event::mispredicted});

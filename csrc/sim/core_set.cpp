@@ -40,8 +40,6 @@ SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<Register
 SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program, std::size_t registers,
                                std::span<const CoreParameters> cores, bool causes)
     : program_(std::move(program)),
-      direct_(std::make_unique<std::vector<std::uint32_t>>(program_->code.insts().size(),
-                                                           CodeMap::nowhere)),
       registers_(registers),
       causes_(causes),
       parameters_(cores.begin(), cores.end()) {
@@ -56,7 +54,7 @@ SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program, std::size
     if (p.in_order())
       make.template operator()<InOrderCore>(p, registers);
     else
-      make.template operator()<OutOfOrderCore>(p, registers, program_->code, *direct_);
+      make.template operator()<OutOfOrderCore>(p, registers, program_->code);
   }
 }
 
@@ -71,7 +69,7 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
   }
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
-    const std::uint32_t target = begin[i + 1 < n ? block.sid[i + 1] : block.next];
+    const std::uint32_t target = begin[block.behind(i)];
     const std::uint64_t behind = insts[target].pc;
     for (std::uint32_t k = from; k < to; ++k) {
       const CoreInst& inst = insts[k];
@@ -81,7 +79,6 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
       if (kind != BranchKind::none) {
         const BranchEvent branch{inst.pc, behind, kind, taken};
         indirect_right = targets_.right(branch);
-        if (taken) (*direct_)[k] = target;
         if (difficulty) difficulty[i] |= difficulty_->wrong(branch, indirect_right);
       }
       // The calls of the system trap too, but what follows them is told by their flags.
@@ -91,14 +88,27 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
                        k == from, k + 1 == to, target});
     }
   }
+  const std::size_t own = rows_.size();
+  for (std::size_t i = 0; i < block.ahead.size(); ++i) {  // which no predictor meets here
+    const SimulatedCores::Row& row = block.ahead[i];
+    const bool last = i + 1 == block.ahead.size();
+    const std::uint32_t target = begin[last ? row.sid : block.ahead[i + 1].sid];
+    for (std::uint32_t k = begin[row.sid]; k < begin[row.sid + 1]; ++k) {
+      const bool taken = !last && insts[k].branch != 0 && (row.bits & row_bit::taken);
+      rows_.push_back({&insts[k], row.addr + insts[k].offset, insts[target].pc, taken, true, false,
+                       false, false, target});
+    }
+  }
+  rows_.push_back({});
+  own_ = {rows_.data(), own};
 }
 
 std::size_t SimulatedCores::parts_of_last(std::size_t rows) const {
-  std::size_t k = rows_.size();
+  std::size_t k = own_.size();
   for (; rows > 0; --rows)
-    while (!rows_[--k].first) {
+    while (!own_[--k].first) {
     }
-  return rows_.size() - k;
+  return own_.size() - k;
 }
 
 template <class Work>
@@ -120,10 +130,10 @@ void SimulatedCores::run(const Block& block, float* out, unsigned threads, bool 
   each_core(threads, [&] {
     return [&](std::size_t k) {
       if (timed)
-        cores_[k]->run_timed(rows_, out + k * core_timing::count,
+        cores_[k]->run_timed(own_, out + k * core_timing::count,
                              cores_.size() * core_timing::count);
       else
-        cores_[k]->run(rows_, out + k, cores_.size());
+        cores_[k]->run(own_, out + k, cores_.size());
     };
   });
 }
@@ -134,7 +144,7 @@ void SimulatedCores::sums(const Block& block, std::span<const std::uint32_t> edg
   each_core(threads, [&] {
     // A core's cycles stay in the cache until they are added up.
     return [&, cycles = std::vector<float>(block.sid.size())](std::size_t k) mutable {
-      cores_[k]->run(rows_, cycles.data(), 1);
+      cores_[k]->run(own_, cycles.data(), 1);
       for (std::size_t e = 1; e < edges.size(); ++e)
         out[(e - 1) * cores_.size() + k] =
             std::accumulate(cycles.begin() + edges[e - 1], cycles.begin() + edges[e], 0.0);
@@ -149,7 +159,7 @@ void SimulatedCores::class_sums(const Block& block, std::span<const std::uint16_
   each_core(threads, [&] {
     return [&, cycles = std::vector<float>(rows),
             sums = std::vector<double>(classes)](std::size_t k) mutable {
-      cores_[k]->run(rows_, cycles.data(), 1);
+      cores_[k]->run(own_, cycles.data(), 1);
       std::ranges::fill(sums, 0.0);
       for (std::size_t from = 0; from < labels.size(); from += rows)
         for (std::size_t i = 0; i < rows; ++i) sums[labels[from + i]] += cycles[i];
@@ -163,7 +173,7 @@ void SimulatedCores::cause_sums(const Block& block, std::span<const std::uint32_
   prepare(block);
   each_core(threads, [&] {
     return [&](std::size_t k) {
-      cores_[k]->run_causes(rows_, labels.data(), out + k * cause_count,
+      cores_[k]->run_causes(own_, labels.data(), out + k * cause_count,
                             cores_.size() * cause_count);
     };
   });
@@ -190,8 +200,7 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
         if (!(block.bits[i] & row_bit::fault))
           pass.access(block.addr[i] + inst.offset, inst.is(CoreInst::store));
       } else if (inst.branch != 0 && !accesses_only) {
-        const std::uint32_t target = begin[i + 1 < n ? block.sid[i + 1] : block.next];
-        if (block.bits[i] & row_bit::taken) (*direct_)[k] = target;
+        const std::uint32_t target = begin[block.behind(i)];
         pass.branch({inst.pc, insts[target].pc, static_cast<BranchKind>(inst.branch),
                      (block.bits[i] & row_bit::taken) != 0, inst.is(CoreInst::compressed_branch)});
       }
@@ -209,7 +218,7 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
   each_core(threads, [&] {
     return [&](std::size_t k) {
       const CoreParameters& p = parameters_[k];
-      cores_[k]->approach(rows_, knows_what_is_in_flight(p) ? late : 0, pass.branches(p));
+      cores_[k]->approach(own_, knows_what_is_in_flight(p) ? late : 0, pass.branches(p));
     };
   });
 }
@@ -221,7 +230,6 @@ void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
 
 SimulatedCores SimulatedCores::begun_behind(const Block& block) {
   SimulatedCores out(program_, registers_, parameters_, causes_);
-  *out.direct_ = *direct_;
   out.begin_at(functional_pass(), block, 1);
   observe(block, 1, false);
   return out;
@@ -230,7 +238,7 @@ SimulatedCores SimulatedCores::begun_behind(const Block& block) {
 void SimulatedCores::events(const Block& block, std::uint8_t* out, unsigned threads) {
   prepare(block);
   each_core(threads, [&] {
-    return [&](std::size_t k) { cores_[k]->run_events(rows_, out + k, cores_.size()); };
+    return [&](std::size_t k) { cores_[k]->run_events(own_, out + k, cores_.size()); };
   });
 }
 

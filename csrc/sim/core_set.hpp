@@ -28,13 +28,22 @@ class SimulatedCores {
   std::size_t cores() const { return cores_.size(); }
   std::size_t statics() const { return program_->begin.size() - 1; }
 
-  // The rows of a block: ids into the static table, addresses, row_bit; `next` is the id of the row
-  // behind the block, or the last row's own if there is none.
+  // The rows of a block: ids into the static table, addresses, row_bit.  `ahead`: of the rows
+  // behind it, as many as RowsAround asks for; none at the end of the trace.
+  struct Row {
+    std::uint32_t sid;
+    std::uint64_t addr;
+    std::uint8_t bits;
+  };
   struct Block {
     std::span<const std::uint32_t> sid;
     std::span<const std::uint64_t> addr;
     std::span<const std::uint8_t> bits;
-    std::uint32_t next;
+    std::vector<Row> ahead;
+    std::uint32_t behind(std::size_t row) const {  // the id of the row behind it
+      if (row + 1 < sid.size()) return sid[row + 1];
+      return ahead.empty() ? sid[row] : ahead.front().sid;
+    }
   };
   // out: rows x cores, or, `timed`, rows x cores x core_timing::count.  difficulty, unless null:
   // for each row BranchDifficulty::wrong; from the first block on, or never.
@@ -79,7 +88,6 @@ class SimulatedCores {
   void each_core(unsigned threads, const Work& work);
 
   std::shared_ptr<const Program> program_;
-  std::unique_ptr<std::vector<std::uint32_t>> direct_;  // by part: where it goes when it is taken
   std::size_t registers_;
   bool causes_;
   std::vector<CoreParameters> parameters_;
@@ -87,7 +95,8 @@ class SimulatedCores {
   std::unique_ptr<FunctionalPass> pass_;  // once asked for
   bp::IndirectTargets targets_;
   std::optional<BranchDifficulty> difficulty_;  // once asked for
-  std::vector<CoreRow> rows_;
+  std::vector<CoreRow> rows_;     // of the block, then of those ahead, and one of no instruction
+  std::span<const CoreRow> own_;  // of the block
 };
 
 }  // namespace tracekit

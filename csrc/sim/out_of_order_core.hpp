@@ -246,9 +246,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
  public:
   static constexpr bool knows_why = Why, runs_on = true;
 
-  // `code` and `direct` (where direct branches go that were taken yet, by part) outlive the core.
-  OutOfOrderCore(const CoreParameters& p, std::size_t registers, const CodeMap& code,
-                 const std::vector<std::uint32_t>& direct);
+  // `code` outlives the core.
+  OutOfOrderCore(const CoreParameters& p, std::size_t registers, const CodeMap& code);
 
  private:
   using At = Stamp<Why>;
@@ -329,7 +328,6 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   At operands_{};             // when the row's own are there
   Cycle operands_chain_{};
   const CodeMap& code_;
-  const std::vector<std::uint32_t>& direct_;
   BranchHistory history_;
   KnownRegisters known_;
   BranchUnit branches_;

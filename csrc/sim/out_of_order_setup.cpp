@@ -20,7 +20,7 @@ void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin)
 
 template <bool Why>
 OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registers,
-                                    const CodeMap& code, const std::vector<std::uint32_t>& direct)
+                                    const CodeMap& code)
     : p_(p),
       caches_(p),
       calendar_(p),
@@ -30,7 +30,6 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
       register_(registers),
       chain_(Why ? registers : 0),
       code_(code),
-      direct_(direct),
       known_(registers),
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
@@ -48,9 +47,7 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
   }
 }
 
-template OutOfOrderCore<false>::OutOfOrderCore(const CoreParameters&, std::size_t, const CodeMap&,
-                                               const std::vector<std::uint32_t>&);
-template OutOfOrderCore<true>::OutOfOrderCore(const CoreParameters&, std::size_t, const CodeMap&,
-                                              const std::vector<std::uint32_t>&);
+template OutOfOrderCore<false>::OutOfOrderCore(const CoreParameters&, std::size_t, const CodeMap&);
+template OutOfOrderCore<true>::OutOfOrderCore(const CoreParameters&, std::size_t, const CodeMap&);
 
 }  // namespace tracekit

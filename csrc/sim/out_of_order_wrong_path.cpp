@@ -118,7 +118,7 @@ void OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part, 
       if (before && taken) {
         part = before->target;
       } else if (kind == BranchKind::call || kind == BranchKind::jump) {
-        part = direct_[part];  // which decode finds out
+        part = this->around_.target(branch, inst);  // which decode finds out
         at += 1 + decode_redirect;
       } else {
         part = taken ? CodeMap::nowhere : behind;

@@ -15,11 +15,17 @@ namespace tracekit {
 
 class RowsAround {
  public:
-  // The block that is walked next.
-  void begin(std::span<const CoreRow> rows) { rows_ = rows; }
+  // Rows that are looked at: ahead, and before.
+  static constexpr std::size_t most = 256, most_before = 64;
+  // The block that is walked next; behind it are rows ahead, and one of no instruction.
+  void begin(std::span<const CoreRow> rows) {
+    rows_ = rows;
+    if (!before_.empty() && !rows.empty() && before_.back().next != rows.front().inst->pc)
+      before_.clear();
+  }
   // It has been: its last rows are those before the next one.
   void end() {
-    const std::size_t n = std::min(rows_.size(), most), left = most - n;
+    const std::size_t n = std::min(rows_.size(), most_before), left = most_before - n;
     if (before_.size() > left)
       before_.erase(before_.begin(), before_.end() - static_cast<std::ptrdiff_t>(left));
     before_.insert(before_.end(), rows_.end() - static_cast<std::ptrdiff_t>(n), rows_.end());
@@ -43,8 +49,7 @@ class RowsAround {
     const auto of_access = [&](const CoreRow& at, const RegisterValue& says) {
       return static_cast<std::int64_t>(at.addr) - says.number;
     };
-    const CoreRow* const end = rows_.data() + rows_.size();
-    for (const CoreRow* at = &row + 1; at < end && at <= &row + most; ++at) {
+    for (const CoreRow* at = &row + 1; at <= &row + most && at->inst; ++at) {
       const RegisterValue& says = code.value(code.number(*at->inst));
       if (says.kind == RegisterValue::access && says.base == r) return of_access(*at, says);
       if (writes(*at->inst) || serializes(*at->inst)) break;
@@ -62,7 +67,7 @@ class RowsAround {
       }
       return {};
     };
-    std::size_t n = most;
+    std::size_t n = most_before;
     for (const CoreRow* at = &row; n > 0; --n, --at) {
       if (const auto told = before(*at)) return *told;
       if (at == rows_.data()) break;
@@ -72,8 +77,14 @@ class RowsAround {
     return {};
   }
 
+  // Where the branch goes when it is taken, if that is soon.
+  std::uint32_t target(const CoreRow& row, const CoreInst& branch) const {
+    for (const CoreRow* at = &row + 1; at <= &row + most && at->inst; ++at)
+      if (at->inst == &branch && at->taken) return at->target;
+    return CodeMap::nowhere;
+  }
+
  private:
-  static constexpr std::size_t most = 64;
   std::span<const CoreRow> rows_;
   std::vector<CoreRow> before_;
 };

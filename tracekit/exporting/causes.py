@@ -68,9 +68,9 @@ def _batches(
         for i in range(0, len(b.ids), _BATCH):
             j = min(i + _BATCH, len(b.ids))
             out = np.zeros((j - i, 1, len(_core.CAUSES)))
-            following = int(b.ids[j]) if j < len(b.ids) else b.following
+            p = b.part(i, j)
             labels = np.arange(j - i, dtype=np.uint32)
-            cores.cause_sums(b.ids[i:j], b.addr[i:j], b.bits[i:j], following, labels, out, threads)
+            cores.cause_sums(p.ids, p.addr, p.bits, p.following, labels, out, threads)
             stack = out[:, 0].astype(np.uint32)
             columns = {
                 "row": np.arange(b.begin + i, b.begin + j, dtype=np.uint64),

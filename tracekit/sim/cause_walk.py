@@ -65,8 +65,6 @@ def cause_walk(
                 present = np.flatnonzero(seen)
                 place[present] = np.arange(len(present), dtype=np.uint32)
                 out = np.zeros((len(present), len(machines), len(_core.CAUSES)))
-                following = int(b.ids[j]) if j < len(b.ids) else b.following
-                cores.cause_sums(
-                    b.ids[i:j], b.addr[i:j], b.bits[i:j], following, place[mine], out, threads
-                )
+                p = b.part(i, j)
+                cores.cause_sums(p.ids, p.addr, p.bits, p.following, place[mine], out, threads)
                 yield CauseSums(b.begin + i, b.begin + j, present, out)

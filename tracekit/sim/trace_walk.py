@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 BLOCK = 1 << 15
+ROWS_AHEAD: int = _core.ROWS_AHEAD
 #: What a timed walk gives for each row and core (core_timing, csrc/sim/out_of_order_core.hpp).
 TIMING: tuple[str, ...] = _core.CORE_TIMING
 NO_REGISTER: int = _core.NO_REGISTER
@@ -198,6 +199,20 @@ def _uop_arrays(s: Any) -> _Arrays:
     return *own, *no_values()
 
 
+class RowsBehind(NamedTuple):
+    """Those behind a block, at most `ROWS_AHEAD`: what a core knows of registers on a wrong path
+    (csrc/sim/rows_around.hpp)."""
+
+    ids: npt.NDArray[np.uint32]
+    addr: npt.NDArray[np.uint64]
+    bits: npt.NDArray[np.uint8]
+
+    def behind(self, *columns: npt.NDArray[Any]) -> RowsBehind:
+        """Those behind a part of the block; ``columns``: of the rest of it."""
+        pairs = zip(columns, self, strict=True)
+        return RowsBehind(*(np.concatenate([a[:ROWS_AHEAD], b])[:ROWS_AHEAD] for a, b in pairs))
+
+
 @dataclass(frozen=True)
 class Block:
     """Rows from ``begin`` on, as _core.SimulatedCores takes them."""
@@ -206,7 +221,13 @@ class Block:
     ids: npt.NDArray[np.uint32]
     addr: npt.NDArray[np.uint64]
     bits: npt.NDArray[np.uint8]
-    following: int  # id of the row behind them
+    following: RowsBehind
+
+    def part(self, i: int, j: int) -> Block:
+        """Its rows [i, j)."""
+        rest = self.ids[j:], self.addr[j:], self.bits[j:]
+        own = self.ids[i:j], self.addr[i:j], self.bits[i:j]
+        return Block(self.begin + i, *own, self.following.behind(*rest))
 
 
 class RowSource:
@@ -261,12 +282,14 @@ class RowSource:
         trace = self._trace
         for begin in range(first, last, BLOCK):
             end = min(begin + BLOCK, last)
-            ids = trace.column("static_id", (begin, min(end + 1, len(trace))))
-            addr = trace.column("addr", (begin, end))
-            bits = trace.column("bits", (begin, end))
+            places = (begin, min(end + ROWS_AHEAD, len(trace)))
+            ids: npt.NDArray[np.uint32] = trace.column("static_id", places)
+            addr: npt.NDArray[np.uint64] = trace.column("addr", places)
+            bits: npt.NDArray[np.uint8] = trace.column("bits", places)
             if self._whole:  # a page's first touch traps in gem5's system calls, unseen in a
                 bits = bits & ~_FAULT  # recording
-            yield Block(begin, ids[: end - begin], addr, bits, int(ids[-1]))
+            n = end - begin
+            yield Block(begin, ids[:n], addr[:n], bits[:n], RowsBehind(ids[n:], addr[n:], bits[n:]))
 
     @contextmanager
     def ahead(self, first: int, last: int, threads: int) -> Iterator[Iterator[Block]]:
@@ -283,7 +306,7 @@ class RowSource:
         parts = list(self.blocks(first, last))
         if not parts:
             none = np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint8)
-            return Block(first, *none, 0)
+            return Block(first, *none, RowsBehind(*none))
         ids, addr, bits = (
             np.concatenate([getattr(b, name) for b in parts]) for name in ("ids", "addr", "bits")
         )
@@ -309,8 +332,7 @@ class KeptRows(RowSource):
             if (i, j) == (0, len(b.ids)):
                 yield b
             elif i < j:
-                following = int(b.ids[j]) if j < len(b.ids) else b.following
-                yield Block(b.begin + i, b.ids[i:j], b.addr[i:j], b.bits[i:j], following)
+                yield b.part(i, j)
 
     @contextmanager
     def ahead(self, first: int, last: int, threads: int) -> Iterator[Iterator[Block]]:
