@@ -85,11 +85,14 @@ void CacheHierarchy::fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool p
     fill_l3(gone, ready, true);
 }
 
+Cache::Way CacheHierarchy::asked_for(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
+                                     bool prefetched) const {
+  return {line, ready, static_cast<std::int32_t>(ready - asked), dirty, prefetched, 1, served_};
+}
+
 Cache::Way& CacheHierarchy::fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                                      bool prefetched) {
-  return to_l1d_.add(
-      ready - p_.l1d_response(),
-      {line, ready, static_cast<std::int32_t>(ready - asked), dirty, prefetched, 1, served_});
+  return to_l1d_.add(ready - p_.l1d_response(), asked_for(line, asked, ready, dirty, prefetched));
 }
 
 void CacheHierarchy::put_l1d(const Cache::Way& way, Cycle at) {
@@ -105,12 +108,8 @@ void CacheHierarchy::put_l1d(const Cache::Way& way, Cycle at) {
   now_ = before;
 }
 
-void CacheHierarchy::land_l1d(Cycle at) {
-  to_l1d_.land(at, [this](Cycle there, const Cache::Way& way) { put_l1d(way, there); });
-}
-
 Cache::Way* CacheHierarchy::find_l1d(std::uint64_t line, Cycle at) {
-  land_l1d(at);
+  to_l1d_.land(at, [this](Cycle there, const Cache::Way& way) { put_l1d(way, there); });
   Cache::Way* const w = l1d_.find(line);
   return w ? w : to_l1d_.find(line);
 }
@@ -359,7 +358,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   l2_request_crossbar_.place(at, head);
   memory_request_crossbar_.place(at, head);
   written_ = 0;
-  put_l1d({line, ready, static_cast<std::int32_t>(ready - at), true, false, 1, served_}, now_);
+  put_l1d(asked_for(line, at, ready, true, false), now_);
   ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_burst_));
   l1d_store_mshrs_.take(ready);
   l2_store_mshrs_.take(ready - from_second - p_.l1d_response());

@@ -34,11 +34,12 @@ class CacheHierarchy {
   Cycle access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle request_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
   Cycle read_below_l2(std::uint64_t line, Cycle at);
-  // Finds the line in the first data cache or on its way there, by `at`.
+  // The line in the first data cache at `at`, or on its way there; else null.
   Cache::Way* find_l1d(std::uint64_t line, Cycle at);
+  Cache::Way asked_for(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
+                       bool prefetched) const;
   Cache::Way& fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                        bool prefetched = false);
-  void land_l1d(Cycle at);
   void put_l1d(const Cache::Way& way, Cycle at);
   void fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool prefetched = false);
   void fill_l3(std::uint64_t line, Cycle ready, bool dirty);

@@ -90,7 +90,7 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
   }
   const std::size_t own = rows_.size();
   for (std::size_t i = 0; i < block.ahead.size(); ++i) {  // which no predictor meets here
-    const SimulatedCores::Row& row = block.ahead[i];
+    const Row& row = block.ahead[i];
     const bool last = i + 1 == block.ahead.size();
     const std::uint32_t target = begin[last ? row.sid : block.ahead[i + 1].sid];
     for (std::uint32_t k = begin[row.sid]; k < begin[row.sid + 1]; ++k) {

@@ -16,15 +16,16 @@ __all__ = ["RegisterValues", "arm_values", "no_values"]
 _NONE, _ACCESS, _SUM, _CONSTANT = range(4)
 _INT, _SP, _TEMPORARY, _ZERO = 0, 31, 32, "zr"
 _WORD = (1 << 64) - 1
-_REGISTER = r"(?P<{}>[xw]\d+|[xw]zr|w?sp|ureg0)"
-#: ``ldr x0, [x3, #48]``, and with the base moved on before or behind.
-_MEMORY = re.compile(rf"\[{_REGISTER.format('base')}(?:, #(?P<number>-?\d+))?\]")
-_TO = _REGISTER.format("to")
-_FROM = _REGISTER.format("base")
+_BASE = r"(?P<base>[xw]\d+|[xw]zr|w?sp|ureg0)"
+_TO = r"(?:[xw]\d+|[xw]zr|w?sp|ureg0)"
 _NUMBER = r"#(?P<number>-?\d+)"
-_ADD = re.compile(rf"(?P<op>add|sub|addxi_uop|subxi_uop)\s+{_TO}, {_FROM}, {_NUMBER}$")
-_MOVE = re.compile(rf"orr\s+{_TO}, [xw]zr, {_FROM}$")
-_PAGE = re.compile(rf"(?P<op>adrp|adr)\s+{_TO}, {_NUMBER}$")
+#: ``ldr x0, [x3, #48]``, and with the base moved on before or behind.
+_MEMORY = re.compile(rf"\[{_BASE}(?:, {_NUMBER})?\]")
+_ADD = re.compile(rf"(?:add|addxi_uop)\s+{_TO}, {_BASE}, {_NUMBER}$")
+_SUBTRACT = re.compile(rf"(?:sub|subxi_uop)\s+{_TO}, {_BASE}, {_NUMBER}$")
+_MOVE = re.compile(rf"orr\s+{_TO}, [xw]zr, {_BASE}$")
+_PAGE = re.compile(rf"adrp\s+{_TO}, {_NUMBER}$")
+_PLACE = re.compile(rf"adr\s+{_TO}, {_NUMBER}$")
 _SMALL = re.compile(rf"movz\s+{_TO}, {_NUMBER}(?:, #(?P<shift>\d+))?$")
 
 
@@ -51,43 +52,46 @@ def _index(name: str) -> int | None:
     return _TEMPORARY if name == "ureg0" else int(name[1:])
 
 
+def _told(text: str, pc: int) -> tuple[int, str, int]:
+    """What an ARM micro-op at ``pc`` tells, of which register (none of a constant), and a
+    number."""
+    if found := _MEMORY.search(text):
+        # The upper half of a vector is a micro-op of its own, whose text has the lower one's.
+        return _ACCESS, found["base"], int(found["number"] or 0) + (8 if "qtfp" in text else 0)
+    if found := _ADD.match(text):
+        return _SUM, found["base"], int(found["number"])
+    if found := _SUBTRACT.match(text):
+        return _SUM, found["base"], -int(found["number"])
+    if found := _MOVE.match(text):
+        return _SUM, found["base"], 0
+    if found := _PAGE.match(text):
+        return _CONSTANT, "", int(found["number"]) + (pc & ~0xFFF)
+    if found := _PLACE.match(text):
+        return _CONSTANT, "", int(found["number"]) + pc
+    if found := _SMALL.match(text):
+        return _CONSTANT, "", int(found["number"]) << int(found["shift"] or 0)
+    return _NONE, "", 0
+
+
 def arm_values(statics: Any, src: npt.NDArray[np.uint16]) -> RegisterValues:
     """Of gem5's ARM micro-ops; ``src``: the numbers of their sources, as their columns are."""
     n = len(statics)
     told, base = np.zeros(n, np.uint8), np.zeros(n, np.uint16)
     number = np.zeros(n, np.uint64)  # two's complement
-    classes, indices = statics.arrays["src_class"], statics.arrays["src_index"]
-
-    def source(i: int, name: str) -> int | None:
-        own = np.flatnonzero((classes[i] == _INT) & (indices[i] == _index(name)))
-        if _index(name) is None or not len(own) or src[i, own[0]] == _core.NO_REGISTER:
-            return None
-        return int(src[i, own[0]])
-
-    for i, text in enumerate(statics.disassembly):
-        text = text.strip()
-        if found := _MEMORY.search(text):
-            register = source(i, found["base"])
-            # The upper half of a vector is a micro-op of its own, whose text has the lower one's.
-            offset = int(found["number"] or 0) + (8 if "qtfp" in text else 0)
-            if register is not None:
-                told[i], base[i], number[i] = _ACCESS, register, offset & _WORD
-        elif found := _ADD.match(text):
-            register = source(i, found["base"])
-            if register is not None:
-                sign = -1 if found["op"].startswith("sub") else 1
-                value = sign * int(found["number"])
-                told[i], base[i], number[i] = _SUM, register, value & _WORD
-        elif found := _MOVE.match(text):
-            register = source(i, found["base"])
-            if register is not None:
-                told[i], base[i] = _SUM, register
-        elif found := _PAGE.match(text):
-            pc = int(statics.pc[i])
-            told[i] = _CONSTANT
-            from_pc = pc & ~0xFFF if found["op"] == "adrp" else pc
-            number[i] = (int(found["number"]) + from_pc) & _WORD
-        elif found := _SMALL.match(text):
-            told[i] = _CONSTANT
-            number[i] = int(found["number"]) << int(found["shift"] or 0) & _WORD
+    columns = (statics.arrays["src_class"], statics.arrays["src_index"], src)
+    rows = zip(
+        statics.disassembly, statics.pc.tolist(), *(c.tolist() for c in columns), strict=True
+    )
+    for i, (text, pc, classes, indices, numbers) in enumerate(rows):
+        kind, name, value = _told(text.strip(), pc)
+        if kind == _NONE:
+            continue
+        if name:
+            wanted = (_INT, _index(name))
+            of = zip(classes, indices, numbers, strict=True)
+            own = next((r for c, k, r in of if (c, k) == wanted), _core.NO_REGISTER)
+            if own == _core.NO_REGISTER:
+                continue
+            base[i] = own
+        told[i], number[i] = kind, value & _WORD
     return RegisterValues(told, base, number.view(np.int64), 4)

@@ -211,9 +211,9 @@ def simulate(
     """Simulate a trace on machines, from cold caches and predictors.
 
     The simulator follows the trace's committed instructions through a model of gem5's O3 or Minor
-    CPU with its caches and memory; nothing in it is fitted to gem5's times.  Of wrong
-    paths it knows fetched lines and some loads; the operating system's own work and other cores are
-    not modelled.
+    CPU with its caches and memory; nothing in it is fitted to gem5's times.  Of wrong paths
+    it knows fetched lines and some loads; the operating system's own work and other cores are not
+    modelled.
 
     trace: a feats.zst, open or by its path.
     machines: one or several, each a `Machine`, a name that `tracekit.machines` has, or a JSON file;
