@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 import os
 import shutil
 import sqlite3
@@ -15,6 +16,7 @@ import time
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("psutil", reason="needs the extra agent")
@@ -27,7 +29,7 @@ from tracekit.agent.allocation import spreads
 from tracekit.agent.budget import CpuBudget, LossBudget
 from tracekit.agent.host import Computer, Outcome
 from tracekit.agent.log import Log
-from tracekit.agent.overview import forget, report, set_paused, status
+from tracekit.agent.overview import _model_errors, forget, report, set_paused, status
 from tracekit.agent.policy import KEYS, Policy, read_policy
 from tracekit.agent.processes import Watcher
 from tracekit.agent.reporting import Reporter, keyed
@@ -296,7 +298,12 @@ def test_weights_add_up_to_what_was_seen(made, tmp_path):
     )
     alone = report(withdrawn, agent.state)
     assert not alone["model_errors"]
-    assert half > alone["designs"][1]["half_interval"] + 0.002
+    # what the model adds is the spread of its error of one design against the other's, by program
+    (m00, m01), (_, m11) = _model_errors(agent.policy, sorted(DESIGNS))
+    share = np.array([r[1] for r in rows]) / sum(r[1] for r in rows)
+    added = math.sqrt(half**2 - alone["designs"][1]["half_interval"] ** 2)
+    expected = 1.96 * math.sqrt((m00 - 2 * m01 + m11) * (share**2).sum())
+    assert added == pytest.approx(expected, rel=0.5)
 
 
 def test_an_outage_loses_nothing_and_counts_nothing_twice(made):
