@@ -62,6 +62,28 @@ def cycles(trace, **changes) -> float:
     return float(sim.totals(trace, [{**MACHINE, **changes}])[0, 0])
 
 
+def test_a_warning_of_gem5s_own_is_a_fault(tmp_path):
+    """Its `warn_once` of non-temporal stores: what is behind comes anew."""
+
+    def micro(k: int, text: str, op: str, flags: str, addr: int | None = None) -> str:
+        at = 0x400000 + 16 * (k // 2 % 4)
+        flags = f"IsInteger|IsMicroop|{flags}"
+        return line(k, text, op, flags, addr, at).replace(f"{at:#x}    :", f"{at:#x}. {k % 2} :")
+
+    def stores(before: str) -> str:
+        store = "MOVNTPS_M_XMM : stfp   %xmm1_low, DS:[rdi + 0x10]"
+        return "".join(
+            micro(2 * k, f"MOVNTPS_M_XMM : {before}", "No_OpClass", "IsFirstMicroop")
+            + micro(2 * k + 1, store, "FloatMemWrite", "IsStore|IsLastMicroop", 0x7FFFF000)
+            for k in range(300)
+        )
+
+    warning = 'warn_once   "MOVNTPS: Ignoring non-temporal hint, modeling as cacheable!"'
+    plain, warned = (extract(tmp_path, stores(b)) for b in ("limm   t1, 0x1", warning))
+    assert plain.arch == warned.arch == "x86" and len(warned) == len(plain) == 600
+    assert cycles(warned, phys_float=128) > cycles(plain, phys_float=128) + 300 * 15
+
+
 @SLOW
 @given(st.integers(0, 2**32), st.integers(1, 700))
 def test_difficulty_is_what_predictors_get_wrong_that_learn_at_once(tmp_path_factory, seed, rows):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.sim.uop_cracking import BARRIER, LOAD, STORE, crack
+from tracekit.sim.uop_cracking import BARRIER, LOAD, STORE, TRAPS, crack
 from tracekit.sim.uop_forms import form_of
 from tracekit.sim.uop_table import table
 from tracekit.store import statics
@@ -43,6 +43,8 @@ from tracekit.store import statics
         ("MULPD_XMM_XMM", "mulpd xmm0, xmm1", 2),
         ("MOVSD_XMM_M", "movsd xmm0, qword ptr [rax]", 2),
         ("MOVUPS_M_XMM", "movups xmmword ptr [rdi], xmm0", 2),
+        ("MOVNTPS_M_XMM", "movntps xmmword ptr [rdi], xmm0", 3),
+        ("MOVNTI_M_R", "movnti qword ptr [rdi], rax", 2),
         ("PCMPEQB_XMM_M", "pcmpeqb xmm0, xmmword ptr [rdi]", 4),
         ("CVTSI2SD_XMM_R", "cvtsi2sd xmm0, rax", 2),
         ("XCHG_M_R.mfence", "xchg dword ptr [rdx], eax", 5),
@@ -66,6 +68,8 @@ def test_what_an_instruction_does_is_in_its_parts():
     assert [bool(p.flags & STORE) for p in update] == [False, False, True]
     assert sum(p.branch for p in crack(form_of("call rax"))) == 1
     assert crack(form_of("mfence"))[0].flags & BARRIER
+    hint = crack(form_of("movntdq xmmword ptr [rdi], xmm1"))
+    assert [p.flags for p in hint] == [TRAPS, STORE, STORE]
     assert not any(p.flags for p in crack(form_of("lea rax, [rcx + rdx]")))
 
 

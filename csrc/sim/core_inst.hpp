@@ -22,7 +22,7 @@ namespace tracekit {
   BIT(barrier, 32) BIT(atomic, 64) BIT(data_prefetch, 128) BIT(no_op, 256) BIT(zero_line, 512)     \
   BIT(writes_int, 1024) BIT(writes_vec, 2048) BIT(compressed_branch, 4096)     \
   BIT(split, 8192) BIT(second_int, 16384) BIT(third_int, 32768) BIT(second_vec, 65536)             \
-  BIT(masked, 131072)
+  BIT(masked, 131072) BIT(traps, 262144)
 // clang-format on
 
 // What a core has to know about a static instruction.

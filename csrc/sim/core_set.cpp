@@ -82,8 +82,8 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
         if (difficulty) difficulty[i] |= difficulty_->wrong(branch, indirect_right);
       }
       // The calls of the system trap too, but what follows them is told by their flags.
-      const bool fault =
-          (block.bits[i] & row_bit::fault) && inst.is(CoreInst::load | CoreInst::store);
+      const bool fault = inst.is(CoreInst::traps) || ((block.bits[i] & row_bit::fault) &&
+                                                      inst.is(CoreInst::load | CoreInst::store));
       rows_.push_back({&inst, block.addr[i] + inst.offset, behind, taken, indirect_right, fault,
                        k == from, k + 1 == to, target});
     }

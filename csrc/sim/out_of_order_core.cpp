@@ -384,7 +384,8 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
   if (row.is_branch()) remember(row);
   taken_ |= row.taken;
   if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
-    retires({std::max(retire_.at(), drained_) + fault_delay, Cause::fault}, 0);
+    const Cycle delay = inst.is(CoreInst::traps) ? warning_delay : fault_delay;
+    retires({std::max(retire_.at(), drained_) + delay, Cause::fault}, 0);
     redirect_ = retire_ + redirect_delay;
     block_ = no_line;
   }

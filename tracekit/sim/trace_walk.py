@@ -155,6 +155,10 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
     if zero:
         found = np.array([d in zero for d in statics.disassembly], bool)
         out |= np.where(found, _BITS["zero_line"], 0).astype(np.uint32)
+    warns = {d for d in set(statics.disassembly) if ": warn_once" in d}
+    if warns:  # each one is a fault (M5WarnOnceFault, src/arch/generic/debugfaults.hh)
+        found = np.array([d in warns for d in statics.disassembly], bool)
+        out |= np.where(found, _BITS["traps"], 0).astype(np.uint32)
     return out | _written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
 
 

@@ -24,6 +24,7 @@ __all__ = ["Uop", "crack"]
 _BITS = _core.CORE_INST_BITS
 LOAD, STORE, PREFETCH, NOP = (_BITS[k] for k in ("load", "store", "data_prefetch", "no_op"))
 SERIALIZE_BEFORE, SERIALIZE_AFTER = _BITS["serialize_before"], _BITS["serialize_after"]
+TRAPS: Final = _BITS["traps"]
 IN_ORDER, BARRIER = _BITS["in_order"], _BITS["barrier"]
 
 _NO_WIDTH: Final = words("nop endbr32 pause")
@@ -66,6 +67,8 @@ class Uop(NamedTuple):
 
 _FREE: Final = Uop("IntAlu", "", "t")
 _FREE_2: Final = Uop("IntAlu", "", "u")
+#: gem5 warns that it has no non-temporal accesses, by a fault.
+_NO_HINT: Final = Uop("No_OpClass", flags=TRAPS)
 #: gem5's rdip into t7.
 _OWN_ADDRESS: Final = Uop("IntAlu", "", "x")
 BITWISE: Final = re.compile(r"v?p?(xor|or|andn?)(p[sd]|d|q)?")
@@ -188,7 +191,8 @@ def _integer(form: Form) -> list[Uop]:
     if name in MOVES:
         if stores:
             value = "at" if immediate else "ad"
-            return [*[_FREE] * immediate, Uop("MemWrite", value, "", STORE)]
+            hint = [_NO_HINT] if name == "movnti" else []
+            return [*hint, *[_FREE] * immediate, Uop("MemWrite", value, "", STORE)]
         if memory:
             return [Uop("MemRead", "a", "r", LOAD)]
         return [Uop("IntAlu", "d", "r")]
@@ -401,6 +405,8 @@ def _vector_move(form: Form, bare: str, memory: bool, stores: bool, wide: bool) 
     constant = Uop("FloatAdd", "", "w")
     if stores:
         low = Uop("FloatMemWrite", "aw" if bare in _TO_HIGH else "av", "", STORE)
+        if bare.startswith("movnt"):
+            return [_NO_HINT, low, Uop("FloatMemWrite", "aw", "", STORE, True)]
         return [low, Uop("FloatMemWrite", "aw", "", STORE, True)] if wide else [low]
     if memory:
         if wide:
