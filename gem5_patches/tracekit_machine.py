@@ -82,6 +82,7 @@ def parse_arguments(argv):
     parser.add_argument(
         "--with-parent", action="store_true", help="end when the process ends that started this"
     )
+    parser.add_argument("--random-seed", type=int, help="of gem5's random numbers (5489)")
     parser.add_argument("command", nargs="+", help="the program and its arguments")
     return parser.parse_args(argv)
 
@@ -282,6 +283,10 @@ def main():
     options = parse_arguments(sys.argv[1:])
     if options.with_parent:
         follow_parent()
+    if options.random_seed is not None:
+        from _m5.core import seedRandom  # which is inside of gem5 alone
+
+        seedRandom(options.random_seed)
     p = json.loads(Path(options.machine).read_text(encoding="utf-8"))
     program = Path(options.command[0])
     isa = isa_of(program)

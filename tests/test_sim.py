@@ -62,6 +62,37 @@ def cycles(trace, **changes) -> float:
     return float(sim.totals(trace, [{**MACHINE, **changes}])[0, 0])
 
 
+def test_a_line_that_was_dirty_in_the_third_cache_is_asked_for_once_more(tmp_path):
+    """The second cache has it answered behind a miss of its own: the first one may not write it,
+    and a load behind its first store waits until it may."""
+    lines = range(0x1000_0000, 0x1000_0000 + 4096 * 64, 64)
+
+    def passes(dirty: bool) -> str:
+        k, out = itertools.count(), []
+        for a in lines:
+            if dirty:
+                out.append(line(next(k), "str   x3, [x4]", "MemWrite", "IsInteger|IsStore", a))
+            else:
+                out.append(line(next(k), "ldr   x3, [x4]", "MemRead", "IsInteger|IsLoad", a))
+        for a in lines:  # each access waits for the one before it
+            load = "ldr   x1, [x1]", "MemRead", "IsInteger|IsLoad"
+            out.append(line(next(k), *load, a))
+            out.append(line(next(k), "str   x1, [x1]", "MemWrite", "IsInteger|IsStore", a))
+            out += [line(next(k), *load, a + 8 * n) for n in range(1, 8)]
+        return "".join(out)
+
+    clean, written = (extract(tmp_path, passes(dirty)) for dirty in (False, True))
+
+    def second(trace, **changes) -> float:
+        machine = {**MACHINE, "l2_kb": 64, **changes}
+        return float(sim.totals(trace, [machine], [0, len(lines), len(trace)])[1, 0])
+
+    with_third = {"l3_kb": 4096}
+    assert second(written, **with_third) > second(clean, **with_third) + len(lines) * 5
+    held = {"l2_kb": 1024}  # which answers at once, and gives the right to write away
+    assert second(written, **held) < second(clean, **held) + len(lines)
+
+
 def test_a_warning_of_gem5s_own_is_a_fault(tmp_path):
     """Its `warn_once` of non-temporal stores: what is behind comes anew."""
 

@@ -26,6 +26,8 @@ class Cache {
     std::int32_t taken{};  // from its request until then
     bool dirty : 1 {};
     bool prefetched : 1 {};  // and not asked for since
+    bool shared : 1 {};      // the first store must ask for it once more
+    bool upgraded : 1 {};    // which one has done: before that it was there
     std::uint8_t targets{};  // accesses that wait, or waited, for it
     CacheLevel source{};     // who had it
     std::uint8_t first{};    // the byte that was asked for first
@@ -42,7 +44,8 @@ class Cache {
   // Puts a line in; the line that had to go where it was dirty, else no_line.
   std::uint64_t put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken = 0,
                     bool prefetched = false, CacheLevel source = {}) {
-    return put({line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, 1, source});
+    return put({line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, false, false, 1,
+                source});
   }
   std::uint64_t put(const Way& way);
 

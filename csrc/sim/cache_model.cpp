@@ -87,7 +87,11 @@ void CacheHierarchy::fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool p
 
 Cache::Way CacheHierarchy::asked_for(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                                      bool prefetched) const {
-  return {line, ready, static_cast<std::int32_t>(ready - asked), dirty, prefetched, 1, served_};
+  Cache::Way way{line, ready, static_cast<std::int32_t>(ready - asked), dirty, prefetched};
+  way.shared = from_dirty_ && (prefetched || !storing_);
+  way.targets = 1;
+  way.source = served_;
+  return way;
 }
 
 Cache::Way& CacheHierarchy::fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
@@ -125,8 +129,10 @@ Cycle CacheHierarchy::from_memory(Cycle at, std::uint64_t line) {
 Cycle CacheHierarchy::read_below_l2(std::uint64_t line, Cycle at) {
   if (!p_.l3_kb()) return from_memory(at, line);
   at = l3_request_crossbar_.place(at, head) + to_third;
-  if (const Cache::Way* w = l3_.find(line)) {
+  if (Cache::Way* w = l3_.find(line)) {
     served_ = w->ready > at + p_.l3_lat() ? w->source : CacheLevel::l3;
+    from_dirty_ = w->dirty;
+    w->dirty = false;
     return l3_response_crossbar_.place(std::max(at + p_.l3_lat(), w->ready), line_between) + 1;
   }
   const Cycle ready = from_memory(at + p_.l3_lat(), line);
@@ -138,6 +144,7 @@ Cycle CacheHierarchy::read_below_l2(std::uint64_t line, Cycle at) {
 // until it has looked its tags up (gem5's BaseCache::getNextQueueEntry).
 Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
   Mshrs& mshrs = storing_ ? l2_store_mshrs_ : l2_load_mshrs_;
+  from_dirty_ = false;
   if (p_.ideal_l2()) {
     served_ = CacheLevel::l2;
     return at + p_.l2_lat();
@@ -162,7 +169,7 @@ Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, 
     ready = read_below_l2(line, ready);
     mshrs.take(ready);
     ready += p_.l2_response() - in_constants;
-    fill_l2(line, ready, false);
+    fill_l2(line, ready, from_dirty_);
   }
   return ready;
 }
@@ -181,7 +188,7 @@ void CacheHierarchy::prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc,
     if (!mshrs.spare(at)) return;
     const Cycle ready = read_below_l2(wanted, at);
     mshrs.take(ready);
-    fill_l2(wanted, ready, false, true);
+    fill_l2(wanted, ready, std::exchange(from_dirty_, false), true);
   };
   switch (p_.l2_prefetch()) {
     case prefetch::stride: {
@@ -271,7 +278,11 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   if (Cache::Way* w = find_l1d(line, at)) {
     // Rows come in the program's order, their accesses do not: an access before the one that asked
     // for the line would have asked for it itself.
-    if (at < w->ready - w->taken) w->ready = at + w->taken;
+    if (at < w->ready - w->taken) {
+      if (w->upgraded) return at + p_.l1d_lat();
+      w->ready = at + w->taken;
+    }
+    if (store && w->shared) return upgrade(address, at, pc);
     w->dirty |= store;
     // It waits with the one that asked, and for the rest of the line where it wants another part;
     // behind that it finds the line, which is there only once it is whole (gem5's
@@ -280,7 +291,9 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
     const bool pending = at < filled;
     Cycle ready = at + p_.l1d_lat();
     if (pending)
-      ready = w->ready + (w->first == (address & (line_size - 1)) ? 0 : rest_of_line);
+      ready = w->ready + (w->first == (address & (line_size - 1)) ? 0
+                          : w->upgraded                           ? 1
+                                                                  : rest_of_line);
     else if (at < filled + rest_of_line)
       ready = filled + rest_of_line + 2 * p_.l1d_lat();
     const CacheLevel source = pending ? w->source : CacheLevel::l1;
@@ -312,6 +325,29 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   served_ = server;
   if (const Cycle held = at - asked + held_; held > ready - asked - held)
     served_ = CacheLevel::mshrs;
+  return ready;
+}
+
+// A line that the third level had dirty comes to the first one without the right to write it, since
+// the second one answers behind a miss of its own; the first store asks for that, and until then no
+// access finds the line (gem5's Cache::satisfyRequest, deferred_response).  To the prefetcher it is
+// a miss.
+Cycle CacheHierarchy::upgrade(std::uint64_t address, Cycle at, std::uint64_t pc) {
+  const std::uint64_t line = address >> line_bits;
+  const Cycle sends = std::max(at, find_l1d(line, at)->ready) + p_.l1d_lat();
+  if (p_.l1d_prefetch()) {
+    want_l1d(address, at, pc, false);
+    prefetch_l1d(at, sends, true);
+  }
+  const Cycle ready = request_l2(line, sends, pc, true);
+  const CacheLevel server = served_;
+  l1d_store_mshrs_.take(ready);
+  Cache::Way way = asked_for(line, sends, ready, true, false);
+  way.upgraded = true;
+  way.first = static_cast<std::uint8_t>(address & (line_size - 1));
+  *find_l1d(line, at) = way;
+  if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
+  served_ = server;
   return ready;
 }
 

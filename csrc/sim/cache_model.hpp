@@ -38,6 +38,7 @@ class CacheHierarchy {
   Cache::Way* find_l1d(std::uint64_t line, Cycle at);
   Cache::Way asked_for(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                        bool prefetched) const;
+  Cycle upgrade(std::uint64_t address, Cycle at, std::uint64_t pc);
   Cache::Way& fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                        bool prefetched = false);
   void put_l1d(const Cache::Way& way, Cycle at);
@@ -76,6 +77,7 @@ class CacheHierarchy {
   // While a line has all the targets that it may have, the first cache takes nothing.
   Cycle blocked_{}, blocked_until_{};
   bool storing_{}, zeroing_{};
+  bool from_dirty_{};  // the third level had the line that the second one gave last, and dirty
 };
 
 }  // namespace tracekit
