@@ -167,7 +167,9 @@ def main() -> int:
     if args.what == "report":
         report(work)
         if args.keep:
-            KEPT.write_text(json.dumps(of_gem5(work), indent=1) + "\n")
+            found = of_gem5(work).items()
+            kept = {k: {n: int(v[n]) for n in ("cycles", "instructions")} for k, v in found}
+            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     elif args.what == "predict":
         for name in args.programs:
             predicted(name, work)
