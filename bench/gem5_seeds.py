@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+from whole_gem5_run import whole_run
 from whole_program_list import compiled
 
 from tracekit.mixture import load_model
-from tracekit.plugin import plugin_folder
-from tracekit.sim import completed
 
 #: Name -> file of kernels, kernel, rounds and size.
 PROGRAMS = {
@@ -42,19 +39,8 @@ def gem5_cycles(gem5: str, name: str, machine: str, seed: int, work: Path) -> fl
     out = work / f"{name}.{machine}.{seed}.json"
     if not out.exists():
         file, *arguments = PROGRAMS[name]
-        core = next(m for m in load_model(None, "x86").cores if m["name"] == machine)
-        parameters = work / f"{machine}.json"
-        parameters.write_text(json.dumps(completed(core, "x86")))
-        script = plugin_folder() / "gem5_patches" / "tracekit_machine.py"
-        command = [gem5, f"--outdir={work / 'm5out'}", script, parameters, "--with-parent"]
-        command += ["--random-seed", str(seed), "--", compiled(file, "gcc", work), *arguments]
-        ran = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=work)
-        if "exiting with last active thread context" not in ran.stdout:
-            raise SystemExit(f"{name} on {machine}: {ran.stdout[-500:]}{ran.stderr[-500:]}")
-        told = dict(re.findall(r"^(\S+)\s+([\d.]+)", (work / "m5out/stats.txt").read_text(), re.M))
-        period = round(1000 / float(str(core["clock_ghz"])))
-        found = {"cycles": int(told["simTicks"]) / period, "instructions": int(told["simInsts"])}
-        out.write_text(json.dumps(found))
+        command = [str(compiled(file, "gcc", work)), *arguments]
+        out.write_text(json.dumps(whole_run(gem5, command, machine, work, seed=seed)))
     return float(json.loads(out.read_text())["cycles"])
 
 

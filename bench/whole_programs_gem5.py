@@ -16,22 +16,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from whole_gem5_run import whole_run
 from whole_program_list import SEED, compiled
 
 import tracekit
 from tracekit.mixture import load_model
-from tracekit.plugin import plugin_folder
 from tracekit.prediction import predict
 from tracekit.record.qemu import QemuOptions, extract_qemu
-from tracekit.sim import SamplePlan, completed, sampled_totals, totals
+from tracekit.sim import SamplePlan, sampled_totals, totals
 
 #: Name -> file of kernels, kernel, rounds and size.
 PROGRAMS = {
@@ -53,26 +51,10 @@ def gem5_run(gem5: str, name: str, machine: str, work: Path) -> None:
     if out.exists():
         return
     file, *arguments = PROGRAMS[name]
-    program = compiled(file, "gcc", work)
-    core = next(m for m in load_model(None, "x86").cores if m["name"] == machine)
-    parameters = work / f"{machine}.json"
-    parameters.write_text(json.dumps(completed(core, "x86")))
-    folder = work / f"m5out-{name}-{machine}"
-    script = plugin_folder() / "gem5_patches" / "tracekit_machine.py"
-    command = [gem5, f"--outdir={folder}", str(script), str(parameters), "--with-parent", "--"]
+    command = [str(compiled(file, "gcc", work)), *arguments]
     began = time.monotonic()
-    ran = subprocess.run(
-        [*command, str(program), *arguments], capture_output=True, text=True, cwd=work
-    )
-    if "exiting with last active thread context" not in ran.stdout:
-        raise SystemExit(f"{name} on {machine}: {ran.stdout[-500:]}{ran.stderr[-500:]}")
-    told = dict(re.findall(r"^(\S+)\s+([\d.]+)", (folder / "stats.txt").read_text(), re.M))
-    period = round(1000 / float(str(core["clock_ghz"])))
-    found = {
-        "cycles": int(told["simTicks"]) / period,
-        "instructions": int(told["simInsts"]),
-        "seconds": time.monotonic() - began,
-    }
+    found = whole_run(gem5, command, machine, work, f"m5out-{name}-{machine}")
+    found["seconds"] = time.monotonic() - began
     out.write_text(json.dumps(found))
     print(f"{name} on {machine}: {found}", flush=True)
 

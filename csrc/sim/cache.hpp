@@ -44,8 +44,13 @@ class Cache {
   // Puts a line in; the line that had to go where it was dirty, else no_line.
   std::uint64_t put(std::uint64_t line, Cycle ready, bool dirty, Cycle taken = 0,
                     bool prefetched = false, CacheLevel source = {}) {
-    return put({line, ready, static_cast<std::int32_t>(taken), dirty, prefetched, false, false, 1,
-                source});
+    return put({.line = line,
+                .ready = ready,
+                .taken = static_cast<std::int32_t>(taken),
+                .dirty = dirty,
+                .prefetched = prefetched,
+                .targets = 1,
+                .source = source});
   }
   std::uint64_t put(const Way& way);
 

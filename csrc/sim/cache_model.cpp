@@ -15,6 +15,8 @@ constexpr Cycle in_constants = 1;
 // Of a line: when its first byte that was asked for is there, the rest of it comes, and until it
 // has the line is not there for others.
 constexpr Cycle rest_of_line = 2;
+// The same of a line that only the right to write it came for.
+constexpr Cycle rest_of_upgrade = 1;
 constexpr std::uint64_t line_size = std::uint64_t{1} << line_bits;
 // After an MSHR is free again: until a load is issued again, and a store or a cache's
 // request sent again.
@@ -87,11 +89,14 @@ void CacheHierarchy::fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool p
 
 Cache::Way CacheHierarchy::asked_for(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                                      bool prefetched) const {
-  Cache::Way way{line, ready, static_cast<std::int32_t>(ready - asked), dirty, prefetched};
-  way.shared = from_dirty_ && (prefetched || !storing_);
-  way.targets = 1;
-  way.source = served_;
-  return way;
+  return {.line = line,
+          .ready = ready,
+          .taken = static_cast<std::int32_t>(ready - asked),
+          .dirty = dirty,
+          .prefetched = prefetched,
+          .shared = from_dirty_ && (prefetched || !storing_),
+          .targets = 1,
+          .source = served_};
 }
 
 Cache::Way& CacheHierarchy::fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
@@ -127,6 +132,7 @@ Cycle CacheHierarchy::from_memory(Cycle at, std::uint64_t line) {
 
 // A line that the second level does not have, asked for at `at`.
 Cycle CacheHierarchy::read_below_l2(std::uint64_t line, Cycle at) {
+  from_dirty_ = false;
   if (!p_.l3_kb()) return from_memory(at, line);
   at = l3_request_crossbar_.place(at, head) + to_third;
   if (Cache::Way* w = l3_.find(line)) {
@@ -144,7 +150,6 @@ Cycle CacheHierarchy::read_below_l2(std::uint64_t line, Cycle at) {
 // until it has looked its tags up (gem5's BaseCache::getNextQueueEntry).
 Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
   Mshrs& mshrs = storing_ ? l2_store_mshrs_ : l2_load_mshrs_;
-  from_dirty_ = false;
   if (p_.ideal_l2()) {
     served_ = CacheLevel::l2;
     return at + p_.l2_lat();
@@ -165,6 +170,7 @@ Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, 
   if (demand && notifies && p_.l2_prefetch()) prefetch_l2(line, at, pc, w != nullptr);
   if (w) {
     served_ = source;
+    from_dirty_ = false;
   } else {
     ready = read_below_l2(line, ready);
     mshrs.take(ready);
@@ -188,7 +194,7 @@ void CacheHierarchy::prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc,
     if (!mshrs.spare(at)) return;
     const Cycle ready = read_below_l2(wanted, at);
     mshrs.take(ready);
-    fill_l2(wanted, ready, std::exchange(from_dirty_, false), true);
+    fill_l2(wanted, ready, from_dirty_, true);
   };
   switch (p_.l2_prefetch()) {
     case prefetch::stride: {
@@ -263,6 +269,26 @@ void CacheHierarchy::prefetch_l1d(Cycle at, Cycle until, bool missed) {
   queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(sent));
 }
 
+// An access at `at` that goes to the second level at `sends`; `put` puts the line where it belongs,
+// given when it is there.
+template <typename Put>
+Cycle CacheHierarchy::miss(std::uint64_t address, Cycle at, Cycle sends, std::uint64_t pc,
+                           Put&& put) {
+  // What the prefetcher wants is sent until the tags are looked up and the miss itself goes, which
+  // is before what is ready when it is (gem5's BaseCache::getNextQueueEntry).
+  if (p_.l1d_prefetch()) {
+    want_l1d(address, at, pc, false);
+    prefetch_l1d(at, sends, true);
+  }
+  const Cycle ready = request_l2(address >> line_bits, sends, pc, true);
+  const CacheLevel server = served_;
+  (storing_ ? l1d_store_mshrs_ : l1d_load_mshrs_).take(ready);
+  put(ready).first = static_cast<std::uint8_t>(address & (line_size - 1));
+  if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
+  served_ = server;
+  return ready;
+}
+
 Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store) {
   const std::uint64_t line = address >> line_bits;
   Mshrs& mshrs = store ? l1d_store_mshrs_ : l1d_load_mshrs_;
@@ -282,7 +308,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
       if (w->upgraded) return at + p_.l1d_lat();
       w->ready = at + w->taken;
     }
-    if (store && w->shared) return upgrade(address, at, pc);
+    if (store && w->shared) return upgrade(address, at, w->ready, pc);
     w->dirty |= store;
     // It waits with the one that asked, and for the rest of the line where it wants another part;
     // behind that it finds the line, which is there only once it is whole (gem5's
@@ -290,12 +316,12 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
     const Cycle filled = w->ready - p_.l1d_response();
     const bool pending = at < filled;
     Cycle ready = at + p_.l1d_lat();
-    if (pending)
-      ready = w->ready + (w->first == (address & (line_size - 1)) ? 0
-                          : w->upgraded                           ? 1
-                                                                  : rest_of_line);
-    else if (at < filled + rest_of_line)
+    if (pending) {
+      const Cycle rest = w->upgraded ? rest_of_upgrade : rest_of_line;
+      ready = w->ready + (w->first == (address & (line_size - 1)) ? 0 : rest);
+    } else if (at < filled + rest_of_line) {
       ready = filled + rest_of_line + 2 * p_.l1d_lat();
+    }
     const CacheLevel source = pending ? w->source : CacheLevel::l1;
     // gem5's BaseCache::handleTimingReqMiss, setBlocked(Blocked_NoTargets).
     if (pending && ++w->targets == p_.l1d_targets()) {
@@ -310,19 +336,9 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
     served_ = at - asked > ready - at ? CacheLevel::mshrs : source;
     return ready;
   }
-  // What the prefetcher wants is sent until the tags are looked up and the miss itself goes, which
-  // is before what is ready when it is (gem5's BaseCache::getNextQueueEntry).
-  const Cycle sends = at + p_.l1d_lat();
-  if (p_.l1d_prefetch()) {
-    want_l1d(address, at, pc, false);
-    prefetch_l1d(at, sends, true);
-  }
-  const Cycle ready = request_l2(line, sends, pc, true);
-  const CacheLevel server = served_;
-  mshrs.take(ready);
-  fill_l1d(line, at, ready, store).first = static_cast<std::uint8_t>(address & (line_size - 1));
-  if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
-  served_ = server;
+  const Cycle ready = miss(address, at, at + p_.l1d_lat(), pc, [&](Cycle there) -> Cache::Way& {
+    return fill_l1d(line, at, there, store);
+  });
   if (const Cycle held = at - asked + held_; held > ready - asked - held)
     served_ = CacheLevel::mshrs;
   return ready;
@@ -331,24 +347,16 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
 // A line that the third level had dirty comes to the first one without the right to write it, since
 // the second one answers behind a miss of its own; the first store asks for that, and until then no
 // access finds the line (gem5's Cache::satisfyRequest, deferred_response).  To the prefetcher it is
-// a miss.
-Cycle CacheHierarchy::upgrade(std::uint64_t address, Cycle at, std::uint64_t pc) {
+// a miss.  `there`: when the line is.
+Cycle CacheHierarchy::upgrade(std::uint64_t address, Cycle at, Cycle there, std::uint64_t pc) {
   const std::uint64_t line = address >> line_bits;
-  const Cycle sends = std::max(at, find_l1d(line, at)->ready) + p_.l1d_lat();
-  if (p_.l1d_prefetch()) {
-    want_l1d(address, at, pc, false);
-    prefetch_l1d(at, sends, true);
-  }
-  const Cycle ready = request_l2(line, sends, pc, true);
-  const CacheLevel server = served_;
-  l1d_store_mshrs_.take(ready);
-  Cache::Way way = asked_for(line, sends, ready, true, false);
-  way.upgraded = true;
-  way.first = static_cast<std::uint8_t>(address & (line_size - 1));
-  *find_l1d(line, at) = way;
-  if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
-  served_ = server;
-  return ready;
+  const Cycle sends = std::max(at, there) + p_.l1d_lat();
+  return miss(address, at, sends, pc, [&](Cycle ready) -> Cache::Way& {
+    Cache::Way& way = *find_l1d(line, at);  // what is prefetched has moved those on their way
+    way = asked_for(line, sends, ready, true, false);
+    way.upgraded = true;
+    return way;
+  });
 }
 
 Cycle CacheHierarchy::load(std::uint64_t address, Cycle at, std::uint64_t pc) {

@@ -38,7 +38,9 @@ class CacheHierarchy {
   Cache::Way* find_l1d(std::uint64_t line, Cycle at);
   Cache::Way asked_for(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                        bool prefetched) const;
-  Cycle upgrade(std::uint64_t address, Cycle at, std::uint64_t pc);
+  template <typename Put>
+  Cycle miss(std::uint64_t address, Cycle at, Cycle sends, std::uint64_t pc, Put&& put);
+  Cycle upgrade(std::uint64_t address, Cycle at, Cycle there, std::uint64_t pc);
   Cache::Way& fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                        bool prefetched = false);
   void put_l1d(const Cache::Way& way, Cycle at);

@@ -121,14 +121,21 @@ def _registers(own: _Operands) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.u
     return np.ascontiguousarray(src), np.ascontiguousarray(dst)
 
 
+def _of_text(statics: Any, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    """The static instructions whose text is wanted; each text is looked at once."""
+    some = {text for text in set(statics.disassembly) if wanted(text)}
+    if not some:
+        return np.zeros(len(statics), bool)
+    return np.array([text in some for text in statics.disassembly], bool)
+
+
 def _place_flags(statics: Any, arch: str) -> npt.NDArray[np.uint32]:
     """What follows from an instruction's bytes and its address."""
     out = np.where(split(statics, arch), _BITS["split"], 0)
     if arch == "arm":
         out |= np.where(masked(statics), _BITS["masked"], 0)
     if arch == "riscv":
-        branches = {d for d in set(statics.disassembly) if d.startswith(_COMPRESSED)}
-        branch = np.array([d in branches for d in statics.disassembly], bool)
+        branch = _of_text(statics, lambda text: text.startswith(_COMPRESSED))
         out |= np.where(branch, _BITS["compressed_branch"], 0)
     return out.astype(np.uint32)
 
@@ -151,14 +158,11 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
     for bit, names in _FLAGS.items():
         mask = np.uint64(sum(1 << schema.FLAGS.index(name) for name in names))
         out |= np.where(own & mask != 0, _BITS[bit], 0).astype(np.uint32)
-    zero = {d for d in set(statics.disassembly) if d.startswith("dc") and "zva" in d}
-    if zero:
-        found = np.array([d in zero for d in statics.disassembly], bool)
-        out |= np.where(found, _BITS["zero_line"], 0).astype(np.uint32)
-    warns = {d for d in set(statics.disassembly) if ": warn_once" in d}
-    if warns:  # each one is a fault (M5WarnOnceFault, src/arch/generic/debugfaults.hh)
-        found = np.array([d in warns for d in statics.disassembly], bool)
-        out |= np.where(found, _BITS["traps"], 0).astype(np.uint32)
+    zero = _of_text(statics, lambda text: text.startswith("dc") and "zva" in text)
+    # Each warning is a fault (M5WarnOnceFault, src/arch/generic/debugfaults.hh).
+    warns = _of_text(statics, lambda text: ": warn_once" in text)
+    out |= np.where(zero, _BITS["zero_line"], 0).astype(np.uint32)
+    out |= np.where(warns, _BITS["traps"], 0).astype(np.uint32)
     return out | _written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
 
 

@@ -405,9 +405,8 @@ def _vector_move(form: Form, bare: str, memory: bool, stores: bool, wide: bool) 
     constant = Uop("FloatAdd", "", "w")
     if stores:
         low = Uop("FloatMemWrite", "aw" if bare in _TO_HIGH else "av", "", STORE)
-        if bare.startswith("movnt"):
-            return [_NO_HINT, low, Uop("FloatMemWrite", "aw", "", STORE, True)]
-        return [low, Uop("FloatMemWrite", "aw", "", STORE, True)] if wide else [low]
+        hint = [_NO_HINT] if bare.startswith("movnt") else []
+        return [*hint, low, *[Uop("FloatMemWrite", "aw", "", STORE, True)] * wide]
     if memory:
         if wide:
             high = Uop("FloatMemRead", "a", "w", LOAD, True)
