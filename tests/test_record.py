@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
   return expected == sent ? 7 : 15;
 }
 """,
-    # Forks children all the time, reaps each, and counts its SIGCHLDs; two children live throughout.
+    # Forks children all the time, reaps each, and counts its SIGCHLDs; two live throughout.
     "forks": """
 #include <errno.h>
 #include <signal.h>

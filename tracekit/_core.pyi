@@ -373,7 +373,7 @@ class SimulatedCores:
         told: npt.NDArray[np.uint8] = ...,
         base: npt.NDArray[np.uint16] = ...,
         number: npt.NDArray[np.int64] = ...,
-        longest: int = 0,
+        reach: int = 0,
         *,
         cores: npt.NDArray[np.float64],
         causes: bool = False,

@@ -131,10 +131,10 @@ class Cores {
         const Array<std::uint16_t>& size, const Array<std::uint8_t>& offset,
         const Array<std::uint16_t>& src, const Array<std::uint16_t>& dst,
         const Array<std::uint32_t>& parts, const Array<std::uint8_t>& told,
-        const Array<std::uint16_t>& base, const Array<std::int64_t>& number, unsigned longest,
+        const Array<std::uint16_t>& base, const Array<std::int64_t>& number, unsigned reach,
         const Array<double>& cores, bool causes)
       : cores_(read_insts(pc, flags, op, branch, size, offset, src, dst),
-               read_values(told, base, number, pc.size()), longest, read_parts(parts, pc.size()),
+               read_values(told, base, number, pc.size()), reach, read_parts(parts, pc.size()),
                most_core_registers, read_cores(cores), causes),
         causes_(causes) {}
 
@@ -384,7 +384,7 @@ void register_sim(py::module_& m) {
            py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
            py::arg("offset"), py::arg("src"), py::arg("dst"), py::arg("parts"),
            py::arg("told") = Array<std::uint8_t>(0), py::arg("base") = Array<std::uint16_t>(0),
-           py::arg("number") = Array<std::int64_t>(0), py::arg("longest") = 0, py::arg("cores"),
+           py::arg("number") = Array<std::int64_t>(0), py::arg("reach") = 0, py::arg("cores"),
            py::arg("causes") = false)
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
            py::arg("threads") = 1, py::arg("timed") = false, py::arg("difficulty") = false)

@@ -7,7 +7,7 @@ namespace tracekit {
 namespace {
 
 // Cycles that the parts between the levels take (gem5's crossbars with their default latencies).
-constexpr Cycle to_second = 1, from_second = 1, to_third = 2, to_memory = 10, zero_extra = 18,
+constexpr Cycle to_second = 1, from_second = 1, to_third = 2, to_memory = 11, zero_extra = 18,
                 zero_third = 10;
 constexpr Cycle fetch_response = 1;  // of the instruction cache
 // Of a cache's response latency (gem5's Cache::serviceMSHRTargets) these have one cycle.

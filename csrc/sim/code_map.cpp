@@ -5,7 +5,7 @@
 
 namespace tracekit {
 
-CodeMap::CodeMap(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned longest)
+CodeMap::CodeMap(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned reach)
     : insts_(std::move(insts)), values_(std::move(values)) {
   if (values_.empty()) return;
   // Parts of one instruction are in their order; an instruction that is there twice is its first.
@@ -15,7 +15,7 @@ CodeMap::CodeMap(std::vector<CoreInst> insts, std::vector<RegisterValue> values,
   behind_.assign(insts_.size(), nowhere);
   for (std::size_t k = 0; k + 1 < order.size(); ++k) {
     const std::uint64_t pc = insts_[order[k]].pc, next = insts_[order[k + 1]].pc;
-    if (next - pc <= longest) behind_[order[k]] = order[k + 1];
+    if (next - pc <= reach) behind_[order[k]] = order[k + 1];
   }
 }
 

@@ -22,16 +22,16 @@ struct RegisterValue {
 class CodeMap {
  public:
   static constexpr std::uint32_t nowhere = 0xffffffff;
-  // `values`: of each part, or none at all: then nothing is known.  `longest`: an instruction's
-  // bytes.
-  CodeMap(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned longest);
+  // `values`: of each part, or none at all: then nothing is known.  `reach`: bytes from one part to
+  // the next that such a path may pass over.
+  CodeMap(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned reach);
 
   std::span<const CoreInst> insts() const { return insts_; }
   bool known() const { return !values_.empty(); }
   std::uint32_t number(const CoreInst& inst) const {
     return static_cast<std::uint32_t>(&inst - insts_.data());
   }
-  // The part behind one, if it is no branch that is taken.
+  // The part behind one, if it is no branch that is taken: the next that the trace has.
   std::uint32_t behind(std::uint32_t part) const { return behind_[part]; }
   const RegisterValue& value(std::uint32_t part) const { return values_[part]; }
 

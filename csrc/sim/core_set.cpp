@@ -29,12 +29,12 @@ bool knows_what_is_in_flight(const CoreParameters& p) {
 }  // namespace
 
 SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values,
-                               unsigned longest, std::vector<std::uint32_t> begin,
+                               unsigned reach, std::vector<std::uint32_t> begin,
                                std::size_t registers, std::span<const CoreParameters> cores,
                                bool causes)
     : SimulatedCores(
           std::make_shared<const Program>(Program{
-              CodeMap(packed(std::move(insts)), std::move(values), longest), std::move(begin)}),
+              CodeMap(packed(std::move(insts)), std::move(values), reach), std::move(begin)}),
           registers, cores, causes) {}
 
 SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program, std::size_t registers,
@@ -116,7 +116,11 @@ void SimulatedCores::each_core(unsigned threads, const Work& work) {
   std::atomic<std::size_t> turn{0};
   const auto some = [&] {
     auto with = work();
-    for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();) with(k);
+    AddressesAhead ahead(program_->code, registers_);
+    for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();) {
+      cores_[k]->look_ahead(ahead);
+      with(k);
+    }
   };
   std::vector<std::jthread> pool;
   for (unsigned t = 1; t < std::min<std::size_t>(threads, cores_.size()); ++t)

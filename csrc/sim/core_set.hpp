@@ -20,8 +20,8 @@ namespace tracekit {
 class SimulatedCores {
  public:
   // The parts of static instruction i, in their order, are insts[begin[i]] to insts[begin[i + 1]];
-  // at least one.  `values`, `longest`: CodeMap's.
-  SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned longest,
+  // at least one.  `values`, `reach`: CodeMap's.
+  SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned reach,
                  std::vector<std::uint32_t> begin, std::size_t registers,
                  std::span<const CoreParameters> cores, bool causes = false);
 

@@ -12,6 +12,12 @@ constexpr double writes_of_batch = 16;  // that go together
 constexpr double crowded = 1.2, row_change = 0.5;
 constexpr Cycle out_of_order = 100;  // requests that come so much before the last one are apart
 
+// When something that takes `cost` cycles of a channel starts, from `at` on.
+double placed(Channel& channel, double at, double cost) {
+  const auto whole = static_cast<Cycle>(at);
+  return at + static_cast<double>(channel.place(whole, cost) - whole);
+}
+
 }  // namespace
 
 Channel::Interval* Channel::interval(Cycle number) {
@@ -87,8 +93,7 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
         precharged = closed ? std::max(decided, b.idle + p_.memory_precharge_)
                             : std::max(decided, b.idle) + p_.memory_precharge_;
       }
-      const auto activate = static_cast<double>(
-          activations_.place(static_cast<Cycle>(precharged), p_.memory_activation_));
+      const double activate = placed(activations_, precharged, p_.memory_activation_);
       column = activate + p_.memory_activate_;
       b.row = row;
       b.accesses = 0;
@@ -102,9 +107,9 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
     b.column = column + p_.memory_burst_;
     b.idle = std::max(b.idle, column + p_.memory_burst_);
   }
-  return static_cast<Cycle>(
-      static_cast<double>(bus_.place(static_cast<Cycle>(column), crowded * p_.memory_column_)) +
-      p_.memory_cas_ + p_.memory_burst_ + p_.memory_controller_);
+  // What the controller answers goes on with the next cycle of the wires.
+  return static_cast<Cycle>(std::ceil(placed(bus_, column, crowded * p_.memory_column_) +
+                                      p_.memory_cas_ + p_.memory_burst_ + p_.memory_controller_));
 }
 
 Cycle Memory::write(Cycle at, std::uint64_t line) {

@@ -11,11 +11,26 @@ namespace tracekit {
 // Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in
 // the cycle of the fetch before it; a taken branch ends a cycle's fetch.  Micro-ops behind the
 // first one of their instruction come from the decoder.
+// The line of `row` has just come: fetch asks for the next one before the loads in between do,
+// which are walked first, and memory serves them in this order.
+template <bool Why>
+void OutOfOrderCore<Why>::fetch_next_line(const CoreRow& row) {
+  constexpr std::uint64_t bytes = 64;
+  const std::uint64_t line = row.inst->pc / bytes;
+  const CoreRow* at = &row;
+  for (; at->inst && at->inst->pc / bytes == line; ++at)
+    if (at->taken || at - &row > static_cast<std::ptrdiff_t>(bytes)) return;
+  if (!at->inst || at->inst->pc / bytes != line + 1) return;
+  const Cycle passed = std::max<Cycle>(1, (at - &row) / p_.width());
+  caches_.fetch((line + 1) * bytes, fetch_.at() + passed);
+}
+
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
   const std::uint64_t block = fetch_block(pc);
   const bool from_decoder = pc == pc_ && redirect_.at() < 0;
+  bool missed = false;
   pc_ = pc;
   const auto enter = [&](At at) {
     fetch_ = at;
@@ -23,14 +38,16 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
   };
   const auto next_block = [&](std::uint64_t at) {
     const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(at, fetch_);
+    missed = caches_.served() != CacheLevel::l1;
     enter(there.after(next) ? there : next);
     fetch_speed_.took(p_.l1i_lat());
   };
   if (redirect_.at() >= 0) {
     if (redirect_.after(fetch_)) enter(redirect_);
     const At there = fetched_line(pc, fetch_);
+    missed = caches_.served() != CacheLevel::l1;
     // A hit's latency belongs to the resteer.
-    enter(caches_.served() == CacheLevel::l1 ? there.because(fetch_.cause()) : there);
+    enter(missed ? there : there.because(fetch_.cause()));
     redirect_ = {-1, Cause::base};
     taken_ = false;
     fetch_speed_.took(p_.l1i_lat());
@@ -42,6 +59,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     taken_ = false;
     fetch_speed_.took(1);
   }
+  if (missed) fetch_next_line(row);
   fetch_speed_.row();
   if (!from_decoder) {
     block_ = block;
@@ -378,8 +396,8 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
     const At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
     redirect_ = known + redirect_delay;
     const Cycle rows = room(known.at(), dispatched.at(), entry_ + 1);
-    run_wrong(row, dispatched.at(), known.at(), rows);
-    squash(fetch_.at(), dispatched.at(), known, entry_ + 1, rows);
+    const Cycle waited = run_wrong(row, dispatched.at(), known.at(), rows);
+    squash(fetch_.at() + waited, dispatched.at(), known, entry_ + 1, rows);
   }
   if (row.is_branch()) remember(row);
   taken_ |= row.taken;

@@ -18,12 +18,14 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/op_class.hpp"
+#include "sim/addresses_ahead.hpp"
 #include "sim/branch_unit.hpp"
 #include "sim/cache_model.hpp"
 #include "sim/cause.hpp"
@@ -35,6 +37,7 @@
 #include "sim/op_use.hpp"
 #include "sim/rows_around.hpp"
 #include "sim/store_sets.hpp"
+#include "sim/symbolic_values.hpp"
 #include "sim/wrong_path.hpp"
 #include "sim/wrong_path_code.hpp"
 
@@ -85,6 +88,8 @@ class Core {
   // follows is fetched behind them.  `branches`: what its predictors know before.  The last
   // `walked` of these rows are walked instead, in time.
   virtual void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches) = 0;
+  // Before any of these: what is known of the rows, for as long as it is there.
+  virtual void look_ahead(AddressesAhead&) {}
 
  protected:
   // Where a row's cycles come from; the next row's gap counts from `next_gap_origin`.
@@ -248,6 +253,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
 
   // `code` outlives the core.
   OutOfOrderCore(const CoreParameters& p, std::size_t registers, const CodeMap& code);
+  void look_ahead(AddressesAhead& ahead) final { ahead_ = &ahead; }
 
  private:
   using At = Stamp<Why>;
@@ -267,6 +273,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     ledger_.fetched_from(caches_.served());
     return {there, fetch_cause(caches_.served())};
   }
+  void fetch_next_line(const CoreRow& row);
   TRACEKIT_INLINE At arrive(At fetched);
   void block(Cycle at);
   TRACEKIT_INLINE At dispatch(const CoreRow& row, At fetched);
@@ -287,16 +294,16 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cause queued_store() const;
   TRACEKIT_INLINE void drain_store(const CoreRow& row, Cycle issued, Cycle done);
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
-  void run_past(std::uint64_t pc, Cycle resolved);
+  Cycle run_past(std::uint64_t pc, Cycle resolved);
   void remember(const CoreRow& row);
-  void run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, Cycle rows);
-  bool knows(const CoreRow& branch, std::uint16_t r);
-  void load_wrong(const CoreRow& branch, const CoreInst& inst, const RegisterValue& value, Cycle at,
-                  Cycle resolved);
-  void walk_wrong(const CoreRow& branch, std::uint32_t part, Cycle to_issue, Cycle resolved,
-                  Cycle rows);
+  Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, Cycle rows);
+  std::optional<std::int64_t> known(const CoreRow& branch, std::uint64_t root);
+  void run_part(const CoreRow& branch, std::uint32_t part, Cycle at, Cycle resolved);
+  Cycle walk_wrong(const CoreRow& branch, std::uint32_t part, Cycle to_issue, Cycle resolved,
+                   Cycle rows);
   Cycle room(Cycle at, Cycle dispatched, std::uint64_t next);
-  // `most`: that find room.
+  // `fetched`: when the last row was, and later by what fetch waited for lines behind it; `most`:
+  // rows that find room.
   void squash(Cycle fetched, Cycle dispatched, At squashed, std::uint64_t first, Cycle most);
   void redispatch(At& dispatched, At at);
   std::uint64_t fetch_block(std::uint64_t pc) const {
@@ -329,7 +336,9 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cycle operands_chain_{};
   const CodeMap& code_;
   BranchHistory history_;
-  KnownRegisters known_;
+  SymbolicRegisters wrong_;         // along the wrong path
+  std::vector<Cycle> wrong_ready_;  // when what it wrote is there
+  AddressesAhead* ahead_{};
   BranchUnit branches_;
   CauseLedger<Why> ledger_;
   Cycle last_issued_{};  // the row before

@@ -7,16 +7,22 @@
 namespace tracekit {
 
 // Until it is told otherwise, or the reorder buffer is full, the front end goes straight on behind
-// `pc`, which it fetched just now, and brings the lines that it comes to.
+// `pc`, which it fetched just now, and brings the lines that it comes to.  For how many cycles it
+// waits for them.
 template <bool Why>
-void OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle resolved) {
+Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle resolved) {
   const auto block = static_cast<std::uint64_t>(p_.fetch_buffer());
   const Cycle each = std::max(p_.l1i_lat() + 1, p_.fetch_buffer() / 4 / p_.width());
   const auto left = static_cast<int>((block - 1 - pc % block) / 4);
   const std::uint64_t full = pc + static_cast<std::uint64_t>(p_.rob()) * 4;
   Cycle at = fetch_.at() + (fetched_ + left) / p_.width();
-  for (std::uint64_t next = (pc / block + 1) * block; next < full && at < resolved; next += block)
-    at = std::max(at + each, next % 64 ? at : caches_.fetch(next, at));
+  Cycle waited = 0;
+  for (std::uint64_t next = (pc / block + 1) * block; next < full && at < resolved; next += block) {
+    const Cycle there = next % 64 ? at : caches_.fetch(next, at);
+    waited += std::max<Cycle>(0, there - at - each);
+    at = std::max(at + each, there);
+  }
+  return waited;
 }
 
 // Where a branch goes, for the next time.
@@ -33,76 +39,91 @@ void OutOfOrderCore<Why>::remember(const CoreRow& row) {
 }
 
 // The branch `row` is predicted wrongly, which is known at `resolved`; `rows` of the wrong path
-// find room.
+// find room.  For how many cycles its fetch waits for lines.
 template <bool Why>
-void OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved,
-                                    Cycle rows) {
+Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved,
+                                     Cycle rows) {
   std::uint32_t goes = CodeMap::nowhere;
   if (code_.known()) {
     const std::uint32_t part = code_.number(*row.inst);
     const auto* const before = history_.find(part);
-    if (row.taken && static_cast<BranchKind>(row.inst->branch) == BranchKind::conditional)
+    const bool conditional = static_cast<BranchKind>(row.inst->branch) == BranchKind::conditional;
+    // Without a target it is fetched straight on, whatever the direction.
+    if (row.taken && (conditional || !before))
       goes = code_.behind(part);
     else if (before)
       goes = before->target;
   }
   if (goes != CodeMap::nowhere) {
-    known_.forget();
-    walk_wrong(row, goes, dispatched - fetch_.at() + 1, resolved, rows);
-  } else if (row.taken) {  // an indirect jump of unknown target, too (gem5's BPredUnit::predict)
-    run_past(row.inst->pc, resolved);
+    return walk_wrong(row, goes, dispatched - fetch_.at() + 1, resolved, rows);
+  }
+  // An indirect jump of unknown target, too (gem5's BPredUnit::predict).
+  return row.taken ? run_past(row.inst->pc, resolved) : 0;
+}
+
+// What the root of a value on the path behind `branch` stands for.
+template <bool Why>
+std::optional<std::int64_t> OutOfOrderCore<Why>::known(const CoreRow& branch, std::uint64_t root) {
+  if (const auto told = ahead_->value(branch, root)) return told;
+  if (root & SymbolicValue::computed) return {};
+  return this->around_.value_before(branch, static_cast<std::uint16_t>(root - 1), code_);
+}
+
+// A part of the wrong path behind `branch` that may issue from `at` on.
+template <bool Why>
+void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
+                                   Cycle resolved) {
+  const CoreInst& inst = code_.insts()[part];
+  for (const std::uint16_t r : inst.src) {
+    if (r == CoreInst::no_register) break;
+    at = std::max(at, wrong_.written(r) ? wrong_ready_[r] : register_[r].at());
+  }
+  const Cycle executes = at + p_.issue_to_exec() - 1 + latency(inst.op);
+  Cycle done = executes;
+  if (inst.is(CoreInst::load) && !inst.is(CoreInst::store)) {
+    done += p_.l1d_lat();  // unless it is known where it goes
+    // In the cycle in which the branch is resolved, and in the next one, what is younger still
+    // executes (gem5's IEW::executeInsts).
+    if (executes <= resolved + 1) {
+      const SymbolicValue address = wrong_.address(inst, part, code_.value(part));
+      if (const auto value = known(branch, address.root))
+        done = caches_.load(static_cast<std::uint64_t>(*value + address.number), executes, inst.pc);
+    }
+  }
+  wrong_.run(inst, part, code_.value(part));
+  for (const std::uint16_t r : inst.dst) {
+    if (r == CoreInst::no_register) break;
+    wrong_ready_[r] = done;
   }
 }
 
-// Whether it is known what the register holds, on the path behind `branch`.
-template <bool Why>
-bool OutOfOrderCore<Why>::knows(const CoreRow& branch, std::uint16_t r) {
-  if (!known_.decided(r)) known_.put(r, this->around_.value(branch, r, code_));
-  return known_.known(r);
-}
-
-// A load of the wrong path behind `branch`, whose operands are read at `at`.
-template <bool Why>
-void OutOfOrderCore<Why>::load_wrong(const CoreRow& branch, const CoreInst& inst,
-                                     const RegisterValue& value, Cycle at, Cycle resolved) {
-  if (value.kind != RegisterValue::access || !knows(branch, value.base)) return;
-  if (!known_.written(value.base)) at = std::max(at, register_[value.base].at());
-  const Cycle executes = at + p_.issue_to_exec() - 1 + latency(inst.op);
-  // In the cycle in which the branch is resolved, and in the next one, what is younger still
-  // executes (gem5's IEW::executeInsts).
-  if (executes <= resolved + 1)
-    caches_.load(static_cast<std::uint64_t>(known_.value(value.base) + value.number), executes,
-                 inst.pc);
-}
-
 // Behind `branch` the front end goes on at `part`; what it fetches may issue `to_issue` cycles
-// later.  Branches go where they went the last time.
+// later.  Branches go where they went the last time.  For how many cycles fetch waits for lines.
 template <bool Why>
-void OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part, Cycle to_issue,
-                                     Cycle resolved, Cycle rows) {
-  Cycle at = fetch_.at();
+Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part, Cycle to_issue,
+                                      Cycle resolved, Cycle rows) {
+  Cycle at = fetch_.at(), waited = 0;
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line;
   WrongCalls calls;
+  wrong_.begin();
   bool taken = part != code_.behind(code_.number(*branch.inst));
   for (Cycle row = 0; row < rows + p_.fetch_queue() && at < resolved; ++row) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
     if (next_block) {
       block = fetch_block(inst.pc);
-      at = std::max(at + 1, caches_.fetch(inst.pc, at));
-      if (at >= resolved) return;
+      const Cycle there = caches_.fetch(inst.pc, at);
+      waited += std::max<Cycle>(0, there - at - std::max<Cycle>(1, p_.l1i_lat()));
+      at = std::max(at + 1, there);
+      if (at >= resolved) return waited;
     } else if (taken || fetched >= p_.width()) {
       ++at;
     }
     fetched = next_block || taken || fetched >= p_.width() ? 1 : fetched + 1;
     taken = false;
     pc = inst.pc;
-    const RegisterValue& value = code_.value(part);
-    if (row < rows && inst.is(CoreInst::load) && !inst.is(CoreInst::store))
-      load_wrong(branch, inst, value, at + to_issue, resolved);
-    if (value.kind == RegisterValue::sum) knows(branch, value.base);
-    known_.run(inst, value);
+    if (row < rows) run_part(branch, part, at + to_issue, resolved);
 
     const auto kind = static_cast<BranchKind>(inst.branch);
     const std::uint32_t behind = code_.behind(part);
@@ -121,24 +142,25 @@ void OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part, 
         part = this->around_.target(branch, inst);  // which decode finds out
         at += 1 + decode_redirect;
       } else {
-        part = taken ? CodeMap::nowhere : behind;
+        taken = false;  // of unknown target
+        part = behind;
       }
     }
     if (part == CodeMap::nowhere) {  // code that never ran
-      if (!taken) run_past(pc, resolved);
-      return;
+      return taken ? waited : waited + run_past(pc, resolved);
     }
   }
+  return waited;
 }
 
-#define ALL(Why)                                                                     \
-  template void OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle);                 \
-  template void OutOfOrderCore<Why>::remember(const CoreRow&);                       \
-  template void OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, Cycle); \
-  template bool OutOfOrderCore<Why>::knows(const CoreRow&, std::uint16_t);           \
-  template void OutOfOrderCore<Why>::load_wrong(const CoreRow&, const CoreInst&,     \
-                                                const RegisterValue&, Cycle, Cycle); \
-  template void OutOfOrderCore<Why>::walk_wrong(const CoreRow&, std::uint32_t, Cycle, Cycle, Cycle);
+#define ALL(Why)                                                                                  \
+  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle);                             \
+  template void OutOfOrderCore<Why>::remember(const CoreRow&);                                    \
+  template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, Cycle);             \
+  template std::optional<std::int64_t> OutOfOrderCore<Why>::known(const CoreRow&, std::uint64_t); \
+  template void OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \
+  template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, std::uint32_t, Cycle, Cycle,     \
+                                                 Cycle);
 ALL(false)
 ALL(true)
 #undef ALL

@@ -32,10 +32,9 @@ class RowsAround {
     rows_ = {};
   }
   // What the register holds behind `row` of the block: from the accesses by it and the numbers that
-  // it is told, ahead or before, until it is written.  What a call of the system writes no row
-  // tells.
-  std::optional<std::int64_t> value(const CoreRow& row, std::uint16_t r,
-                                    const CodeMap& code) const {
+  // it is told before.  What a call of the system writes no row tells.
+  std::optional<std::int64_t> value_before(const CoreRow& row, std::uint16_t r,
+                                           const CodeMap& code) const {
     const auto writes = [r](const CoreInst& inst) {
       for (const std::uint16_t d : inst.dst) {
         if (d == CoreInst::no_register) break;
@@ -49,11 +48,6 @@ class RowsAround {
     const auto of_access = [&](const CoreRow& at, const RegisterValue& says) {
       return static_cast<std::int64_t>(at.addr) - says.number;
     };
-    for (const CoreRow* at = &row + 1; at <= &row + most && at->inst; ++at) {
-      const RegisterValue& says = code.value(code.number(*at->inst));
-      if (says.kind == RegisterValue::access && says.base == r) return of_access(*at, says);
-      if (writes(*at->inst) || serializes(*at->inst)) break;
-    }
     std::int64_t moved = 0;  // since, by what is added to it
     const auto before = [&](const CoreRow& at) -> std::optional<std::optional<std::int64_t>> {
       const RegisterValue& says = code.value(code.number(*at.inst));

@@ -1,15 +1,12 @@
-// What a core knows when it goes a wrong way: where branches went the last time, and what registers
-// hold.
+// Where a core goes when it goes a wrong way: where branches went the last time.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "sim/code_map.hpp"
-#include "sim/core_inst.hpp"
 
 namespace tracekit {
 
@@ -66,41 +63,6 @@ class WrongCalls {
   static constexpr std::size_t most = 8;
   std::array<std::uint32_t, most> calls_{};
   std::size_t open_{}, returns_{};
-};
-
-// Values of registers on a wrong path, as far as they are known.
-class KnownRegisters {
- public:
-  explicit KnownRegisters(std::size_t registers) : of_(registers) {}
-  // A wrong path begins: none is known.
-  void forget() { ++now_; }
-  bool decided(std::uint16_t r) const { return of_[r].when == now_; }
-  bool known(std::uint16_t r) const { return decided(r) && of_[r].known; }
-  // Whether the wrong path has written it.
-  bool written(std::uint16_t r) const { return decided(r) && of_[r].written; }
-  std::int64_t value(std::uint16_t r) const { return of_[r].value; }
-  // What it holds where the path begins.
-  void put(std::uint16_t r, std::optional<std::int64_t> value) {
-    of_[r] = {now_, value.has_value(), false, value.value_or(0)};
-  }
-  // What the part, of the wrong path, does to them.
-  void run(const CoreInst& inst, const RegisterValue& value) {
-    const bool sum = value.kind == RegisterValue::sum && known(value.base);
-    const std::int64_t is = value.number + (sum ? this->value(value.base) : 0);
-    for (const std::uint16_t r : inst.dst) {
-      if (r == CoreInst::no_register) break;
-      of_[r] = {now_, sum || value.kind == RegisterValue::constant, true, is};
-    }
-  }
-
- private:
-  struct Register {
-    std::uint32_t when{};
-    bool known{}, written{};
-    std::int64_t value{};
-  };
-  std::vector<Register> of_;
-  std::uint32_t now_{};
 };
 
 }  // namespace tracekit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,8 @@ _BRANCH: Final = {
     "indirect": (2, 6),
     "indirect_call": (2, 6),
 }
+#: A branch by memory beside the program counter: gem5's name, capstone's text.
+_BESIDE: Final = re.compile(r"(JMP|CALL_NEAR)_P\b|(notrack |bnd )?(jmp|call)\b.*\[rip\b")
 
 
 def split(statics: Any, arch: str) -> npt.NDArray[np.bool_]:
@@ -55,6 +58,12 @@ def lengths(statics: Any) -> npt.NDArray[np.int64]:
     for name, (short, long) in _BRANCH.items():
         kind = branch == BRANCH_KINDS.index(name)
         least[kind], most[kind] = short, long
+    # One by memory beside the program counter has a displacement of four bytes.
+    indirect = np.isin(branch, [BRANCH_KINDS.index(k) for k in ("indirect", "indirect_call")])
+    beside = np.zeros(len(pcs), np.bool_)
+    texts = statics.disassembly
+    np.logical_or.at(beside, which, [_BESIDE.match(text) is not None for text in texts])
+    least[indirect & beside] = most[indirect & beside]
     # A conditional one's displacement leaves one length or two.
     kind = (branch == BRANCH_KINDS.index("conditional")) & fall.any(axis=1)
     least[kind] = np.where(fall == 0, _MOST, fall).min(axis=1)[kind]

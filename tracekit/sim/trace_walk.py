@@ -16,10 +16,12 @@ from tracekit.errors import UsageError
 from tracekit.pipeline import overlap
 from tracekit.sim import plugins
 from tracekit.sim.access_sizes import access_sizes, masked
+from tracekit.sim.arm_values import arm_values
 from tracekit.sim.instruction_lengths import split
 from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.register_moves import to_general
-from tracekit.sim.register_values import arm_values, no_values
+from tracekit.sim.register_values import RegisterValues, no_values
+from tracekit.sim.x86_values import x86_values
 from tracekit.store.reader import TraceFile
 
 __all__ = [
@@ -171,6 +173,14 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
 _Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any]
 
 
+def _values(s: Any, arch: str, operands: _Operands, src: npt.NDArray[np.uint16]) -> RegisterValues:
+    if arch == "arm":
+        return arm_values(s, src)
+    if arch == "x86":
+        return x86_values(s, src, operands.src_class, operands.src_index)
+    return no_values()
+
+
 def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
     """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
     operands = _operands(s, arch, moves)
@@ -186,7 +196,7 @@ def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
         src,
         dst,
         np.arange(len(s) + 1, dtype=np.uint32),
-        *(arm_values(s, src) if arch == "arm" else no_values()),
+        *_values(s, arch, operands, src),
     )
 
 
@@ -204,7 +214,7 @@ def _uop_arrays(s: Any) -> _Arrays:
     t = table(s)
     place = np.repeat(_place_flags(s, "x86"), np.diff(t.begin))
     own = t.pc, t.flags | place, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
-    return *own, *no_values()
+    return *own, *RegisterValues.empty(len(t.pc))
 
 
 class RowsBehind(NamedTuple):

@@ -1,0 +1,75 @@
+// Values that nobody knows, told apart: two that are made alike from the same values are the same.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/code_map.hpp"
+#include "sim/core_inst.hpp"
+
+namespace tracekit {
+
+// A root and a number that is added to it.  Roots: 0 is zero itself; what register r holds at the
+// beginning is r + 1; anything else is what a part makes of its operands, as a hash of both.
+struct SymbolicValue {
+  static constexpr std::uint64_t zero = 0, computed = std::uint64_t{1} << 63;
+  std::uint64_t root{zero};
+  std::int64_t number{};
+};
+
+// What registers hold along a path, from where it begins.
+class SymbolicRegisters {
+ public:
+  explicit SymbolicRegisters(std::size_t registers) : of_(registers) {}
+  void begin() { ++now_; }
+  // Whether the path has written it.
+  bool written(std::uint16_t r) const { return of_[r].when == now_; }
+  SymbolicValue value(std::uint16_t r) const {
+    return written(r) ? of_[r].value : SymbolicValue{r + std::uint64_t{1}, 0};
+  }
+  // The address of the part's access.
+  SymbolicValue address(const CoreInst& inst, std::uint32_t part, const RegisterValue& says) const {
+    if (says.kind != RegisterValue::access) return {made(inst, part), 0};
+    const SymbolicValue base = value(says.base);
+    return {base.root, base.number + says.number};
+  }
+  // The path goes on with the part.
+  void run(const CoreInst& inst, std::uint32_t part, const RegisterValue& says) {
+    SymbolicValue is{SymbolicValue::zero, says.number};
+    const bool computes = says.kind == RegisterValue::none || says.kind == RegisterValue::access;
+    if (says.kind == RegisterValue::sum) {
+      const SymbolicValue base = value(says.base);
+      is = {base.root, base.number + says.number};
+    } else if (computes && inst.dst[0] != CoreInst::no_register) {
+      is = {made(inst, part), 0};
+    }
+    for (const std::uint16_t r : inst.dst) {
+      if (r == CoreInst::no_register) break;
+      of_[r] = {now_, is};
+      if (computes) is.root = mixed(is.root) | SymbolicValue::computed;  // each result is another
+    }
+  }
+
+ private:
+  static std::uint64_t mixed(std::uint64_t x) {
+    x *= 0xd6e8feb86659fd93;
+    return x ^ (x >> 32);
+  }
+  std::uint64_t made(const CoreInst& inst, std::uint32_t part) const {
+    std::uint64_t hash = mixed(part + std::uint64_t{1});
+    for (const std::uint16_t r : inst.src) {
+      if (r == CoreInst::no_register) break;
+      const SymbolicValue v = value(r);
+      hash = mixed(hash ^ mixed(v.root + mixed(static_cast<std::uint64_t>(v.number))));
+    }
+    return hash | SymbolicValue::computed;
+  }
+  struct Register {
+    std::uint32_t when{};
+    SymbolicValue value;
+  };
+  std::vector<Register> of_;
+  std::uint32_t now_{1};
+};
+
+}  // namespace tracekit

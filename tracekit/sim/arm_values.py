@@ -1,0 +1,63 @@
+"""What gem5's ARM micro-ops tell of general registers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.sim.register_values import RegisterValues, Told, values_of
+
+__all__ = ["arm_values"]
+
+_SP: Final = 31
+_TEMPORARY: Final = 32
+_BASE: Final = r"(?P<base>[xw]\d+|[xw]zr|w?sp|ureg0)"
+_TO: Final = r"(?:[xw]\d+|[xw]zr|w?sp|ureg0)"
+_NUMBER: Final = r"#(?P<number>-?\d+)"
+#: ``ldr x0, [x3, #48]``, and with the base moved on before or behind.
+_MEMORY: Final = re.compile(rf"\[{_BASE}(?:, {_NUMBER})?\]")
+_ADD: Final = re.compile(rf"(?:add|addxi_uop)\s+{_TO}, {_BASE}, {_NUMBER}$")
+_SUBTRACT: Final = re.compile(rf"(?:sub|subxi_uop)\s+{_TO}, {_BASE}, {_NUMBER}$")
+_MOVE: Final = re.compile(rf"orr\s+{_TO}, [xw]zr, {_BASE}$")
+_PAGE: Final = re.compile(rf"adrp\s+{_TO}, {_NUMBER}$")
+_PLACE: Final = re.compile(rf"adr\s+{_TO}, {_NUMBER}$")
+_SMALL: Final = re.compile(rf"movz\s+{_TO}, {_NUMBER}(?:, #(?P<shift>\d+))?$")
+
+
+def _index(name: str) -> int | None:
+    """gem5's number of a general register; none of the zero register."""
+    if name.endswith("zr"):
+        return None
+    if name.endswith("sp"):
+        return _SP
+    return _TEMPORARY if name == "ureg0" else int(name[1:])
+
+
+def _told(text: str, pc: int) -> Told | None:
+    """What a micro-op at ``pc`` tells."""
+    if found := _MEMORY.search(text):
+        # The upper half of a vector is a micro-op of its own, whose text has the lower one's.
+        number = int(found["number"] or 0) + (8 if "qtfp" in text else 0)
+        base = _index(found["base"])
+        return None if base is None else Told.access(base, number)
+    for pattern, sign in ((_ADD, 1), (_SUBTRACT, -1), (_MOVE, 0)):
+        if found := pattern.match(text):
+            base = _index(found["base"])
+            return None if base is None else Told.sum(base, sign and sign * int(found["number"]))
+    if found := _PAGE.match(text):
+        return Told.constant(int(found["number"]) + (pc & ~0xFFF))
+    if found := _PLACE.match(text):
+        return Told.constant(int(found["number"]) + pc)
+    if found := _SMALL.match(text):
+        return Told.constant(int(found["number"]) << int(found["shift"] or 0))
+    return None
+
+
+def arm_values(statics: Any, src: npt.NDArray[np.uint16]) -> RegisterValues:
+    """``src``: the numbers of their sources, as their columns are."""
+    each = zip(statics.disassembly, statics.pc.tolist(), strict=True)
+    tolds = (_told(text.strip(), pc) for text, pc in each)
+    return values_of(tolds, statics.arrays["src_class"], statics.arrays["src_index"], src)
