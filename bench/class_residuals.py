@@ -38,7 +38,7 @@ def main() -> int:
     gaps, counts = [], []
     for program in manifest.programs:
         with program.open() as d:
-            kept, rows = first_rows(d.trace)
+            kept, rows = first_rows(d.trace, RESIDUAL_ROWS)
             x = kept.totals(cores)[1]
             cycles = d.cycles()
             columns = [cycles[:, d.column_of(m)].astype(float) for m in args.machines]

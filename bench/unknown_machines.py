@@ -15,11 +15,12 @@ goes on.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,22 @@ from tracekit.calibration.informative_programs import (
     machine_information,
     most_informative,
 )
-from tracekit.calibration.nearby_row import class_times, core_paces, regularized_row
+from tracekit.calibration.nearby_row import (
+    ClassTimes,
+    class_times,
+    core_paces,
+    regularized_row,
+)
 from tracekit.calibration.random_designs import random_designs
 from tracekit.calibration.search import similar_cores
 from tracekit.dataset import Program, load_manifest
 from tracekit.evaluation.baselines import BASELINES, aggregates, predict_baseline
+from tracekit.io.arrays import save_arrays
 from tracekit.mixture.family_folds import folds
 from tracekit.mixture.fit import fit_row, mixture_row, segment_breaks, with_columns
 from tracekit.mixture.program_sums import collect
 from tracekit.mixture.survivors import half_width
-from tracekit.sim import totals
+from tracekit.sim import cores_digest, totals
 
 
 def arguments() -> argparse.Namespace:
@@ -66,16 +73,30 @@ def informed(
     """What each program tells, where programs are to be chosen by that."""
     information = []
     for q in programs if args.suggest or args.choose else ():
+        if args.suggest:
+            information.append(_kept_information(args, q, apart))
+            continue
         with q.open() as d:
-            if args.suggest:
-                information.append(
-                    core_information(d.trace, apart, args.random_designs, threads=args.threads)
-                )
-            else:
-                cycles = d.cycles()[:, [d.column_of(m) for m in args.choose]].astype(float)
-                cores = [*apart, *random_designs(apart, args.random_designs)]
-                information.append(machine_information(d.trace, cores, cycles, args.threads))
+            cycles = d.cycles()[:, [d.column_of(m) for m in args.choose]].astype(float)
+            cores = [*apart, *random_designs(apart, args.random_designs)]
+            information.append(machine_information(d.trace, cores, cycles, args.threads))
     return information
+
+
+def _kept_information(
+    args: argparse.Namespace, q: Program, apart: list[dict[str, Any]]
+) -> ProgramInformation:
+    """What a program tells of the cores, from --work where it is there."""
+    of = json.dumps([apart, args.random_designs, cores_digest()], sort_keys=True)
+    name = f"{q.name.replace('/', '_')}-{hashlib.sha256(of.encode()).hexdigest()[:16]}.npz"
+    place = args.work / "information" / name
+    if not place.exists():
+        with q.open() as d:
+            own = core_information(d.trace, apart, args.random_designs, threads=args.threads)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        save_arrays(place, **asdict(own))
+    with np.load(place, allow_pickle=False) as kept:
+        return ProgramInformation(**kept)
 
 
 def main() -> int:
@@ -97,6 +118,7 @@ def main() -> int:
     information = informed(args, programs, apart)
     parts = folds([q.family for q in programs], 5, args.seed)
     chosen: dict[int, list[int]] = {}
+    walked: dict[int, ClassTimes] = {}  # the cores' times of programs' classes, known and drawn
     errors: dict[str, dict[str, list[float]]] = {}
     intervals: list[tuple[Any, Any]] = []
     for m in args.machines:
@@ -114,7 +136,11 @@ def main() -> int:
         label = "-".join([m, str(args.seed), *(programs[i].name for i in picked), *part_of])
         kept = args.work / f"unknown-{label}.json"
         if not args.no_search and not kept.exists():
-            kept.write_text(json.dumps(_search(args, programs, known, designs, m, picked, tested)))
+            for i in picked:
+                if i not in walked:
+                    walked[i] = _class_times(args, programs[i], m, [*known, *designs])
+            new_result = _search(args, programs, known, designs, m, walked, picked, tested)
+            kept.write_text(json.dumps(new_result))
         result = {"cpu_s": 0.0, "sums": {}} if args.no_search else json.loads(kept.read_text())
         # Columns: the cores of the other machines, the drawn ones, those found, its own.
         x = []
@@ -173,23 +199,32 @@ def _summary(count: int, errors: Any, intervals: list[tuple[Any, Any]]) -> None:
         )
 
 
-def _search(args, programs, known, designs, machine, picked, tested) -> dict:
-    """The search on the picked programs, and what its cores take for the tested ones."""
+def _class_times(args, program, machine, cores) -> ClassTimes:
+    """A program's classes in the cores and on a machine."""
+    with program.open() as d:
+        cycles = d.cycles()[:, d.column_of(machine)].astype(float)
+        return class_times(d.trace, cycles, cores, args.threads)
+
+
+def _search(args, programs, known, designs, machine, walked, picked, tested) -> dict:
+    """The search on the picked programs, and what its cores take for the tested ones.  ``walked``:
+    what the known and drawn cores take for classes of the picked ones."""
     opened = [programs[i].open() for i in picked]
     traces = [(d.trace, d.cycles()[:, d.column_of(machine)].astype(float)) for d in opened]
-    start = [*(c for c in known if c["name"] != machine), *designs]
+    others = [k for k, c in enumerate([*known, *designs]) if c["name"] != machine]
+    start = [[*known, *designs][k] for k in others]
     begin = time.process_time()
     cores = similar_cores(traces, start, seed=args.seed, threads=args.threads)
     spent = time.process_time() - begin
-    every = [*start, *cores]
-    information = [
-        class_times(t, y, every, totals(t, every, None, args.threads)[0], args.threads)
-        for t, y in traces
-    ]
-    sums = {}
+    sums, information = {}, []
     for i in {*picked, *tested}:
         with programs[i].open() as d:
             sums[i] = totals(d.trace, cores, segment_breaks(len(d)), args.threads).tolist()
+    for i in picked:
+        own = _class_times(args, programs[i], machine, cores)
+        x = np.hstack([walked[i].x[:, others], own.x])
+        total_x = np.append(walked[i].total_x[others], own.total_x)
+        information.append(replace(own, x=x, total_x=total_x))
     row = regularized_row(information, len(cores)).tolist()
     paces = core_paces(information)[-len(cores) :].tolist()
     return {"cores": cores, "cpu_s": spent, "sums": sums, "row": row, "paces": paces}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_sim import MACHINE, extract
 
 from tracekit.calibration import nearby_row
-from tracekit.calibration.row_classes import CLASSES, class_residuals
+from tracekit.calibration.row_classes import CLASSES, DIVISIONS, class_residuals
+from tracekit.sim import walk
 
 SLOW = settings(deadline=None, max_examples=30)
 BIAS, SPREAD = class_residuals()
@@ -65,3 +68,18 @@ def test_cores_beside_the_found_ones_take_what_those_leave():
     assert [t.total_x @ row / t.total_y for t in informative] == pytest.approx([1, 1], rel=0.15)
     same = nearby_row.regularized_row(traces(2, 6, lambda x: x[:, 4:].mean(axis=1)), 2)
     assert same[4:].sum() > 0.8 * same.sum()
+
+
+@pytest.mark.parametrize("counted", [300, 5000])
+def test_a_core_takes_the_whole_trace_however_few_rows_are_in_classes(
+    tmp_path, monkeypatch, counted
+):
+    trace = extract(tmp_path, synthetic.text(3, 900, blocks=False))
+    own, other = (
+        np.concatenate([w.cycles for w in walk(trace, [m])])[:, 0].astype(float)
+        for m in (MACHINE, {**MACHINE, "rob": 20})
+    )
+    monkeypatch.setattr(nearby_row, "INFORMATIVE_ROWS", counted)
+    times = nearby_row.class_times(trace, other, [MACHINE], 1)
+    assert times.total_x.tolist() == [own.sum()] and times.total_y == other.sum()
+    assert times.y.sum() == DIVISIONS * other.sum()

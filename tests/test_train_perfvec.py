@@ -325,7 +325,7 @@ def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeyp
     for path in paths:
         with tracekit.open(path) as trace:
             programs.append(core_information(trace, [A, B], 3))
-            assert (programs[-1].x[:, :2] == programs[-1].y).all()
+            assert (programs[-1].x == programs[-1].y).all()
             cycles = np.concatenate([w.cycles for w in walk(trace, [A])]).astype(float)
             machine = machine_information(
                 trace, [A, B], cycles
@@ -362,6 +362,36 @@ def test_the_worst_program_counts_and_not_the_mean():
         programs.append(ProgramInformation(shown, shown, time, time))
     assert most_informative(programs, 1) == [23]
     assert set(most_informative(programs, 2)) == {0, 23}
+
+
+@pytest.mark.parametrize("own", [None, [2, -1, 0]])
+def test_a_machine_is_foretold_without_its_own_core(own):
+    """As many solutions as machines, each of the other cores alone, choose the same programs."""
+    r = np.random.default_rng(5)
+    time = np.exp(r.normal(0, 0.4, (6, 9)))
+    x = r.normal(0, 20, (6, 4, 9))
+    machines = 9 if own is None else 3
+    programs = [
+        ProgramInformation(v, v[:, :machines], t, t[:machines])
+        for v, t in zip(x, time, strict=True)
+    ]
+
+    def error(chosen):
+        errors = np.zeros((6 - len(chosen), machines))
+        rest = [k for k in range(6) if k not in chosen]
+        told = np.vstack([x[k] - x[k].mean(axis=1, keepdims=True) for k in chosen])
+        for j in range(machines):
+            others = [c for c in range(9) if c != (j if own is None else own[j])]
+            a, b = told[:, others], told[:, j]
+            parts = np.linalg.solve(a.T @ a + 300 * np.eye(len(others)), a.T @ b)
+            parts += (1 - parts.sum()) / len(others)
+            errors[:, j] = np.log(time[rest])[:, others] @ parts - np.log(time[rest, j])
+        return (np.abs(errors).mean(axis=1) ** 3).mean()
+
+    want = []
+    for _ in range(3):
+        want.append(min({*range(6)} - {*want}, key=lambda i: error([*want, i])))
+    assert most_informative(programs, 3, own) == want
 
 
 def test_random_designs_are_possible_and_the_same_again():

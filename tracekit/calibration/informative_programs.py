@@ -30,10 +30,11 @@ __all__ = [
 
 F64 = npt.NDArray[np.float64]
 
-#: Cores that are taken for machines.
-_MACHINES = 12
 #: How far a good core is off in the whole time, and how firmly cores are held to equal parts.
 _TOTAL, _HELD = 0.05, 300.0
+#: How much more a program counts that is farther off: of a mean of errors to this power the worst
+#: ones are most, and those that no choice helps do not hide the others, as in the largest error.
+_POWER = 3
 
 
 def choose_programs(
@@ -68,8 +69,8 @@ def choose_programs(
 
 @dataclass(frozen=True)
 class ProgramInformation:
-    """What a program's first rows tell, in units of how far a good core is off: of cores, ``x``
-    [numbers, cores], and of machines, ``y`` [numbers, machines]; their times of those rows."""
+    """What a program tells, in units of how far a good core is off: of cores, ``x`` [numbers,
+    cores], and of machines, ``y`` [numbers, machines]; their times of its INFORMATIVE_ROWS."""
 
     x: F64
     y: F64
@@ -94,13 +95,13 @@ def core_information(
     seed: int = 0,
     threads: int | None = None,
 ) -> ProgramInformation:
-    """The model's cores and ``designs`` others (RANDOM_DESIGNS unless given); the model's as if
+    """The model's cores and ``designs`` others (RANDOM_DESIGNS unless given); all of them as if
     they were machines, too."""
     designs = default.RANDOM_DESIGNS if designs is None else designs
     kept, counts = first_rows(trace)
     x = kept.totals([*cores, *random_designs(cores, designs, seed)], threads)[1]
     informative, _, spread = informative_classes(counts)
-    return _information(x, x[:, : len(cores)], (informative, np.zeros_like(spread), spread))
+    return _information(x, x, (informative, np.zeros_like(spread), spread))
 
 
 def informations(
@@ -133,35 +134,38 @@ def most_informative(
 ) -> list[int]:
     """``count`` programs, by number, the most telling first: with each, the times of all others on
     ``machines`` are foretold by the cores' times, weighed so that they tell the same of the
-    programs chosen (ridge regression of logarithms), and the worst one is off least: each program's
-    error is a mean over ``machines``, and the largest counts.  What no chosen program touches shows
-    in few others, and a mean over all of them would hide it.
+    programs chosen (ridge regression of logarithms), and the worst ones are off least: each
+    program's error is a mean over ``machines``, of which the mean of cubes is made least.
+    What no chosen program touches shows in few others, and their mean would hide it.
 
     ``own``: the core of each machine (-1: none), which is left out; machine k's is core k unless
     given.  ``machines``: some of all.
     """
-    every = list(range(programs[0].y.shape[1]))
-    own = every if own is None else own
-    machines = every[:: max(1, len(every) // _MACHINES)] if machines is None else machines
+    every = np.arange(programs[0].y.shape[1])
+    some = every if machines is None else np.asarray(machines, np.int64)
+    left_out = some if own is None else np.asarray(own, np.int64)[some]
     inner = []
     for p in programs:
         middle = p.x.mean(axis=1, keepdims=True)
-        x, y = p.x - middle, p.y - middle
+        x, y = p.x - middle, p.y[:, some] - middle
         inner.append((x.T @ x, x.T @ y))
-    time_x, time_y = (np.log([getattr(p, k) for p in programs]) for k in ("time_x", "time_y"))
-    cores = np.arange(time_x.shape[1])
+    time_x = np.log([p.time_x for p in programs])
+    time_y = np.log([p.time_y for p in programs])[:, some]
+    cores = time_x.shape[1]
+    used = np.arange(cores)[:, None] != left_out
+    with_own = np.flatnonzero(left_out >= 0)
+    its = left_out[with_own]
 
     def error(chosen: list[int]) -> float:
         rest = [k for k in range(len(programs)) if k not in chosen]
-        xx, xy = (sum(inner[i][k] for i in chosen) for k in (0, 1))
-        errors = []
-        for j in machines:
-            c = cores[cores != own[j]]
-            parts = np.linalg.solve(xx[np.ix_(c, c)] + _HELD * np.eye(len(c)), xy[c, j])
-            parts += (1 - parts.sum()) / len(c)
-            gap = time_x[np.ix_(rest, c)] @ parts - time_y[rest, j]
-            errors.append(np.abs(np.expm1(gap)))
-        return float(np.mean(errors, axis=0).max())
+        xx, xy = (np.sum([inner[i][k] for i in chosen], axis=0) for k in (0, 1))
+        inverse = np.linalg.inv(xx + _HELD * np.eye(cores))
+        parts = inverse @ (xy * used)
+        # As if each machine's own core had not been there.
+        parts[:, with_own] -= inverse[:, its] * (parts[its, with_own] / inverse[its, its])
+        parts += used * (1 - parts.sum(axis=0)) / used.sum(axis=0)
+        gaps = time_x[rest] @ parts - time_y[rest]
+        return float((np.abs(gaps).mean(axis=1) ** _POWER).mean())
 
     chosen: list[int] = []
     while len(chosen) < min(count, len(programs) - 1):

@@ -16,12 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.calibration.nearby_row import (
-    ClassTimes,
-    class_times,
-    core_paces,
-    regularized_row,
-)
+from tracekit.calibration.nearby_row import class_times, core_paces, regularized_row
 from tracekit.calibration.random_designs import RANDOM_DESIGNS, random_designs
 from tracekit.calibration.search import CANDIDATES, Report, similar_cores
 from tracekit.calibration.search_settings import DEFAULT, SearchSettings
@@ -62,10 +57,6 @@ def _sums(
         walked = spread_totals(spread, [t for t, _ in traces], cores, edges)
     for k, (trace, cycles) in enumerate(traces):
         rows = len(trace)
-        if len(cycles) != rows:
-            raise UsageError(f"{len(cycles)} cycles for {rows} rows", path=trace.path)
-        if not np.isfinite(cycles).all() or (cycles < 0).any():
-            raise UsageError("a target is negative or not a number", path=trace.path)
         breaks = segment_breaks(rows)
         y = np.add.reduceat(cycles, breaks[:-1]).astype(np.float64)[:, None]
         x = totals(trace, cores, breaks, threads) if spread is None else walked[k]
@@ -73,17 +64,17 @@ def _sums(
     return out
 
 
-def _class_times(
-    traces: Traces,
-    cores: Sequence[Mapping[str, Any]],
-    sums: Sequence[Sums],
-    threads: int | None,
-    spread: Spread | None = None,
-) -> list[ClassTimes]:
-    return [
-        class_times(trace, cycles, cores, s.x.sum(axis=0), threads, spread)
-        for (trace, cycles), s in zip(traces, sums, strict=True)
-    ]
+def _whole(sums: Sequence[Sums]) -> list[tuple[F64, float]]:
+    """Of each trace the time of each core [cores], and the machine's."""
+    return [(s.x.sum(axis=0), float(s.y.sum())) for s in sums]
+
+
+def _check(traces: Traces) -> None:
+    for trace, cycles in traces:
+        if len(cycles) != len(trace):
+            raise UsageError(f"{len(cycles)} cycles for {len(trace)} rows", path=trace.path)
+        if not np.isfinite(cycles).all() or (cycles < 0).any():
+            raise UsageError("a target is negative or not a number", path=trace.path)
 
 
 def tune(
@@ -107,25 +98,28 @@ def tune(
         raise UsageError("tuning needs at least one trace")
     if name in model.names:
         raise UsageError(f"the model already knows a machine {name}")
+    _check(traces)
     survivors: dict[str, float] = {}
     if parameters:
         cores = [*model.cores, {**parameters, "name": name}]
         sums = _sums(traces, cores, threads, spread)
         prior = (np.arange(len(cores)) == len(model.cores)).astype(np.float64)
         weights = fit_row(sums, 0, prior, STRENGTH)
+        whole = _whole(sums)
     else:
         cores = [*model.cores, *random_designs(model.cores, designs, seed)]
         if searched:
             cores += similar_cores(traces, cores, searched, seed, threads, report, settings, spread)
-        sums = _sums(traces, cores, threads, spread)
-        if searched:
-            times = _class_times(traces, cores, sums, threads, spread)
+            times = [class_times(t, cycles, cores, threads, spread) for t, cycles in traces]
             weights = regularized_row(times, searched)
+            whole = [(t.total_x, t.total_y) for t in times]
             paces = dict(zip((c["name"] for c in cores), core_paces(times).tolist(), strict=True))
             survivors = {str(c["name"]): paces[c["name"]] for c in cores[-searched:]}
         else:
+            sums = _sums(traces, cores, threads, spread)
             weights = mixture_row(sums, 0)
-    errors = [float(p.x.sum(axis=0) @ weights / p.y.sum() - 1) for p in sums]
+            whole = _whole(sums)
+    errors = [float(x @ weights / y - 1) for x, y in whole]
     # The row: the model's own cores first, then those that only this machine has.
     columns = [str(c["name"]) for c in model.cores]
     row, new = [0.0] * len(columns), []
@@ -147,7 +141,8 @@ def tune(
         "row": row,
         "survivors": {f"{name}.{core}": pace for core, pace in survivors.items()},
         "tuned_on": [
-            {"path": p.name, "rows": p.rows, "error": e} for p, e in zip(sums, errors, strict=True)
+            {"path": trace.path, "rows": len(trace), "error": e}
+            for (trace, _), e in zip(traces, errors, strict=True)
         ],
     }
 

@@ -17,14 +17,15 @@ import numpy.typing as npt
 
 from tracekit.calibration.row_classes import (
     DIVISIONS,
-    RESIDUAL_ROWS,
+    INFORMATIVE_ROWS,
     first_rows,
     informative_classes,
     log_shares,
 )
 from tracekit.calibration.spread_classes import spread_classes
 from tracekit.mixture.least_squares import nnls
-from tracekit.sim.spread import Spread
+from tracekit.sim import totals
+from tracekit.sim.spread import Spread, spread_totals
 from tracekit.store.reader import TraceFile
 
 __all__ = ["ClassTimes", "class_times", "core_paces", "regularized_row"]
@@ -56,19 +57,24 @@ def class_times(
     trace: TraceFile,
     cycles: F64,
     cores: Sequence[Mapping[str, Any]],
-    total_x: F64,
     threads: int | None = None,
     spread: Spread | None = None,
 ) -> ClassTimes:
-    """``cycles``: the machine's between retirements; ``total_x``: the cores' on the whole trace."""
+    """``cycles``: the machine's between retirements; ``spread``: who walks."""
     kept, counts = first_rows(trace)
     y = kept.sums(cycles)[1]
     if spread is None:
         x = kept.totals(cores, threads)[1]
     else:
-        rows = RESIDUAL_ROWS
+        rows = INFORMATIVE_ROWS
         options = {"level": trace.level, "labelled": rows, "rows": rows, "window": rows}
         x = spread_classes(spread, [(trace.address, options)], cores)[0][1]
+    if len(trace) <= INFORMATIVE_ROWS:
+        total_x = x.sum(axis=0) / DIVISIONS
+    elif spread is None:
+        total_x = totals(trace, cores, None, threads)[0]
+    else:
+        total_x = spread_totals(spread, [trace], cores)[0][0]
     return ClassTimes(x, y, counts, total_x, float(cycles.sum()))
 
 

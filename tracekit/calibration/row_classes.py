@@ -22,6 +22,7 @@ from tracekit.store.reader import TraceFile
 __all__ = [
     "CLASSES",
     "DIVISIONS",
+    "INFORMATIVE_ROWS",
     "RESIDUAL_ROWS",
     "class_labels",
     "class_residuals",
@@ -53,6 +54,9 @@ CLASSES: Final = int(_FIRST[-1])
 DIVISIONS: Final = len(_FIRST) - 1
 #: Rows of each program that class_residuals are of (bench/class_residuals.py).
 RESIDUAL_ROWS: Final = 3 << 15
+#: Rows of a trace that tell of a machine, or of a program: the first ones build data, and hardly
+#: foretell what is then done with them.
+INFORMATIVE_ROWS: Final = 1 << 20
 #: Shares of the time are compared by the logarithms of what they are with this.
 _LEAST_SHARE: Final = 1e-3
 #: The rows that a class must have to tell anything, and the variance of a single one's logarithm.
@@ -82,10 +86,10 @@ def class_labels(trace: TraceFile, rows: int) -> U16:
     return np.stack([d + f for d, f in zip(divisions, _FIRST, strict=False)]).astype(np.uint16)
 
 
-def first_rows(trace: TraceFile) -> tuple[ClassedRows, I64]:
-    """The rows that class_residuals are of, in their classes, and how many each class has."""
-    labels = class_labels(trace, RESIDUAL_ROWS)
-    kept = ClassedRows(trace, labels, CLASSES, RESIDUAL_ROWS)
+def first_rows(trace: TraceFile, rows: int = INFORMATIVE_ROWS) -> tuple[ClassedRows, I64]:
+    """The first rows of a trace in their classes, and how many each class has."""
+    labels = class_labels(trace, rows)
+    kept = ClassedRows(trace, labels, CLASSES, rows)
     return kept, np.bincount(labels.ravel(), minlength=CLASSES)
 
 
