@@ -138,10 +138,11 @@ class Residuals:
         return held, width
 
     def _widths(self, logs: F64, programs: npt.NDArray[np.intp]) -> F64:
-        """By machine: its own spread times the multiple of a spread that `LEVEL` of all residuals
-        are below.  A machine's own programs are too few for a quantile of their own."""
+        """By machine: the mean size of its residuals, times the multiple of it that `LEVEL` of all
+        machines' residuals are below.  A machine's own programs are too few for a quantile of their
+        own; a mean square would follow the farthest of them."""
         scaled = np.abs(logs[programs]) / _factors(self.strange[programs])[:, None]
-        spread: F64 = np.sqrt(np.mean(scaled**2, axis=0))
+        spread: F64 = np.mean(scaled, axis=0)
         some = spread > 0
         if not some.any():
             return spread
