@@ -134,7 +134,7 @@ def test_command(tmp_path, capsys):
     extract(tmp_path, synthetic.text(5, 900, blocks=False))
     (feats,) = tmp_path.glob("*.zst")
     out = tmp_path / "x"
-    options = ["--interval", "50", "--warmup", "20", "-o", str(out)]
+    options = ["--interval", "50", "--warmup", "20", "--vectors", "code", "-o", str(out)]
     assert main(["simpoints", str(tmp_path / "t.txt"), *options, "--json", "-q"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert abs(sum(p["weight"] for p in found["points"]) - 1) < 1e-12
@@ -145,7 +145,7 @@ def test_command(tmp_path, capsys):
     assert f"{out}.simpoints,{out}.weights,50,20" in found["arguments"]["gem5"][1]
     # The same from features, from the vectors, and from the points themselves.
     lists = ["--points", f"{out}.simpoints", "--weights", f"{out}.weights"]
-    for args in ([str(feats)], [f"{out}.bb"], [str(feats), *lists]):
+    for args in ([str(feats), "--vectors", "code"], [f"{out}.bb"], [str(feats), *lists]):
         assert main(["simpoints", *args, "--interval", "50", "--json", "-q"]) == 0
         again = json.loads(capsys.readouterr().out)["points"]
         kept = [{k: p[k] for k in again[0]} for p in found["points"]]

@@ -1,6 +1,8 @@
 """``tracekit simpoints TRACE -o PREFIX``: the intervals that stand for a program, by SimPoint's
 method and in SimPoint's files, and what gem5 and ChampSim are told to run them.
 
+Intervals are told apart by the code that they run and by the memory that they reach.
+
 From any trace that `extract` reads, a feats.zst, a recording, or another tool's vectors (.bb).
 """
 
@@ -8,15 +10,20 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from tracekit.simpoint import BlockVectors
 
 _LENGTH = 10_000_000
+_CODE: Final = "code"
+_MEMORY: Final = "code+memory"
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -25,6 +32,11 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("file", help="a trace, a feats.zst, a recording (.tks), or vectors (.bb)")
     p.add_argument("-o", "--output", metavar="PREFIX", help="of .simpoints, .weights and .bb")
     p.add_argument("--interval", type=int, metavar="N", help=f"instructions ({_LENGTH:,})")
+    p.add_argument(
+        "--vectors",
+        choices=(_CODE, _MEMORY),
+        help=f"what tells intervals apart ({_MEMORY}; of a .bb, which knows no memory, {_CODE})",
+    )
     p.add_argument("--max-k", type=int, default=30, metavar="K", help="most clusters (30)")
     p.add_argument("--dims", type=int, default=15, help="dimensions of the projection (15)")
     p.add_argument("--seed", type=int, default=1, help="of projection and k-means (1)")
@@ -57,23 +69,24 @@ def run(args: argparse.Namespace) -> int:
     if (args.points is None) != (args.weights is None):
         raise UsageError("--points and --weights go together")
     if args.points is not None:
-        refuse(args, ("max_k", "dims", "seed"), "with --points")
+        refuse(args, ("vectors", "max_k", "dims", "seed"), "with --points")
     if args.warmup < 0 or (args.interval is not None and args.interval < 1):
         raise UsageError("--warmup: from 0 on; --interval: from 1 on")
     names = {k: f"{args.output}.{k}" for k in ("simpoints", "weights", "bb")}
     if args.output is not None:
         for name in names.values():
             check_output(name, args.force, args.file)
-    vectors = _vectors(args)
+    vectors, memory = _vectors(args)
     if args.points is not None:
         points = read_points(args.points, args.weights, len(vectors))
     else:
-        points = choose(vectors, most=args.max_k, dimensions=args.dims, seed=args.seed)
+        points = choose(vectors, memory, most=args.max_k, dimensions=args.dims, seed=args.seed)
     if args.output is not None:
         write_vectors(names["bb"], vectors, force=args.force)
         write_points(names["simpoints"], names["weights"], points, force=args.force)
     found = regions(vectors, points)
     told = arguments(found, vectors.length, args.warmup, args.output or "PREFIX")
+    told_apart = None if args.points is not None else _CODE if memory is None else _MEMORY
     notes = []
     if len(vectors) == 1:
         notes.append("one interval: the program is walked whole")
@@ -88,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
             "interval": vectors.length,
             "blocks": blocks,
             "left_out": vectors.left_out,
+            "vectors": told_apart,
             "points": found,
             "arguments": told,
             "files": list(names.values()) if args.output is not None else [],
@@ -119,12 +133,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _vectors(args: argparse.Namespace) -> BlockVectors:
+def _vectors(args: argparse.Namespace) -> tuple[BlockVectors, npt.NDArray[np.int64] | None]:
+    """Of blocks, and of memory where points are to be chosen by it."""
+    from tracekit.errors import UsageError
     from tracekit.io.files import first_bytes
-    from tracekit.simpoint import block_vectors, opened, read_vectors
+    from tracekit.simpoint import block_vectors, memory_vectors, opened, read_vectors
 
     if args.file != "-" and Path(args.file).is_file() and first_bytes(args.file, 2) == b"T:":
         refuse(args, ("level", "cpu"), "of vectors")
-        return read_vectors(args.file, args.interval)
+        if args.vectors == _MEMORY:
+            raise UsageError(
+                f"--vectors {_MEMORY}: vectors of blocks know no memory",
+                path=args.file,
+                hint="give the trace that they were made of",
+            )
+        return read_vectors(args.file, args.interval), None
     with opened(args.file, level=args.level, cpu=args.cpu, quiet=args.quiet) as trace:
-        return block_vectors(trace, args.interval or _LENGTH, quiet=args.quiet)
+        vectors = block_vectors(trace, args.interval or _LENGTH, quiet=args.quiet)
+        if args.points is not None or args.vectors == _CODE or vectors.rows is None:
+            return vectors, None
+        return vectors, memory_vectors(trace, vectors.rows, quiet=args.quiet)

@@ -1,4 +1,4 @@
-"""Phases of a program: basic-block vectors, clusters of them, and SimPoint's files."""
+"""Phases of a program: vectors of code and memory, clusters of them, and SimPoint's files."""
 
 from tracekit.simpoint.clusters import SimulationPoint, choose
 from tracekit.simpoint.files import (
@@ -8,6 +8,7 @@ from tracekit.simpoint.files import (
     write_points,
     write_vectors,
 )
+from tracekit.simpoint.memory import memory_vectors
 from tracekit.simpoint.simulator_arguments import arguments, opened, regions
 from tracekit.simpoint.vectors import BlockVectors, block_vectors
 
@@ -17,6 +18,7 @@ __all__ = [
     "arguments",
     "block_vectors",
     "choose",
+    "memory_vectors",
     "opened",
     "read_points",
     "read_vectors",
