@@ -48,6 +48,11 @@ PROGRAMS = (
     Program("interpreter.riscv", ("RISCV:interpreter", "calls", "20", "1")),
     Program("cc1", ("CC1", "-O2", "-quiet", "graph.i", "-o", "graph.s")),
 )
+#: X86 programs on which, with python and lua, it was chosen how `simpoints` tells phases apart.
+CHOOSING = (
+    Program("perl", ("/usr/bin/perl", "words.pl")),
+    Program("tree", ("X86:pointers", "tree", "100", "60000")),
+)
 
 WORK_PY = """
 import json, random, re
@@ -115,6 +120,25 @@ for turn = 1, 12 do
 end
 """
 
+WORDS_PL = """
+srand(26);
+open(my $in, "<", "text.txt");
+my @words = split " ", join "", <$in>;
+for my $turn (1 .. 6) {
+  my (%counts, %before);
+  for my $k ($turn * 9000 .. $turn * 9000 + 30000) {
+    $counts{$words[$k]}++;
+    push @{$before{$words[$k]}}, $words[$k - 1];
+  }
+  my @order = sort { $counts{$b} <=> $counts{$a} or $a cmp $b } keys %counts;
+  my $text = join " ", map { ucfirst($_) . @{$before{$_}} } @order;
+  $text =~ s/([a-m])(\\w)/$2$1/g;
+  my @lines = map { join ",", @words[$_ .. $_ + 5] } map { int rand @words - 6 } 1 .. 8000;
+  my %fields;
+  for my $line (@lines) { my @f = split /,/, $line; $fields{$f[2]} .= $f[4]; }
+}
+"""
+
 TABLES_SQL = """
 create table items(id integer primary key, name text, kind integer, price real);
 create table sales(item integer, day integer, amount integer);
@@ -157,6 +181,7 @@ def make_inputs(folder: Path) -> None:
     (folder / "work.py").write_text(WORK_PY)
     (folder / "trees.lua").write_text(TREES_LUA)
     (folder / "text.lua").write_text(TEXT_LUA)
+    (folder / "words.pl").write_text(WORDS_PL)
     (folder / "tables.sql").write_text(TABLES_SQL)
     subprocess.run(["gcc", "-E", KERNELS / "graph.c", "-o", folder / "graph.i"], check=True)
 

@@ -3,8 +3,7 @@
     python bench/whole_programs.py WORK record        # the programs under QEMU, to features
     python bench/whole_programs.py WORK walk          # every row, on the machines of the X86 model
     python bench/whole_programs.py WORK sample        # a sampled run of each, warm; and from cold
-    python bench/whole_programs.py WORK simpoints     # SimPoint's points of the X86 programs
-    python bench/whole_programs.py WORK all           # these four of one program after another
+    python bench/whole_programs.py WORK all           # these three of one program after another
     python bench/whole_programs.py WORK report        # the tables, of what is there
 
 WORK has what was made: run again, a command goes on where it was stopped.  The programs are in
@@ -29,13 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from warm_starts import prefetches
-from whole_program_list import PROGRAMS, SEED, Program, command_of, make_inputs
+from whole_program_list import CHOOSING, PROGRAMS, SEED, Program, command_of, make_inputs
 
 import tracekit
 from tracekit.mixture import load_model
 from tracekit.record.qemu import QemuOptions, extract_qemu
 from tracekit.sim import RowSource, SamplePlan, Samples, sample_sums, totals
-from tracekit.simpoint import block_vectors, choose, regions
 
 F64 = npt.NDArray[np.float64]
 INSTRUCTIONS = 100_000_000
@@ -44,8 +42,6 @@ STEP = 1_000
 LENGTH, COUNTS, STARTS = 10_000, (200, 500, 1_000), 100
 #: How samples are chosen that are cut out of walks.
 CHOICES = ("systematic", "stratified")
-#: Instructions of an interval of SimPoint's: as many as published, and a quarter.
-INTERVALS = (1_000_000, 250_000)
 
 
 def machines() -> list[dict[str, Any]]:
@@ -110,27 +106,6 @@ def sample(program: Program, work: Path, threads: int) -> None:
         return {**own, "warm": warm, "cold": cold}
 
     kept(work / f"{program.name}.stratified.npz", make)
-
-
-def simpoints(program: Program, work: Path, threads: int, interval: int) -> None:
-    """SimPoint's points, each walked warm and from cold."""
-
-    def make() -> dict[str, npt.NDArray[Any]]:
-        with tracekit.open(work / f"{program.name}.zst") as trace:
-            vectors = block_vectors(trace, interval)
-            points = choose(vectors)
-            found = regions(vectors, points)
-            ranges = [(int(r["first_row"]), int(r["first_row"] + r["rows"])) for r in found]
-            warm = sample_sums(trace, machines(), ranges, threads=threads)
-            cold = from_cold(trace, ranges, threads)
-        weights = np.array([p.weight for p in points])
-        return {"ranges": np.array(ranges), "weights": weights, "warm": warm, "cold": cold}
-
-    kept(points_path(program, work, interval), make)
-
-
-def points_path(program: Program, work: Path, interval: int) -> Path:
-    return work / f"{program.name}.simpoints.{interval}.npz"
 
 
 def from_cold(trace: tracekit.TraceFile, ranges: list[tuple[int, int]], threads: int) -> F64:
@@ -278,51 +253,26 @@ def run_table(programs: list[Program], work: Path) -> None:
     )
 
 
-def simpoint_table(programs: list[Program], work: Path, interval: int) -> None:
-    """Errors of the points' weighted cycles against the walks."""
-    names = [m["name"] for m in machines()]
-    print(f"\nSimPoint's points, intervals of {interval:,} instructions, all machines")
-    print("| program | points | warm | worst | cut out of the walk | worst | cold | worst |")
-    print("|---" * 8 + "|")
-    every = []
-    for p in programs:
-        w = Walked(work / f"{p.name}.walk.npz")
-        with np.load(points_path(p, work, interval)) as f:
-            ranges, weights, warm, cold = (f[k] for k in ("ranges", "weights", "warm", "cold"))
-        told, offs = [], []
-        for sums in (warm, w.of(ranges), cold):
-            cpi = (sums / np.diff(ranges, axis=1) * weights[:, None]).sum(axis=0) / weights.sum()
-            off = np.abs(cpi * w.rows / w.truth - 1)
-            offs.append(off)
-            told.append(f"{off.mean():.2%} | {off.max():.2%} ({names[int(off.argmax())]})")
-        every.append(offs)
-        print(f"| {p.name} | {len(weights)} | {' | '.join(told)} |")
-    all_off = np.array(every)
-    for k, kind in enumerate(("warm", "cut out of the walk", "cold")):
-        print(f"{kind}: mean {all_off[:, k].mean():.2%}, worst {all_off[:, k].max():.2%}")
-
-
-def of_x86(program: Program) -> bool:
-    return "." not in program.name
+def named(only: list[str] | None) -> list[Program]:
+    """The study's programs, or of all that there are those that are asked for."""
+    if only is None:
+        return list(PROGRAMS)
+    return [p for p in (*PROGRAMS, *CHOOSING) if p.name in only]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path)
-    parser.add_argument("what", choices=("record", "walk", "sample", "simpoints", "all", "report"))
+    parser.add_argument("what", choices=("record", "walk", "sample", "all", "report"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", nargs="+", help="programs")
     args = parser.parse_args()
     work = args.work.resolve()
-    chosen = [p for p in PROGRAMS if args.only is None or p.name in args.only]
+    chosen = named(args.only)
     if args.what == "report":
         there = [p for p in chosen if (work / f"{p.name}.walk.npz").exists()]
         sampling_table(there, work)
         run_table([p for p in there if (work / f"{p.name}.stratified.npz").exists()], work)
-        for interval in INTERVALS:
-            pointed = [p for p in there if points_path(p, work, interval).exists()]
-            if pointed:
-                simpoint_table(pointed, work, interval)
         return 0
     make_inputs(work / "inputs")
     for p in chosen:
@@ -332,9 +282,6 @@ def main() -> int:
             walk(p, work, args.threads)
         if args.what in ("sample", "all"):
             sample(p, work, args.threads)
-        if args.what in ("simpoints", "all") and of_x86(p):
-            for interval in INTERVALS:
-                simpoints(p, work, args.threads, interval)
     return 0
 
 
