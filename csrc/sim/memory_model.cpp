@@ -79,7 +79,9 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
     // What is to be done is decided as soon as the bus may be free in time (gem5's
     // MemCtrl::doBurstAccess, nextReqTime), and there too whether the row is closed behind it: when
     // no other one waits for it (close_adaptive in DRAMInterface::doBurstAccess).
-    const double decided = std::max(t, next_decision_);
+    // A store that waits for its turn may have asked long after this read does.
+    const bool ahead = at + out_of_order < decided_for_;
+    const double decided = ahead ? t : std::max(t, next_decision_);
     const bool again = b.turn != turn;
     const bool open = b.row == row && !again && b.accesses < p_.memory_row_accesses() &&
                       !(p_.memory_closes() && t > b.decided);
@@ -99,7 +101,10 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
       b.accesses = 0;
       b.idle = activate + p_.memory_ras_;
     }
-    next_decision_ = column + p_.memory_burst_ - p_.memory_precharge_ - p_.memory_activate_;
+    if (!ahead) {
+      next_decision_ = column + p_.memory_burst_ - p_.memory_precharge_ - p_.memory_activate_;
+      decided_for_ = at;
+    }
     ++b.accesses;
     b.turn = turn;
     b.decided = decided;

@@ -59,7 +59,8 @@ class Memory {
   Channel bus_, activations_;
   double waiting_{};  // what the writes in the queue cost
   int writes_{};
-  double next_decision_{};  // no read's commands are chosen before
+  double next_decision_{};  // no read's commands are chosen before, of those that come behind
+  Cycle decided_for_{};     // the one that was there then
   bool reads_{};            // since the last write
 };
 

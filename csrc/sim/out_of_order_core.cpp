@@ -391,7 +391,7 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
   const CoreInst& inst = *row.inst;
   if (guess == BranchUnit::Guess::resteer) {
     redirect_ = (decodes_.at + decode_redirect).because(Cause::resteer_decode);
-    run_past(inst.pc, redirect_.at() - decode_tells);
+    run_past(inst.pc, fetch_.at(), redirect_.at() - decode_tells);
   } else if (guess == BranchUnit::Guess::wrong) {
     const At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
     redirect_ = known + redirect_delay;

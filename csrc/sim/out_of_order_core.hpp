@@ -294,7 +294,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cause queued_store() const;
   TRACEKIT_INLINE void drain_store(const CoreRow& row, Cycle issued, Cycle done);
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
-  Cycle run_past(std::uint64_t pc, Cycle resolved);
+  Cycle run_past(std::uint64_t pc, Cycle from, Cycle resolved);
   void remember(const CoreRow& row);
   Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, Cycle rows);
   std::optional<std::int64_t> known(const CoreRow& branch, std::uint64_t root);

@@ -10,12 +10,12 @@ namespace tracekit {
 // `pc`, which it fetched just now, and brings the lines that it comes to.  For how many cycles it
 // waits for them.
 template <bool Why>
-Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle resolved) {
+Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved) {
   const auto block = static_cast<std::uint64_t>(p_.fetch_buffer());
   const Cycle each = std::max(p_.l1i_lat() + 1, p_.fetch_buffer() / 4 / p_.width());
   const auto left = static_cast<int>((block - 1 - pc % block) / 4);
   const std::uint64_t full = pc + static_cast<std::uint64_t>(p_.rob()) * 4;
-  Cycle at = fetch_.at() + (fetched_ + left) / p_.width();
+  Cycle at = from + (fetched_ + left) / p_.width();
   Cycle waited = 0;
   for (std::uint64_t next = (pc / block + 1) * block; next < full && at < resolved; next += block) {
     const Cycle there = next % 64 ? at : caches_.fetch(next, at);
@@ -58,7 +58,7 @@ Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle
     return walk_wrong(row, goes, dispatched - fetch_.at() + 1, resolved, rows);
   }
   // An indirect jump of unknown target, too (gem5's BPredUnit::predict).
-  return row.taken ? run_past(row.inst->pc, resolved) : 0;
+  return row.taken ? run_past(row.inst->pc, fetch_.at(), resolved) : 0;
 }
 
 // What the root of a value on the path behind `branch` stands for.
@@ -147,14 +147,14 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part,
       }
     }
     if (part == CodeMap::nowhere) {  // code that never ran
-      return taken ? waited : waited + run_past(pc, resolved);
+      return taken ? waited : waited + run_past(pc, at, resolved);
     }
   }
   return waited;
 }
 
 #define ALL(Why)                                                                                  \
-  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle);                             \
+  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, Cycle);                      \
   template void OutOfOrderCore<Why>::remember(const CoreRow&);                                    \
   template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, Cycle);             \
   template std::optional<std::int64_t> OutOfOrderCore<Why>::known(const CoreRow&, std::uint64_t); \
