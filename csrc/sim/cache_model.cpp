@@ -403,7 +403,7 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   memory_request_crossbar_.place(at, head);
   written_ = 0;
   put_l1d(asked_for(line, at, ready, true, false), now_);
-  ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_burst_));
+  ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_write_));
   l1d_store_mshrs_.take(ready);
   l2_store_mshrs_.take(ready - from_second - p_.l1d_response());
   if (p_.l1d_prefetch()) prefetch_zeroed(address, at, pc, false);

@@ -34,9 +34,10 @@ namespace tracekit {
   PARAMETER(memory_controller, 0, 2000)                                                           \
   PARAMETER(memory_cas, 0, 2000) PARAMETER(memory_activate, 0, 2000)                              \
   PARAMETER(memory_precharge, 0, 2000) PARAMETER(memory_ras, 0, 2000)                             \
-  /* what a line takes of the data bus, of its bank's row, and at least between activations */    \
-  PARAMETER(memory_burst, 0.1, 500) PARAMETER(memory_column, 0.1, 500)                            \
-  PARAMETER(memory_activation, 0.1, 500)                                                          \
+  /* how long a line is read; what one takes of the bus that is written; of its bank's row, and */ \
+  /* at least between activations */                                                              \
+  PARAMETER(memory_burst, 0.1, 500) PARAMETER(memory_write, 0.1, 500)                             \
+  PARAMETER(memory_column, 0.1, 500) PARAMETER(memory_activation, 0.1, 500)                       \
   /* from reads to writes and back */                                                             \
   PARAMETER(memory_turnaround, 0, 2000)                                                           \
   PARAMETER(memory_row_lines, 1, 4096) PARAMETER(memory_banks, 1, 1024)                           \

@@ -120,7 +120,7 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
 Cycle Memory::write(Cycle at, std::uint64_t line) {
   const std::uint64_t row = line / row_lines_;
   const std::size_t bank = row % banks_;
-  double cost = p_.memory_burst_;
+  double cost = p_.memory_write_;
   if (reads_) cost += p_.memory_turnaround_ / writes_of_batch;
   reads_ = false;
   if (written_[bank] != row) {

@@ -53,7 +53,7 @@ _LEAST_FREE = 8
 _NO_LATENCY = {f"memory_{k}": 0.0 for k in ("controller", "cas", "activate", "precharge", "ras")}
 _LEAST = {name: least for name, least, _ in PARAMETERS}
 _UNLIMITED = {
-    **{f"memory_{k}": _LEAST[f"memory_{k}"] for k in ("burst", "column", "activation")},
+    **{f"memory_{k}": _LEAST[f"memory_{k}"] for k in ("burst", "write", "column", "activation")},
     "memory_turnaround": 0.0,
     "memory_refresh": 0.0,
 }
