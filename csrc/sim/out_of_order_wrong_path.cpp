@@ -123,7 +123,8 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part,
     fetched = next_block || taken || fetched >= p_.width() ? 1 : fetched + 1;
     taken = false;
     pc = inst.pc;
-    if (row < rows) run_part(branch, part, at + to_issue, resolved);
+    // Of what issues later no load goes any more.
+    if (row < rows && at + to_issue <= resolved) run_part(branch, part, at + to_issue, resolved);
 
     const auto kind = static_cast<BranchKind>(inst.branch);
     const std::uint32_t behind = code_.behind(part);
