@@ -8,9 +8,6 @@
 
 namespace tracekit {
 
-// Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in
-// the cycle of the fetch before it; a taken branch ends a cycle's fetch.  Micro-ops behind the
-// first one of their instruction come from the decoder.
 // The line of `row` has just come: fetch asks for the next one before the loads in between do,
 // which are walked first, and memory serves them in this order.
 template <bool Why>
@@ -25,6 +22,9 @@ void OutOfOrderCore<Why>::fetch_next_line(const CoreRow& row) {
   caches_.fetch((line + 1) * bytes, fetch_.at() + passed);
 }
 
+// Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in
+// the cycle of the fetch before it; a taken branch ends a cycle's fetch.  Micro-ops behind the
+// first one of their instruction come from the decoder.
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
