@@ -136,17 +136,13 @@ def main() -> int:
         label = "-".join([m, str(args.seed), *(programs[i].name for i in picked), *part_of])
         kept = args.work / f"unknown-{label}.json"
         if not args.no_search and not kept.exists():
-            for i in picked:
-                if i not in walked:
-                    walked[i] = _class_times(args, programs[i], m, [*known, *designs])
-            new_result = _search(args, programs, known, designs, m, walked, picked, tested)
-            kept.write_text(json.dumps(new_result))
+            for i in {*picked} - walked.keys():
+                walked[i] = _class_times(args, programs[i], m, [*known, *designs])
+            new = _search(args, programs, known, designs, m, walked, picked, tested)
+            kept.write_text(json.dumps(new))
         result = {"cpu_s": 0.0, "sums": {}} if args.no_search else json.loads(kept.read_text())
         # Columns: the cores of the other machines, the drawn ones, those found, its own.
-        x = []
-        for i, s in enumerate(sums):
-            new = np.array(result["sums"][str(i)]) if str(i) in result["sums"] else None
-            x.append(s.x if new is None else np.hstack([s.x, new]))
+        x = [_with_found(s.x, result["sums"].get(str(i))) for i, s in enumerate(sums)]
         columns = np.array([c for c in range(x[picked[0]].shape[1]) if c != j])
         before = columns[columns < len(known) + len(designs)]
         train = [_with(sums[i], x[i]) for i in picked]
@@ -197,6 +193,10 @@ def _summary(count: int, errors: Any, intervals: list[tuple[Any, Any]]) -> None:
         print(
             f"  95 % intervals: {held.mean():.1%} hold; half width {np.median(widths):.1%} median"
         )
+
+
+def _with_found(x, found):
+    return x if found is None else np.hstack([x, np.array(found)])
 
 
 def _class_times(args, program, machine, cores) -> ClassTimes:

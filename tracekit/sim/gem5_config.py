@@ -476,12 +476,7 @@ class _Reader:
         ns["burst"] *= 64 / max(1, burst_bytes)
 
         def far(name: str) -> float:
-            memory = MEMORIES[name]
-            # Where a line is two bursts, the first one's begin to the last one's end may be more.
-            known = {
-                **memory._asdict(),
-                "burst": memory.burst if memory.bursts == 1 else memory.write,
-            }
+            known = {**MEMORIES[name]._asdict(), "burst": MEMORIES[name].told_burst}
             return sum(abs(math.log(max(v, 1e-3) / known[k])) for k, v in ns.items())
 
         best = min(MEMORIES, key=far)

@@ -34,6 +34,11 @@ class Memory(NamedTuple):
     writes: int
     bursts: int = 1
 
+    @property
+    def told_burst(self) -> float:
+        """tBURST times the bursts of a line; read one after the other they may take longer."""
+        return self.burst if self.bursts == 1 else self.write
+
 
 MEMORIES: dict[str, Memory] = {
     "DDR3_1600_8x8": Memory(
