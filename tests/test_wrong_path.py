@@ -4,6 +4,7 @@ registers there (csrc/sim/out_of_order_wrong_path.cpp)."""
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -134,9 +135,9 @@ def test_what_an_x86_micro_op_tells(texts, told, tmp_path):
     assert [(found[9][i], found[11][i]) for i in order] == told
 
 
-def program(wrong: str, seed: int = 3) -> str:
-    """A branch hangs on a load that misses, and goes either way at random.  Both ways load the
-    same new line, the one that falls through behind the instruction ``wrong``."""
+def loop(seed: int, body: Callable[[Callable[..., None], int, bool], None]) -> str:
+    """Rounds that begin with a load that misses; ``body`` adds each one's other rows, with a branch
+    that hangs on the load and goes either way at random."""
     out, rng = [], random.Random(seed)
 
     def row(place, text, op="IntAlu", flags="IsInteger", addr=None):
@@ -145,6 +146,15 @@ def program(wrong: str, seed: int = 3) -> str:
     for k in range(ROUNDS):
         taken = rng.random() < 0.5
         row(0, "ldr   x9, [x8]", "MemRead", "IsInteger|IsLoad", FRESH + 6400 * k)
+        body(row, k, taken)
+    return "".join(out)
+
+
+def program(wrong: str, seed: int = 3) -> str:
+    """A branch hangs on a load that misses, and goes either way at random.  Both ways load the
+    same new line, the one that falls through behind the instruction ``wrong``."""
+
+    def body(row: Callable[..., None], k: int, taken: bool) -> None:
         row(1, "cbnz   x9, <f+24>", flags="IsControl|IsDirectControl|IsCondControl")
         if not taken:
             row(2, wrong)
@@ -156,7 +166,8 @@ def program(wrong: str, seed: int = 3) -> str:
         row(8, "ubfm   x1, x12, #0, #31")
         row(9, "add   x8, x3, #1")
         row(10, "b   <f>", flags="IsControl|IsDirectControl|IsUncondControl")
-    return "".join(out)
+
+    return loop(seed, body)
 
 
 def times(tmp_path, monkeypatch, wrong: str) -> tuple[float, float]:
@@ -184,14 +195,8 @@ def test_a_load_by_a_register_that_nobody_knows_brings_none(tmp_path, monkeypatc
 def reconverging(ways: tuple[str, str]) -> str:
     """A branch hangs on a load that misses; behind both ways the same load, by an index, asks for a
     new line."""
-    out, rng = [], random.Random(5)
 
-    def row(place, text, op="IntAlu", flags="IsInteger", addr=None):
-        out.append(line(len(out), text, op, flags, addr, CODE + 4 * place))
-
-    for k in range(ROUNDS):
-        taken = rng.random() < 0.5
-        row(0, "ldr   x9, [x8]", "MemRead", "IsInteger|IsLoad", FRESH + 6400 * k)
+    def body(row: Callable[..., None], k: int, taken: bool) -> None:
         row(1, "cbnz   x9, <f+16>", flags="IsControl|IsDirectControl|IsCondControl")
         if not taken:
             row(2, ways[0])
@@ -203,7 +208,8 @@ def reconverging(ways: tuple[str, str]) -> str:
         row(7, "ubfm   x2, x12, #0, #31")
         row(8, "add   x8, x3, #1")
         row(9, "b   <f>", flags="IsControl|IsDirectControl|IsUncondControl")
-    return "".join(out)
+
+    return loop(5, body)
 
 
 def test_an_address_is_that_of_a_later_row_made_of_the_same_values(tmp_path):

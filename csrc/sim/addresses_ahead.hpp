@@ -56,7 +56,7 @@ class AddressesAhead {
           values_.push_back(static_cast<std::int64_t>(at->addr) - address.number);
         }
       }
-      if (at->inst->is(CoreInst::serialize_before | CoreInst::serialize_after)) break;
+      if (at->inst->serializes()) break;
       registers_.run(*at->inst, part, says);
     }
     return {from, roots_.size()};

@@ -49,6 +49,7 @@ struct CoreInst {
   }
 
   bool is(unsigned mask) const { return (flags & mask) != 0; }
+  bool serializes() const { return is(serialize_before | serialize_after); }
   // Registers of a kind that it writes.
   unsigned ints() const { return is(writes_int) + is(second_int) + is(third_int); }
   unsigned vecs() const { return is(writes_vec) + is(second_vec); }

@@ -12,14 +12,14 @@ namespace tracekit {
 // which are walked first, and memory serves them in this order.
 template <bool Why>
 void OutOfOrderCore<Why>::fetch_next_line(const CoreRow& row) {
-  constexpr std::uint64_t bytes = 64;
-  const std::uint64_t line = row.inst->pc / bytes;
+  constexpr std::ptrdiff_t most = 1 << line_bits;  // rows of a line
+  const std::uint64_t line = row.inst->pc >> line_bits;
   const CoreRow* at = &row;
-  for (; at->inst && at->inst->pc / bytes == line; ++at)
-    if (at->taken || at - &row > static_cast<std::ptrdiff_t>(bytes)) return;
-  if (!at->inst || at->inst->pc / bytes != line + 1) return;
+  for (; at->inst && at->inst->pc >> line_bits == line; ++at)
+    if (at->taken || at - &row > most) return;
+  if (!at->inst || at->inst->pc >> line_bits != line + 1) return;
   const Cycle passed = std::max<Cycle>(1, (at - &row) / p_.width());
-  caches_.fetch((line + 1) * bytes, fetch_.at() + passed);
+  caches_.fetch((line + 1) << line_bits, fetch_.at() + passed);
 }
 
 // Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in

@@ -42,22 +42,16 @@ class RowsAround {
       }
       return false;
     };
-    const auto serializes = [](const CoreInst& inst) {
-      return inst.is(CoreInst::serialize_before | CoreInst::serialize_after);
-    };
-    const auto of_access = [&](const CoreRow& at, const RegisterValue& says) {
-      return static_cast<std::int64_t>(at.addr) - says.number;
-    };
     std::int64_t moved = 0;  // since, by what is added to it
     const auto before = [&](const CoreRow& at) -> std::optional<std::optional<std::int64_t>> {
       const RegisterValue& says = code.value(code.number(*at.inst));
-      if (serializes(*at.inst)) return std::optional<std::int64_t>{};
+      if (at.inst->serializes()) return std::optional<std::int64_t>{};
       if (writes(*at.inst)) {
         if (says.kind == RegisterValue::constant) return says.number + moved;
         if (says.kind != RegisterValue::sum || says.base != r) return std::optional<std::int64_t>{};
         moved += says.number;
       } else if (says.kind == RegisterValue::access && says.base == r) {
-        return of_access(at, says) + moved;
+        return static_cast<std::int64_t>(at.addr) - says.number + moved;
       }
       return {};
     };

@@ -15,6 +15,7 @@ struct SymbolicValue {
   static constexpr std::uint64_t zero = 0, computed = std::uint64_t{1} << 63;
   std::uint64_t root{zero};
   std::int64_t number{};
+  SymbolicValue plus(std::int64_t more) const { return {root, number + more}; }
 };
 
 // What registers hold along a path, from where it begins.
@@ -30,16 +31,14 @@ class SymbolicRegisters {
   // The address of the part's access.
   SymbolicValue address(const CoreInst& inst, std::uint32_t part, const RegisterValue& says) const {
     if (says.kind != RegisterValue::access) return {made(inst, part), 0};
-    const SymbolicValue base = value(says.base);
-    return {base.root, base.number + says.number};
+    return value(says.base).plus(says.number);
   }
   // The path goes on with the part.
   void run(const CoreInst& inst, std::uint32_t part, const RegisterValue& says) {
     SymbolicValue is{SymbolicValue::zero, says.number};
     const bool computes = says.kind == RegisterValue::none || says.kind == RegisterValue::access;
     if (says.kind == RegisterValue::sum) {
-      const SymbolicValue base = value(says.base);
-      is = {base.root, base.number + says.number};
+      is = value(says.base).plus(says.number);
     } else if (computes && inst.dst[0] != CoreInst::no_register) {
       is = {made(inst, part), 0};
     }

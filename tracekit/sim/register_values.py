@@ -75,16 +75,17 @@ def values_of(
     """Of one part after another; ``classes`` and ``indices``: of their sources, as gem5 numbers
     them, whose numbers in the cores are ``src``.  A register that is no source tells nothing."""
     out = RegisterValues.empty(len(src))
-    sources = (c.tolist() for c in (classes, indices, src))
-    for part, (told, *of) in enumerate(zip(tolds, *sources, strict=True)):
-        if told is None:
-            continue
-        if told.base is not None:
-            wanted = (_INT, told.base)
-            own = next((r for c, k, r in zip(*of, strict=True) if (c, k) == wanted), None)
-            if own is None or own == _core.NO_REGISTER:
-                continue
-            out.base[part] = own
-        out.told[part] = told.kind
-        out.number.view(np.uint64)[part] = told.number & _WORD
+    each = [
+        (0, -1, 0) if t is None else (t.kind, -1 if t.base is None else t.base, t.number)
+        for t in tolds
+    ]
+    wanted = np.array([base for _, base, _ in each], np.int64)
+    is_it = (classes == _INT) & (indices == wanted[:, None])
+    own = src[np.arange(len(src)), is_it.argmax(axis=1)]
+    found = is_it.any(axis=1) & (own != _core.NO_REGISTER)
+    tell = found | (wanted < 0)
+    out.told[tell] = np.array([kind for kind, _, _ in each], np.uint8)[tell]
+    out.base[found] = own[found]
+    numbers = np.array([number & _WORD for _, _, number in each], np.uint64)
+    out.number.view(np.uint64)[tell] = numbers[tell]
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -47,10 +48,9 @@ def _op(text: str) -> str:
     return "" if text.startswith("CMOV") else text.rpartition(" : ")[2].strip()
 
 
-def _told(op: str, next_pc: int, before: str) -> Told | None:
+@lru_cache(maxsize=1 << 16)
+def _told(op: str, before: str) -> Told | None:
     """``before``: the micro-op that comes before, of the same instruction; or none."""
-    if op.startswith("rdip"):  # all of the register, whatever the size of its name
-        return Told.constant(next_pc)
     if found := _LIMM.match(op):
         return Told.constant(_number(found["number"])) if found["to"] in _WHOLE else None
     if found := _ACCESS.match(op):
@@ -86,7 +86,11 @@ def x86_values(
     ops = [_op(text) for text in statics.disassembly]
     before = [""] * n
     for a, b in pairwise(np.lexsort((statics.upc, statics.pc)).tolist()):
-        if pcs[a] == pcs[b]:
+        if ops[b].startswith(("add ", "sub ")) and pcs[a] == pcs[b]:
             before[b] = ops[a]
-    each = zip(ops, next_pcs, before, strict=True)
-    return values_of((_told(*one) for one in each), classes, indices, src)
+    tolds = (
+        # All of the register, whatever the size of its name.
+        Told.constant(next_pc) if op.startswith("rdip") else _told(op, earlier)
+        for op, earlier, next_pc in zip(ops, before, next_pcs, strict=True)
+    )
+    return values_of(tolds, classes, indices, src)
