@@ -50,9 +50,11 @@ std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std
     std::memcpy(inst.src, src.data(k, 0), sizeof inst.src);
     std::memcpy(inst.dst, dst.data(k, 0), sizeof inst.dst);
     for (const std::uint16_t r : inst.src)
-      if (r != CoreInst::no_register && r >= most_core_registers) refuse("register out of range");
+      if (r != CoreInst::no_register && r >= CoreInst::most_registers)
+        refuse("register out of range");
     for (const std::uint16_t r : inst.dst)
-      if (r != CoreInst::no_register && r >= most_core_registers) refuse("register out of range");
+      if (r != CoreInst::no_register && r >= CoreInst::most_registers)
+        refuse("register out of range");
   }
   return out;
 }
@@ -100,7 +102,7 @@ std::vector<RegisterValue> read_values(const Array<std::uint8_t>& told,
     if (told.at(k) >= RegisterValue::count) refuse("no such value of a register");
     const auto kind = static_cast<RegisterValue::Kind>(told.at(k));
     const bool has_base = kind == RegisterValue::access || kind == RegisterValue::sum;
-    if (has_base && base.at(k) >= most_core_registers) refuse("register out of range");
+    if (has_base && base.at(k) >= CoreInst::most_registers) refuse("register out of range");
     out[i] = {number.at(k), base.at(k), kind};
   }
   return out;
@@ -135,7 +137,7 @@ class Cores {
         const Array<double>& cores, bool causes)
       : cores_(read_insts(pc, flags, op, branch, size, offset, src, dst),
                read_values(told, base, number, pc.size()), reach, read_parts(parts, pc.size()),
-               most_core_registers, read_cores(cores), causes),
+               read_cores(cores), causes),
         causes_(causes) {}
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
@@ -352,7 +354,7 @@ void register_definitions(py::module_& m) {
   m.attr("CORE_INST_SOURCES") = py::int_(CoreInst::sources);
   m.attr("CORE_INST_DESTINATIONS") = py::int_(CoreInst::destinations);
   m.attr("NO_REGISTER") = py::int_(CoreInst::no_register);
-  m.attr("MOST_CORE_REGISTERS") = py::int_(most_core_registers);
+  m.attr("MOST_CORE_REGISTERS") = py::int_(CoreInst::most_registers);
   m.attr("ROWS_AHEAD") = py::int_(RowsAround::most);
   m.attr("EVENT_LEVEL_MASK") = py::int_(int{row_event::level_mask});
   m.attr("EVENT_FETCH_SHIFT") = py::int_(int{row_event::fetch_shift});

@@ -22,7 +22,7 @@ class AddressesAhead {
  public:
   // Rows that are looked at.
   static constexpr std::ptrdiff_t most = 128;
-  AddressesAhead(const CodeMap& code, std::size_t registers) : code_(code), registers_(registers) {}
+  explicit AddressesAhead(const CodeMap& code) : code_(code) {}
   // What the root of values behind `row` of the block stands for, as far as the rows that follow
   // tell.  A call of the system may write any register.
   std::optional<std::int64_t> value(const CoreRow& row, std::uint64_t root) {

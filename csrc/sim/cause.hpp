@@ -78,6 +78,12 @@ class Stamp {
   // By time alone.
   constexpr bool after(Stamp other) const { return at() > other.at(); }
   friend constexpr Stamp later(Stamp a, Stamp b) { return a.value_ < b.value_ ? b : a; }
+  // Not before `other`, which is rarely the later one: a branch that the processor foresees, so
+  // that it goes on without `other`.
+  constexpr void wait_for(Stamp other) {
+    if (value_ < other.value_) [[unlikely]]
+      value_ = other.value_;
+  }
 
  private:
   Cycle value_{};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <span>
 
 #include "core/op_class.hpp"
 #include "core/static_inst.hpp"
@@ -34,25 +35,37 @@ struct CoreInst {
   };
   static constexpr std::uint16_t no_register = 0xffff;
   static constexpr std::size_t sources = 8, destinations = 6;
+  // So many registers there are at most.  Behind those that an instruction reads stands one that
+  // nothing writes, behind those that it writes one that nothing reads: loops need no end.
+  static constexpr std::uint16_t most_registers = 4096, unwritten = 4096, unread = 4097,
+                                 all_registers = 4098;
   std::uint64_t pc{};
   std::uint32_t flags{};
   OpClass op{};
-  std::uint8_t branch{};  // BranchKind
-  std::uint8_t offset{};  // of the access from the row's address
+  std::uint8_t branch{};                              // BranchKind
+  std::uint8_t offset{};                              // of the access from the row's address
+  std::uint8_t int_writes : 4 {}, vec_writes : 4 {};  // registers of a kind that it writes
   std::uint16_t size{};
-  // In front of the first no_register; `pack` moves them there.
   std::uint16_t src[sources], dst[destinations];
+  std::uint8_t reads{}, writes{};  // how many of them there are
+  // What is told of it by the arrays and flags above.
   void pack() {
     const auto used = [](std::uint16_t r) { return r != no_register; };
-    std::stable_partition(std::begin(src), std::end(src), used);
-    std::stable_partition(std::begin(dst), std::end(dst), used);
+    const auto front = [&](auto& all, std::uint16_t rest) {
+      const auto end = std::stable_partition(std::begin(all), std::end(all), used);
+      std::fill(end, std::end(all), rest);
+      return static_cast<std::uint8_t>(end - std::begin(all));
+    };
+    reads = front(src, unwritten);
+    writes = front(dst, unread);
+    int_writes = static_cast<std::uint8_t>(is(writes_int) + is(second_int) + is(third_int));
+    vec_writes = static_cast<std::uint8_t>(is(writes_vec) + is(second_vec));
   }
+  std::span<const std::uint16_t> read() const { return {src, reads}; }
+  std::span<const std::uint16_t> written() const { return {dst, writes}; }
 
   bool is(unsigned mask) const { return (flags & mask) != 0; }
   bool serializes() const { return is(serialize_before | serialize_after); }
-  // Registers of a kind that it writes.
-  unsigned ints() const { return is(writes_int) + is(second_int) + is(third_int); }
-  unsigned vecs() const { return is(writes_vec) + is(second_vec); }
   // Of its access, as the store buffer counts them: one where the size is not known, a line at
   // most.
   unsigned bytes() const { return std::clamp<unsigned>(size, 1, 64); }

@@ -30,19 +30,15 @@ bool knows_what_is_in_flight(const CoreParameters& p) {
 
 SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values,
                                unsigned reach, std::vector<std::uint32_t> begin,
-                               std::size_t registers, std::span<const CoreParameters> cores,
-                               bool causes)
+                               std::span<const CoreParameters> cores, bool causes)
     : SimulatedCores(
           std::make_shared<const Program>(Program{
               CodeMap(packed(std::move(insts)), std::move(values), reach), std::move(begin)}),
-          registers, cores, causes) {}
+          cores, causes) {}
 
-SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program, std::size_t registers,
+SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program,
                                std::span<const CoreParameters> cores, bool causes)
-    : program_(std::move(program)),
-      registers_(registers),
-      causes_(causes),
-      parameters_(cores.begin(), cores.end()) {
+    : program_(std::move(program)), causes_(causes), parameters_(cores.begin(), cores.end()) {
   cores_.reserve(cores.size());
   const auto make = [&]<template <bool> class Kind>(const auto&... with) {
     if (causes)
@@ -52,9 +48,9 @@ SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program, std::size
   };
   for (const CoreParameters& p : cores) {
     if (p.in_order())
-      make.template operator()<InOrderCore>(p, registers);
+      make.template operator()<InOrderCore>(p);
     else
-      make.template operator()<OutOfOrderCore>(p, registers, program_->code);
+      make.template operator()<OutOfOrderCore>(p, program_->code);
   }
 }
 
@@ -116,7 +112,7 @@ void SimulatedCores::each_core(unsigned threads, const Work& work) {
   std::atomic<std::size_t> turn{0};
   const auto some = [&] {
     auto with = work();
-    AddressesAhead ahead(program_->code, registers_);
+    AddressesAhead ahead(program_->code);
     for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();) {
       cores_[k]->look_ahead(ahead);
       with(k);
@@ -233,7 +229,7 @@ void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
 }
 
 SimulatedCores SimulatedCores::begun_behind(const Block& block) {
-  SimulatedCores out(program_, registers_, parameters_, causes_);
+  SimulatedCores out(program_, parameters_, causes_);
   out.begin_at(functional_pass(), block, 1);
   observe(block, 1, false);
   return out;

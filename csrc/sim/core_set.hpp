@@ -22,8 +22,8 @@ class SimulatedCores {
   // The parts of static instruction i, in their order, are insts[begin[i]] to insts[begin[i + 1]];
   // at least one.  `values`, `reach`: CodeMap's.
   SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned reach,
-                 std::vector<std::uint32_t> begin, std::size_t registers,
-                 std::span<const CoreParameters> cores, bool causes = false);
+                 std::vector<std::uint32_t> begin, std::span<const CoreParameters> cores,
+                 bool causes = false);
 
   std::size_t cores() const { return cores_.size(); }
   std::size_t statics() const { return program_->begin.size() - 1; }
@@ -78,8 +78,8 @@ class SimulatedCores {
     CodeMap code;
     std::vector<std::uint32_t> begin;
   };
-  SimulatedCores(std::shared_ptr<const Program> program, std::size_t registers,
-                 std::span<const CoreParameters> cores, bool causes);
+  SimulatedCores(std::shared_ptr<const Program> program, std::span<const CoreParameters> cores,
+                 bool causes);
   FunctionalPass& functional_pass();
   void begin_at(const FunctionalPass& pass, const Block& block, unsigned threads);
   std::size_t parts_of_last(std::size_t rows) const;  // of the block's
@@ -88,7 +88,6 @@ class SimulatedCores {
   void each_core(unsigned threads, const Work& work);
 
   std::shared_ptr<const Program> program_;
-  std::size_t registers_;
   bool causes_;
   std::vector<CoreParameters> parameters_;
   std::vector<std::unique_ptr<Core>> cores_;

@@ -40,10 +40,10 @@ typename InOrderCore<Why>::Lane InOrderCore<Why>::lane(OpClass op) {
 }
 
 template <bool Why>
-InOrderCore<Why>::InOrderCore(const CoreParameters& p, std::size_t registers)
+InOrderCore<Why>::InOrderCore(const CoreParameters& p)
     : p_(p),
       caches_(p),
-      register_(registers),
+      register_(CoreInst::all_registers),
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       ledger_(p.width()),
@@ -99,8 +99,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::issue(const CoreRow& row, Lane w
   unit_ = nullptr;
   const bool free = row.inst->op == OpClass::No_OpClass;
   if (!free) {
-    for (const std::uint16_t r : row.inst->src) {
-      if (r == CoreInst::no_register) break;
+    for (const std::uint16_t r : row.inst->read()) {
       const At ready = register_[r].ready - timings[k].early;
       at = later(at, register_[r].retired.after(ready) ? ready : register_[r].retired);
     }
@@ -162,8 +161,7 @@ template <bool Why>
 typename InOrderCore<Why>::Access InOrderCore<Why>::access(const CoreRow& row, At ready) {
   const CoreInst& inst = *row.inst;
   std::uint64_t after = 0;
-  for (const std::uint16_t r : inst.src) {
-    if (r == CoreInst::no_register) break;
+  for (const std::uint16_t r : inst.read()) {
     if (register_[r].retired.after(issue_)) after = std::max(after, register_[r].row);
   }
   At at = later(ready, {queued_, Cause::unit_busy});
@@ -292,8 +290,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
   if (unit_) unit_->leaves(memory ? sent : retired.at());
   const Timing& t = timings[static_cast<std::size_t>(memory ? Lane::memory : where)];
   const Cycle assumed = issued.at() + t.latency + t.assumed;
-  for (const std::uint16_t r : inst.dst) {
-    if (r == CoreInst::no_register) break;
+  for (const std::uint16_t r : inst.written()) {
     register_[r] = {{assumed, done.cause()}, {retired.at(), done.cause()}, number + 1};
   }
   if (memory) {

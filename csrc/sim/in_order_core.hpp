@@ -22,7 +22,7 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
  public:
   static constexpr bool knows_why = Why, runs_on = false;
 
-  InOrderCore(const CoreParameters& p, std::size_t registers);
+  InOrderCore(const CoreParameters& p);
 
  private:
   using At = Stamp<Why>;

@@ -71,7 +71,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     }
   }
   if (row_ >= static_cast<unsigned>(p_.fetch_queue())) {
-    const At room = sent_[(row_ - static_cast<unsigned>(p_.fetch_queue())) & (ring - 1)] + 1;
+    const At room = sent_[row_ - static_cast<unsigned>(p_.fetch_queue())] + 1;
     if (room.after(fetch_)) enter(room);
   }
   ++fetched_;
@@ -91,7 +91,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::arrive(At fetched) {
     fetch_blocked_ = never;
   }
   at = sends_.take(at, p_.width());
-  sent_[row_ & (ring - 1)] = at;
+  sent_[row_] = at;
   at = decodes_.next(at + p_.front_delay(), p_.width());
   if (at.at() > rename_blocked_) {
     at = later(at, unblocks + 1);
@@ -111,15 +111,14 @@ void OutOfOrderCore<Why>::block(Cycle at) {
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
   const CoreInst& inst = *row.inst;
-  const auto freed = [&](const auto& when, std::uint64_t n, int size, Cause why,
+  const auto freed = [&](const Freed& when, std::uint64_t n, int size, Cause why,
                          Cycle delay = freed_delay) {
-    return n < static_cast<std::uint64_t>(size)
-               ? At{}
-               : At{when[(n - static_cast<std::uint64_t>(size)) & (when.size() - 1)] + delay, why};
+    return At{when[n - static_cast<std::uint64_t>(size)] + delay, why};
   };
   // Without room in the reorder buffer or the issue queue rename blocks, even if nothing is there
   // to be renamed (gem5's Rename::checkStall).
-  At room = later(renames_.at, freed(retired_, entry_, p_.rob(), Cause::rob_full));
+  At room = renames_.at;
+  room.wait_for(freed(retired_, entry_, p_.rob(), Cause::rob_full));
   calendar_.advance(room.at());
   while (calendar_.waiting() >= p_.iq()) {
     room = (room + 1).because(Cause::scheduler_full);
@@ -130,22 +129,23 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     rename_held_ = later(rename_held_, room);
   }
   const At arrived = arrive(fetched);
-  At at = later(later(arrived, room), later(serial_, rename_held_));
+  At at = later(arrived, room);
+  at.wait_for(later(serial_, rename_held_));
   serial_ = {};
   // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
   if (inst.is(CoreInst::serialize_before))
     at = later(at, {std::max(retire_.at(), drained_) + serialize_delay - rename_to_iew,
                     Cause::serialization});
-  if (inst.is(CoreInst::load))
-    at = later(at, freed(load_retired_, loads_, p_.lq(), Cause::load_queue_full, committed_delay));
-  if (inst.is(CoreInst::store))
-    at = later(at, freed(store_drained_, store_count_, p_.sq(), queued_store(), drained_delay));
-  if (inst.is(CoreInst::writes_int))
-    at = later(at, freed(int_retired_, ints_ + inst.ints() - 1, free_ints_, Cause::registers_full,
-                         committed_delay));
-  if (inst.is(CoreInst::writes_vec))
-    at = later(at, freed(vec_retired_, vecs_ + inst.vecs() - 1, free_vecs_, Cause::registers_full,
-                         committed_delay));
+  const auto takes = [&](const Freed& when, std::uint64_t n, unsigned entries, int size, Cause why,
+                         Cycle delay) {
+    if (entries > 0) at.wait_for(freed(when, n + entries - 1, size, why, delay));
+  };
+  takes(load_retired_, loads_, inst.is(CoreInst::load), p_.lq(), Cause::load_queue_full,
+        committed_delay);
+  takes(store_drained_, store_count_, inst.is(CoreInst::store), p_.sq(), queued_store(),
+        drained_delay);
+  takes(int_retired_, ints_, inst.int_writes, free_ints_, Cause::registers_full, committed_delay);
+  takes(vec_retired_, vecs_, inst.vec_writes, free_vecs_, Cause::registers_full, committed_delay);
   at = renames_.take(at, p_.width());
   if (at.after(arrived)) block(arrived.at());
   dispatch_ = at + rename_to_iew;
@@ -165,13 +165,15 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   const CoreInst& inst = *row.inst;
   At at = dispatched;
   operands_chain_ = 0;
-  for (const std::uint16_t r : inst.src) {
-    if (r == CoreInst::no_register) break;
+  const auto read = [&](std::uint16_t r) {
     if constexpr (Why) {
       if (later(at, register_[r]) != at) operands_chain_ = chain_[r];
     }
     at = later(at, register_[r]);
-  }
+  };
+  constexpr std::size_t common = 3;  // few read more; where one reads less nothing writes the rest
+  for (std::size_t k = 0; k < common; ++k) read(inst.src[k]);
+  for (std::size_t k = common; k < inst.reads; ++k) read(inst.src[k]);
   operands_ = at;
   if (inst.is(CoreInst::in_order | CoreInst::barrier)) {  // and behind all stores
     const Cause why = inst.is(CoreInst::barrier) ? Cause::barrier : Cause::serialization;
@@ -285,11 +287,13 @@ void OutOfOrderCore<Why>::put_results(const CoreInst& inst, At issued, At done) 
       ahead -= operands_chain_;
     }
   }
-  for (const std::uint16_t r : inst.dst) {
-    if (r == CoreInst::no_register) break;
+  const auto write = [&](std::uint16_t r) {
     register_[r] = done;
     if constexpr (Why) chain_[r] = std::min(ahead, most);
-  }
+  };
+  constexpr std::size_t common = 3;  // few write more; where one writes less nothing reads the rest
+  for (std::size_t k = 0; k < common; ++k) write(inst.dst[k]);
+  for (std::size_t k = common; k < inst.writes; ++k) write(inst.dst[k]);
 }
 
 // What the store waits for whose place in a full store queue the next one takes.
@@ -297,7 +301,7 @@ template <bool Why>
 Cause OutOfOrderCore<Why>::queued_store() const {
   const auto size = static_cast<std::uint64_t>(p_.sq());
   if (!Why || store_count_ < size) return Cause::store_queue_full;
-  const Cause held = store_held_[(store_count_ - size) & (short_ring - 1)];
+  const Cause held = store_held_[store_count_ - size];
   return held == Cause::store_drain ? Cause::store_queue_full : held;
 }
 
@@ -341,17 +345,14 @@ void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle do
     drained_ = written;
     drained_held_ = missed ? Cause::store_miss : held;
   }
-  if constexpr (Why) store_held_[store_count_ & (short_ring - 1)] = drained_held_;
-  store_drained_[store_count_++ & (short_ring - 1)] = drained_;
+  if constexpr (Why) store_held_[store_count_] = drained_held_;
+  store_drained_[store_count_++] = drained_;
   stores_.put(row.addr, inst.size, issued,
               inst.is(CoreInst::atomic) ? drained_ : caches_.taken_at(), inst.pc, row_,
               inst.is(CoreInst::masked));
   if (set_ != StoreSets::no_set) sets_.put(set_, issued, done, row_);
   if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
-    for (const std::uint16_t r : inst.dst) {
-      if (r == CoreInst::no_register) break;
-      register_[r] = {drained_, Cause::store_drain};
-    }
+    for (const std::uint16_t r : inst.written()) register_[r] = {drained_, Cause::store_drain};
     if (drained_ + 1 > retire_.at()) retires({drained_ + 1, Cause::store_drain}, 1);
   }
 }
@@ -374,9 +375,12 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
       retires(retire_, retired_now_ + 1);
   }
   last_issued_ = issued.at();
-  if (inst.is(CoreInst::load)) load_retired_[loads_++ & (short_ring - 1)] = retire_.at();
-  for (unsigned k = inst.ints(); k > 0; --k) int_retired_[ints_++ & (ring - 1)] = retire_.at();
-  for (unsigned k = inst.vecs(); k > 0; --k) vec_retired_[vecs_++ & (ring - 1)] = retire_.at();
+  const auto leaves = [this](Freed& when, std::uint64_t& n, unsigned entries) {
+    for (; entries > 0; --entries) when[n++] = retire_.at();
+  };
+  leaves(load_retired_, loads_, inst.is(CoreInst::load));
+  leaves(int_retired_, ints_, inst.int_writes);
+  leaves(vec_retired_, vecs_, inst.vec_writes);
   if (inst.is(CoreInst::store) && !row.fault) drain_store(row, issued.at(), done.at());
   if (inst.is(CoreInst::barrier))
     memory_barrier_ = later(memory_barrier_, {retire_.at() + 1, Cause::barrier});

@@ -35,7 +35,9 @@
 #include "sim/cycle.hpp"
 #include "sim/issue_calendar.hpp"
 #include "sim/op_use.hpp"
+#include "sim/ring.hpp"
 #include "sim/rows_around.hpp"
+#include "sim/store_buffer.hpp"
 #include "sim/store_sets.hpp"
 #include "sim/symbolic_values.hpp"
 #include "sim/wrong_path.hpp"
@@ -241,8 +243,6 @@ Cause fetch_cause(CacheLevel served);
 // What the fetch behind a branch waits for that was not predicted.
 Cause misprediction_cause(BranchKind branch);
 
-inline constexpr std::size_t most_core_registers = 4096;
-
 // Of a row's way through the core, which is one function of the loop over the rows.
 #define TRACEKIT_INLINE [[gnu::always_inline]] inline
 
@@ -252,7 +252,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   static constexpr bool knows_why = Why, runs_on = true;
 
   // `code` outlives the core.
-  OutOfOrderCore(const CoreParameters& p, std::size_t registers, const CodeMap& code);
+  OutOfOrderCore(const CoreParameters& p, const CodeMap& code);
   void look_ahead(AddressesAhead& ahead) final { ahead_ = &ahead; }
 
  private:
@@ -287,7 +287,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     ledger_.charge(at.cause(), at.at() - retire_.at());
     retire_ = at;
     retired_now_ = now;
-    retired_[entry_ & (ring - 1)] = at.at();
+    retired_[entry_] = at.at();
   }
   TRACEKIT_INLINE void retire(const CoreRow& row, At dispatched, At issued, At done);
   TRACEKIT_INLINE Cycle load_answered(Cycle there);
@@ -343,12 +343,14 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   CauseLedger<Why> ledger_;
   Cycle last_issued_{};  // the row before
 
-  // Rings of the last 1024 (256) rows of each kind.
-  static constexpr std::size_t ring = 1024, short_ring = 256;
-  std::array<Cycle, ring> retired_{}, int_retired_{}, vec_retired_{};
-  std::array<Cycle, short_ring> load_retired_{}, store_drained_{};
-  std::vector<Cause> store_held_;  // what store_drained_ waits for
-  std::array<At, ring> sent_{};
+  // When what took an entry, or a register, was done with it.  The next one's may be written before
+  // it is taken.
+  using Freed = Ring<Cycle>;
+  static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 4, long_ago); }
+  static constexpr Cycle long_ago = -(Cycle{1} << 40);
+  Freed retired_, int_retired_, vec_retired_, load_retired_, store_drained_;
+  Ring<Cause> store_held_;  // what store_drained_ waits for
+  Ring<At> sent_;
   std::uint64_t row_{}, loads_{}, store_count_{}, ints_{}, vecs_{};
   std::uint64_t entry_{};  // of the reorder buffer: squashed rows have some, too
 

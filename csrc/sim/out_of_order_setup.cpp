@@ -19,23 +19,28 @@ void Core::put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin)
 }
 
 template <bool Why>
-OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registers,
-                                    const CodeMap& code)
+OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, const CodeMap& code)
     : p_(p),
       caches_(p),
       calendar_(p),
+      stores_(p.rob(), p.sq()),
       latency_(op_count),
       booking_(op_count),
       op_cause_(op_count),
-      register_(registers),
-      chain_(Why ? registers : 0),
+      register_(CoreInst::all_registers),
+      chain_(Why ? CoreInst::all_registers : 0),
       code_(code),
-      wrong_(registers),
-      wrong_ready_(registers),
+      wrong_ready_(CoreInst::all_registers),
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       ledger_(p.width()),
-      store_held_(Why ? short_ring : 0, Cause::store_drain),
+      retired_(freed_ring(p.rob())),
+      int_retired_(freed_ring(p.phys_int())),
+      vec_retired_(freed_ring(p.phys_vec())),
+      load_retired_(freed_ring(p.lq())),
+      store_drained_(freed_ring(p.sq())),
+      store_held_(static_cast<std::size_t>(p.sq()), Cause::store_drain),
+      sent_(static_cast<std::size_t>(p.fetch_queue())),
       fetch_shift_(shift_of(static_cast<unsigned>(p.fetch_buffer()))),
       free_ints_(p.phys_int()),
       free_vecs_(p.phys_vec()),
@@ -48,7 +53,7 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, std::size_t registe
   }
 }
 
-template OutOfOrderCore<false>::OutOfOrderCore(const CoreParameters&, std::size_t, const CodeMap&);
-template OutOfOrderCore<true>::OutOfOrderCore(const CoreParameters&, std::size_t, const CodeMap&);
+template OutOfOrderCore<false>::OutOfOrderCore(const CoreParameters&, const CodeMap&);
+template OutOfOrderCore<true>::OutOfOrderCore(const CoreParameters&, const CodeMap&);
 
 }  // namespace tracekit

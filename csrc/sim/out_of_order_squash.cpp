@@ -62,8 +62,7 @@ void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed, s
                             std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, most));
   const At until = squashed + (1 + cycles + older / p_.width());
   if (until.after(retire_)) retires(until, 1);
-  for (Cycle k = 0; k < rows; ++k)
-    retired_[(first + static_cast<std::uint64_t>(k)) & (ring - 1)] = retire_.at();
+  for (Cycle k = 0; k < rows; ++k) retired_[first + static_cast<std::uint64_t>(k)] = retire_.at();
   entry_ += static_cast<std::uint64_t>(rows);
 }
 

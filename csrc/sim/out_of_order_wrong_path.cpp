@@ -74,8 +74,7 @@ template <bool Why>
 void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
                                    Cycle resolved) {
   const CoreInst& inst = code_.insts()[part];
-  for (const std::uint16_t r : inst.src) {
-    if (r == CoreInst::no_register) break;
+  for (const std::uint16_t r : inst.read()) {
     at = std::max(at, wrong_.written(r) ? wrong_ready_[r] : register_[r].at());
   }
   const Cycle executes = at + p_.issue_to_exec() - 1 + latency(inst.op);
@@ -91,8 +90,7 @@ void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cy
     }
   }
   wrong_.run(inst, part, code_.value(part));
-  for (const std::uint16_t r : inst.dst) {
-    if (r == CoreInst::no_register) break;
+  for (const std::uint16_t r : inst.written()) {
     wrong_ready_[r] = done;
   }
 }

@@ -36,8 +36,7 @@ class RowsAround {
   std::optional<std::int64_t> value_before(const CoreRow& row, std::uint16_t r,
                                            const CodeMap& code) const {
     const auto writes = [r](const CoreInst& inst) {
-      for (const std::uint16_t d : inst.dst) {
-        if (d == CoreInst::no_register) break;
+      for (const std::uint16_t d : inst.written()) {
         if (d == r) return true;
       }
       return false;

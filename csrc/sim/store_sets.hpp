@@ -3,12 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "sim/cache_model.hpp"
+#include "sim/cycle.hpp"
 
 namespace tracekit {
 
@@ -57,76 +56,6 @@ class StoreSets {
   std::vector<std::int16_t> set_ = std::vector<std::int16_t>(size, std::int16_t{no_set});
   std::vector<Last> last_ = std::vector<Last>(size);
   std::size_t seen_{};
-};
-
-// The last store to each 4-byte word (for forwarding) and the last ones to each 16-byte block (for
-// the order check).
-class StoreBuffer {
- public:
-  struct Store {
-    std::uint64_t address{no_line};
-    std::uint32_t bytes : 31 {};
-    bool masked : 1 {};      // not all of these bytes: it forwards none (gem5's LSQUnit::read)
-    Cycle issued{}, sent{};  // when a load no longer finds it here
-    std::uint64_t row{};
-    bool covers(std::uint64_t at, unsigned n) const {
-      return !masked && address <= at && at + n <= address + bytes;
-    }
-    bool touches(std::uint64_t at, unsigned n) const {
-      return address < at + n && at < address + bytes;
-    }
-  };
-  struct Executed {
-    Cycle issued{-1};
-    std::uint64_t pc{}, row{};
-  };
-  // The last store that wrote any of these bytes; null where it is forgotten or there was none.
-  const Store* last(std::uint64_t address, unsigned bytes) const {
-    const Store* found = nullptr;
-    for (std::uint64_t w = address >> 2; w <= (address + bytes - 1) >> 2; ++w) {
-      const Store& s = word_[w & (size - 1)];
-      if (s.touches(address, bytes) && (!found || s.row > found->row)) found = &s;
-    }
-    return found;
-  }
-  // Of the stores from row `from` on to the blocks of these bytes that issue after a load does, the
-  // one that executes first: it finds the load, which has run too early.
-  const Executed* passed(std::uint64_t address, unsigned bytes, Cycle issued,
-                         std::uint64_t from) const {
-    const Executed* found = nullptr;
-    for (std::uint64_t b = address >> 4; b <= (address + bytes - 1) >> 4; ++b) {
-      const Block& block = block_[b & (size - 1)];
-      if (block.number != b) continue;
-      for (const Executed& s : block.last)
-        if (s.issued > issued && s.row >= from && (!found || s.issued < found->issued)) found = &s;
-    }
-    return found;
-  }
-  void put(std::uint64_t address, unsigned bytes, Cycle issued, Cycle sent, std::uint64_t pc,
-           std::uint64_t row, bool masked) {
-    const unsigned n = std::clamp(bytes, 1u, 64u);
-    const std::uint64_t last = address + n - 1;
-    for (std::uint64_t w = address >> 2; w <= last >> 2; ++w)
-      word_[w & (size - 1)] = {address, n, masked, issued, sent, row};
-    put_block(address >> 4, {issued, pc, row});
-    if (last >> 4 != address >> 4) put_block(last >> 4, {issued, pc, row});
-  }
-
- private:
-  static constexpr std::size_t size = 4096, kept = 4;
-  struct Block {
-    std::uint64_t number{no_line};
-    std::size_t next{};
-    std::array<Executed, kept> last{};
-  };
-  void put_block(std::uint64_t number, const Executed& s) {
-    Block& b = block_[number & (size - 1)];
-    if (b.number != number) b = {number, 0, {}};
-    b.last[b.next] = s;
-    b.next = (b.next + 1) % kept;
-  }
-  std::vector<Store> word_ = std::vector<Store>(size);
-  std::vector<Block> block_ = std::vector<Block>(size);
 };
 
 }  // namespace tracekit

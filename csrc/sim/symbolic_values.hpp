@@ -21,7 +21,6 @@ struct SymbolicValue {
 // What registers hold along a path, from where it begins.
 class SymbolicRegisters {
  public:
-  explicit SymbolicRegisters(std::size_t registers) : of_(registers) {}
   void begin() { ++now_; }
   // Whether the path has written it.
   bool written(std::uint16_t r) const { return of_[r].when == now_; }
@@ -39,11 +38,10 @@ class SymbolicRegisters {
     const bool computes = says.kind == RegisterValue::none || says.kind == RegisterValue::access;
     if (says.kind == RegisterValue::sum) {
       is = value(says.base).plus(says.number);
-    } else if (computes && inst.dst[0] != CoreInst::no_register) {
+    } else if (computes && inst.writes > 0) {
       is = {made(inst, part), 0};
     }
-    for (const std::uint16_t r : inst.dst) {
-      if (r == CoreInst::no_register) break;
+    for (const std::uint16_t r : inst.written()) {
       of_[r] = {now_, is};
       if (computes) is.root = mixed(is.root) | SymbolicValue::computed;  // each result is another
     }
@@ -56,8 +54,7 @@ class SymbolicRegisters {
   }
   std::uint64_t made(const CoreInst& inst, std::uint32_t part) const {
     std::uint64_t hash = mixed(part + std::uint64_t{1});
-    for (const std::uint16_t r : inst.src) {
-      if (r == CoreInst::no_register) break;
+    for (const std::uint16_t r : inst.read()) {
       const SymbolicValue v = value(r);
       hash = mixed(hash ^ mixed(v.root + mixed(static_cast<std::uint64_t>(v.number))));
     }
@@ -67,7 +64,7 @@ class SymbolicRegisters {
     std::uint32_t when{};
     SymbolicValue value;
   };
-  std::vector<Register> of_;
+  std::vector<Register> of_ = std::vector<Register>(CoreInst::all_registers);
   std::uint32_t now_{1};
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "sim/cycle.hpp"
+#include "sim/ring.hpp"
 
 namespace tracekit {
 
@@ -57,12 +58,11 @@ class QueueShares {
 
 // How many of the last `size` entries are not free before `then`: entries are taken and freed in
 // order, the `n`-th is next, and `freed` has when.
-template <std::size_t ring>
-int entries_held(const std::array<Cycle, ring>& freed, std::uint64_t n, int size, Cycle then) {
+inline int entries_held(const Ring<Cycle>& freed, std::uint64_t n, int size, Cycle then) {
   std::uint64_t held = 0, most = std::min(n, static_cast<std::uint64_t>(size));
   while (held < most) {
     const std::uint64_t some = (held + most + 1) / 2;
-    if (freed[(n - some) % ring] >= then)
+    if (freed[n - some] >= then)
       held = some;
     else
       most = some - 1;
