@@ -67,6 +67,8 @@ O3 = {
     "fetchBufferSize": "fetch_buffer",
     "fetchQueueSize": "fetch_queue",
     "fetchToDecodeDelay": "front_delay",
+    "decodeToRenameDelay": "decode_to_rename",
+    "renameToIEWDelay": "rename_to_iew",
     "issueToExecuteDelay": "issue_to_exec",
     "cacheLoadPorts": "load_ports",
     "cacheStorePorts": "store_ports",
@@ -202,7 +204,6 @@ def out_of_order(p, isa):
     if isa == "X86":
         cpu.numPhysCCRegs = 5 * p["phys_int"]
     cpu.needsTSO = bool(p["tso"])
-    cpu.decodeToRenameDelay = max(1, p["front_delay"] // 2)
     cpu.fuPool = units(p)
     cpu.forwardComSize = cpu.backComSize = 12
     return cpu

@@ -59,7 +59,9 @@ namespace tracekit {
   PARAMETER(ideal_l2, 0, 1) PARAMETER(ideal_memory_order, 0, 1)                                   \
   /* sim/replacement.hpp; from 100 on plug-ins (sim/plugins.hpp), as of predictors, prefetchers */ \
   PARAMETER(l1d_replacement, 0, 999) PARAMETER(l2_replacement, 0, 999)                            \
-  PARAMETER(l3_replacement, 0, 999) PARAMETER(l1d_response, 1, 500)
+  PARAMETER(l3_replacement, 0, 999) PARAMETER(l1d_response, 1, 500)                               \
+  /* between stages, as front_delay is from fetch to decode */                                    \
+  PARAMETER(decode_to_rename, 1, 32) PARAMETER(rename_to_iew, 1, 32)
 // clang-format on
 
 // A row as Python hands it over.

@@ -97,7 +97,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::arrive(At fetched) {
     at = later(at, unblocks + 1);
     rename_blocked_ = never;
   }
-  return decodes_.take(at, p_.width()) + decode_to_rename_;
+  return decodes_.take(at, p_.width()) + p_.decode_to_rename();
 }
 
 // Rename cannot go on at `at`.
@@ -134,8 +134,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   serial_ = {};
   // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
   if (inst.is(CoreInst::serialize_before))
-    at = later(at, {std::max(retire_.at(), drained_) + serialize_delay - rename_to_iew,
-                    Cause::serialization});
+    at = later(at, {std::max(retire_.at(), drained_) + serialize_delay, Cause::serialization});
   const auto takes = [&](const Freed& when, std::uint64_t n, unsigned entries, int size, Cause why,
                          Cycle delay) {
     if (entries > 0) at.wait_for(freed(when, n + entries - 1, size, why, delay));
@@ -148,7 +147,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   takes(vec_retired_, vecs_, inst.vec_writes, free_vecs_, Cause::registers_full, committed_delay);
   at = renames_.take(at, p_.width());
   if (at.after(arrived)) block(arrived.at());
-  dispatch_ = at + rename_to_iew;
+  dispatch_ = at + p_.rename_to_iew();
   return dispatch_;
 }
 
@@ -157,7 +156,7 @@ template <bool Why>
 void OutOfOrderCore<Why>::redispatch(At& dispatched, At at) {
   if (!at.after(dispatched)) return;
   renames_.take(later(arrive(at), rename_held_), p_.width());
-  dispatched = dispatch_ = renames_.at + rename_to_iew;
+  dispatched = dispatch_ = renames_.at + p_.rename_to_iew();
 }
 
 template <bool Why>
@@ -385,8 +384,7 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
   if (inst.is(CoreInst::barrier))
     memory_barrier_ = later(memory_barrier_, {retire_.at() + 1, Cause::barrier});
   if (inst.is(CoreInst::serialize_after))
-    serial_ = {std::max(retire_.at(), drained_) + serialize_delay - rename_to_iew,
-               Cause::serialization};
+    serial_ = {std::max(retire_.at(), drained_) + serialize_delay, Cause::serialization};
 }
 
 template <bool Why>

@@ -356,7 +356,6 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
 
   int fetch_shift_;            // of the fetch buffer's bytes; -1: no power of two
   int free_ints_, free_vecs_;  // registers that rename has
-  int decode_to_rename_;       // cycles
   Cycle store_executes_;       // from its issue, as a load does
   At fetch_{}, redirect_{-1, Cause::base};
   int fetched_{};  // rows in this cycle

@@ -9,14 +9,14 @@ inline constexpr Cycle redirect_delay = 3;  // from a misprediction's execution 
 inline constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB does not know
 inline constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
 inline constexpr Cycle send_delay = 3;  // of a store that retires to the cache (gem5's IEW::tick)
-inline constexpr Cycle serialize_delay = 3, in_order_delay = 3, fault_delay = 30;
+inline constexpr Cycle serialize_delay = 1;  // until rename hears that nothing is in flight
+inline constexpr Cycle in_order_delay = 3, fault_delay = 30;
 // Of a micro-op whose fault changes nothing.
 inline constexpr Cycle warning_delay = 12;
 // A full issue queue has new rows so long after others have left it: rename hears of it, and
 // blocked stages begin again.
 inline constexpr Cycle queue_refills = 8;
-inline constexpr Cycle settles = 3;  // until a row issues whose operands are there
-inline constexpr Cycle rename_to_iew = 2;
+inline constexpr Cycle settles = 3;        // until a row issues whose operands are there
 inline constexpr Cycle freed_delay = 2;    // until rename knows that an entry is free
 inline constexpr Cycle drained_delay = 1;  // the same of a store's, from the cache's answer on
 // The same of what is freed only once another stage hears of the retirement: the load queue by the

@@ -44,7 +44,6 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, const CodeMap& code
       fetch_shift_(shift_of(static_cast<unsigned>(p.fetch_buffer()))),
       free_ints_(p.phys_int()),
       free_vecs_(p.phys_vec()),
-      decode_to_rename_(std::max(1, p.front_delay() / 2)),
       store_executes_(p.issue_to_exec() - 1 + p.agu_lat()) {
   for (std::size_t i = 0; i < op_count; ++i) {
     latency_[i] = op_latency(op_class_names[i], p);

@@ -45,8 +45,8 @@ void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed, s
   const Cycle at = squashed.at();
   const Cycle older = entries_held(retired_, entry_, p_.rob(), at);
   // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
-  const Cycle renamed = at - 1 - (dispatched - rename_to_iew);
-  const Cycle supplied = at - 1 - p_.front_delay() - decode_to_rename_ - fetched;
+  const Cycle renamed = at - 1 - (dispatched - p_.rename_to_iew());
+  const Cycle supplied = at - 1 - p_.front_delay() - p_.decode_to_rename() - fetched;
   const Cycle behind =
       std::min(std::max<Cycle>(0, renamed) * p_.width(), fetch_speed_.rows_of_wrong_path(supplied));
   const Cycle rows = std::min(behind, most);

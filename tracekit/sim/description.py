@@ -50,6 +50,8 @@ class Changes(TypedDict, total=False):
     fetch_buffer: int
     fetch_queue: int
     front_delay: int
+    decode_to_rename: int
+    rename_to_iew: int
     issue_to_exec: int
     int_alu: int
     int_mul: int
@@ -108,9 +110,9 @@ class Machine:
 
     Each attribute is a parameter of gem5's O3 or Minor CPU, with gem5's meaning; the page
     docs/machine-parameters.md lists each with unit, range and gem5's name.  ``phys_float`` may
-    be None for machines that no X86 trace is to run on; ``fp_misc_lat``, ``l1d_targets``,
-    ``l1d_response``, ``l2_response``, ``l3_response``, ``taken_redirects`` and ``tso`` follow from
-    the trace's instruction set where they are None.  A machine cannot be changed: `replace` makes
+    be None for machines that no X86 trace is to run on; ``decode_to_rename``, ``rename_to_iew``,
+    ``fp_misc_lat``, ``l1d_targets``, ``l1d_response``, ``l2_response``, ``l3_response``,
+    ``taken_redirects`` and ``tso`` follow from the trace's instruction set where they are None.  A machine cannot be changed: `replace` makes
     another.
 
     Raises `UsageError`, which names everything that is wrong, where a value is out of range.
@@ -138,6 +140,8 @@ class Machine:
     fetch_buffer: int
     fetch_queue: int
     front_delay: int
+    decode_to_rename: int | None = None
+    rename_to_iew: int | None = None
     issue_to_exec: int
     int_alu: int
     int_mul: int

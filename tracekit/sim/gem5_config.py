@@ -50,12 +50,13 @@ _O3: Final = {
     "fetch_buffer": "fetchBufferSize",
     "fetch_queue": "fetchQueueSize",
     "front_delay": "fetchToDecodeDelay",
+    "decode_to_rename": "decodeToRenameDelay",
+    "rename_to_iew": "renameToIEWDelay",
     "issue_to_exec": "issueToExecuteDelay",
 }
 #: What is as gem5 has it unless a run says otherwise, and cannot be said of a machine.
 _FIXED_O3: Final[dict[str, int | str]] = {
     "commitToFetchDelay": 1,
-    "renameToIEWDelay": 2,
     "iewToCommitDelay": 1,
     "commitToIEWDelay": 1,
     "renameToROBDelay": 1,
@@ -285,10 +286,6 @@ class _Reader:
                 self._notes.append(f"{cpu}.{stage}Width is {width}; {out['width']} is simulated")
         if (width := self._int(cpu, "wbWidth")) < out["issue_width"]:
             self._notes.append(f"{cpu}.wbWidth is {width}; {out['issue_width']} is simulated")
-        delay = self._int(cpu, "decodeToRenameDelay")
-        if delay != max(1, out["front_delay"] // 2):
-            taken = max(1, out["front_delay"] // 2)
-            self._notes.append(f"{cpu}.decodeToRenameDelay is {delay}; {taken} is simulated")
         if (tso := self._config[cpu].get("needsTSO") == "true") != (arch == "x86"):
             out["tso"] = int(tso)
         self._fixed(cpu, _FIXED_O3)

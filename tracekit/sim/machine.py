@@ -86,6 +86,7 @@ def _by_arch(machine: Mapping[str, Any], arch: str) -> dict[str, float]:
     """Parameters that machines seldom give: they follow from the instruction set, as gem5's
     configurations for it have them."""
     x86 = arch == "x86"
+    front = int(machine["front_delay"])
     found = {
         # Of ARM's machines a chase through the second cache tells it, to the cycle.
         "l1d_response": max(1, int(machine["l1d_lat"]) // 2) if arch == "arm" else 1,
@@ -93,6 +94,9 @@ def _by_arch(machine: Mapping[str, Any], arch: str) -> dict[str, float]:
         "l3_response": 1 if x86 else max(1, int(machine["l3_lat"]) // 2),
         "l1d_targets": 20 if x86 else 16,
         "fp_misc_lat": 3 if arch == "arm" else machine["fp_add_lat"],
+        # O3PipeView text of ARM's machines shows both.
+        "decode_to_rename": min(2, front) if arch == "arm" else max(1, front // 2),
+        "rename_to_iew": min(2, front) if arch == "arm" else 2,
         "taken_redirects": x86,
         "tso": x86,
     }
