@@ -148,7 +148,9 @@ Cycle CacheHierarchy::read_below_l2(std::uint64_t line, Cycle at) {
 
 // What a prefetcher wants after a miss is sent before the miss itself, which the cache holds back
 // until it has looked its tags up (gem5's BaseCache::getNextQueueEntry).
-Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
+Cycle CacheHierarchy::access_l2(std::uint64_t address, Cycle at, std::uint64_t pc,
+                                Strides& strides) {
+  const std::uint64_t line = address >> line_bits;
   Mshrs& mshrs = storing_ ? l2_store_mshrs_ : l2_load_mshrs_;
   if (p_.ideal_l2()) {
     served_ = CacheLevel::l2;
@@ -167,7 +169,7 @@ Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, 
     ready = std::max(ready, w->ready);
     w->prefetched = false;
   }
-  if (demand && notifies && p_.l2_prefetch()) prefetch_l2(line, at, pc, w != nullptr);
+  if (notifies && p_.l2_prefetch()) prefetch_l2(address, at, pc, w != nullptr, strides);
   if (w) {
     served_ = source;
     from_dirty_ = false;
@@ -181,12 +183,18 @@ Cycle CacheHierarchy::access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, 
 }
 
 // The second level's answer to the first data cache, which asks at `at`.
-Cycle CacheHierarchy::request_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand) {
-  const Cycle there = access_l2(line, l2_request_crossbar_.place(at, head) + to_second, pc, demand);
+Cycle CacheHierarchy::request_l2(std::uint64_t address, Cycle at, std::uint64_t pc,
+                                 Strides& strides) {
+  at = l2_request_crossbar_.place(at, head) + to_second;
+  const Cycle there = access_l2(address, at, pc, strides);
   return l2_response_crossbar_.place(there, line_between) + from_second + p_.l1d_response();
 }
 
-void CacheHierarchy::prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool hit) {
+// What has asked for a line is known to the byte (gem5's Cache::createMissPacket passes the request
+// on).
+void CacheHierarchy::prefetch_l2(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit,
+                                 Strides& strides) {
+  const std::uint64_t line = address >> line_bits;
   const auto go = [&](std::uint64_t wanted) {
     ++at;
     if (page(wanted) != page(line) || l2_.has(wanted)) return;
@@ -199,8 +207,7 @@ void CacheHierarchy::prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc,
   switch (p_.l2_prefetch()) {
     case prefetch::stride: {
       if (!pc) break;  // not of fetches
-      if (const std::int64_t step = stride2_[pc >> 2 & 63].see(pc, line))
-        for (std::uint64_t k = 1; k <= 4; ++k) go(line + static_cast<std::uint64_t>(step) * k);
+      strides.see(pc, address, go);
       break;
     }
     case prefetch::tagged:
@@ -233,12 +240,7 @@ void CacheHierarchy::want_l1d(std::uint64_t address, Cycle at, std::uint64_t pc,
     queue.push_back({wanted, pc, at + 1});
   };
   if (p_.l1d_prefetch() == prefetch::stride) {
-    std::int64_t step = stride1_[pc >> 2 & 63].see(pc, address);
-    if (!step) return;
-    if (step > 0 && step < 64) step = 64;
-    if (step < 0 && step > -64) step = -64;
-    for (std::uint64_t k = 1; k <= 4; ++k)
-      want((address + static_cast<std::uint64_t>(step) * k) >> line_bits);
+    strides1_.see(pc, address, want);
   } else if (p_.l1d_prefetch() == prefetch::tagged) {
     for (std::uint64_t k = 1; k <= 2; ++k) want(line + k);
   } else if (l1d_plugin_) {
@@ -261,7 +263,7 @@ void CacheHierarchy::prefetch_l1d(Cycle at, Cycle until, bool missed) {
     // go first, and their prefetches are not wanted any more (gem5's BaseCache::getNextQueueEntry,
     // prefetch::Queued::notify).
     if (zeroing_ && l2_store_mshrs_.free_at() > goes) continue;
-    const Cycle ready = request_l2(w.line, goes, w.pc, true);
+    const Cycle ready = request_l2(w.line << line_bits, goes, w.pc, strides2_prefetched_);
     mshrs.take(ready);
     fill_l1d(w.line, goes, ready, false, true);
     at = goes + 1;
@@ -280,7 +282,7 @@ Cycle CacheHierarchy::miss(std::uint64_t address, Cycle at, Cycle sends, std::ui
     want_l1d(address, at, pc, false);
     prefetch_l1d(at, sends, true);
   }
-  const Cycle ready = request_l2(address >> line_bits, sends, pc, true);
+  const Cycle ready = request_l2(address, sends, pc, strides2_);
   const CacheLevel server = served_;
   (storing_ ? l1d_store_mshrs_ : l1d_load_mshrs_).take(ready);
   put(ready).first = static_cast<std::uint8_t>(address & (line_size - 1));
@@ -420,8 +422,8 @@ Cycle CacheHierarchy::fetch(std::uint64_t address, Cycle at) {
   }
   now_ = at;
   storing_ = false;
-  const Cycle ready =
-      access_l2(line, at + p_.l1i_lat() + to_second, 0, true) + from_second + fetch_response;
+  const Cycle ready = access_l2(address, at + p_.l1i_lat() + to_second, 0, strides2_) +
+                      from_second + fetch_response;
   l1i_.put(line, ready, false, 0, false, served_);
   return ready;
 }

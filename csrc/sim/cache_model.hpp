@@ -31,8 +31,8 @@ class CacheHierarchy {
 
  private:
   Cycle data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store);
-  Cycle access_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
-  Cycle request_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool demand);
+  Cycle access_l2(std::uint64_t address, Cycle at, std::uint64_t pc, Strides& strides);
+  Cycle request_l2(std::uint64_t address, Cycle at, std::uint64_t pc, Strides& strides);
   Cycle read_below_l2(std::uint64_t line, Cycle at);
   // The line in the first data cache at `at`, or on its way there; else null.
   Cache::Way* find_l1d(std::uint64_t line, Cycle at);
@@ -51,7 +51,7 @@ class CacheHierarchy {
   void want_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit);
   void prefetch_l1d(Cycle at, Cycle until, bool missed = false);
   void prefetch_zeroed(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit);
-  void prefetch_l2(std::uint64_t line, Cycle at, std::uint64_t pc, bool hit);
+  void prefetch_l2(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit, Strides& strides);
 
   const CoreParameters p_;
   Cache l1i_, l1d_, l2_, l3_;
@@ -63,7 +63,9 @@ class CacheHierarchy {
   // The crossbars: requests with the lines that are written back, and answers.
   Channel l2_request_crossbar_, l2_response_crossbar_, l3_request_crossbar_, l3_response_crossbar_,
       memory_request_crossbar_, memory_response_crossbar_;
-  std::vector<Stride> stride1_{64}, stride2_{64};
+  // The second one's of what the core asks for, and of what the first prefetcher does: each
+  // requestor has a table.
+  Strides strides1_, strides2_, strides2_prefetched_;
   AccessMaps maps_;
   struct Wanted {
     std::uint64_t line, pc;

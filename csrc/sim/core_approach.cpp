@@ -36,8 +36,12 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
       there = std::max(there, caches.zero_line(row.addr, at, inst.pc));
     } else if (inst.is(CoreInst::store)) {
       there = std::max(there, caches.store(row.addr, at, inst.pc));
+      if (const std::uint64_t second = row.second_line())
+        there = std::max(there, caches.store(second, at, inst.pc));
     } else {
       there = std::max(there, caches.load(row.addr, at, inst.pc));
+      if (const std::uint64_t second = row.second_line())
+        there = std::max(there, caches.load(second, at, inst.pc));
     }
     if (there > at + noticed) at += (there - at) / overlap;
   }

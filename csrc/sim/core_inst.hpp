@@ -9,6 +9,7 @@
 
 #include "core/op_class.hpp"
 #include "core/static_inst.hpp"
+#include "sim/cycle.hpp"
 #include "sim/predictors/direction_predictor.hpp"
 
 namespace tracekit {
@@ -71,6 +72,13 @@ struct CoreInst {
   unsigned bytes() const { return std::clamp<unsigned>(size, 1, 64); }
 };
 
+// The first byte of an access in another line, or 0: then two lines are asked for (gem5's
+// LSQ::SplitDataRequest).
+inline std::uint64_t second_line(std::uint64_t address, unsigned bytes) {
+  const std::uint64_t last = (address + bytes - 1) >> line_bits;
+  return address >> line_bits == last ? 0 : last << line_bits;
+}
+
 // One row, with what is the same for all cores.
 struct CoreRow {
   const CoreInst* inst;
@@ -79,6 +87,7 @@ struct CoreRow {
   bool first, last;      // of the instruction's parts
   std::uint32_t target;  // the part that is behind, in another instruction
 
+  std::uint64_t second_line() const { return tracekit::second_line(addr, inst->bytes()); }
   bool is_branch() const { return static_cast<BranchKind>(inst->branch) != BranchKind::none; }
   BranchEvent event() const {
     return {inst->pc, next, static_cast<BranchKind>(inst->branch), taken, false};

@@ -254,6 +254,10 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   ledger_.data_from(caches_.served());
   if (inst.is(CoreInst::data_prefetch)) return {executed, Cause::load_l1};
   there = load_answered(there);
+  if (const std::uint64_t second = row.second_line()) {
+    there = std::max(there, load_answered(caches_.load(second, from, inst.pc)));
+    ledger_.data_from(caches_.served());
+  }
   return {there,
           from - executed > there - from ? Cause::load_forward : load_cause(caches_.served())};
 }
@@ -331,6 +335,8 @@ void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle do
   ++stores_now_;
   Cycle written = inst.is(CoreInst::zero_line) ? caches_.zero_line(row.addr, at, inst.pc)
                                                : caches_.store(row.addr, at, inst.pc);
+  if (const std::uint64_t second = inst.is(CoreInst::zero_line) ? 0 : row.second_line())
+    written = std::max(written, caches_.store(second, at, inst.pc));
   if (load_answers_.has(written)) ++written;
   store_answers_.put(written);
   const bool missed = caches_.served() != CacheLevel::l1;

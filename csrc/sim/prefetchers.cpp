@@ -71,7 +71,7 @@ std::span<const int> AccessMaps::see(std::uint64_t line, Cycle at) {
 }
 
 // gem5's Stride::calculatePrefetch: three bits of confidence, four at first, trusted from four on.
-std::int64_t Stride::see(std::uint64_t at_pc, std::uint64_t at) {
+std::int64_t Strides::Stride::see(std::uint64_t at_pc, std::uint64_t at) {
   if (pc != at_pc) {
     *this = {at_pc, at, 0, 4};
     return 0;

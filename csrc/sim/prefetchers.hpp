@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <vector>
 
@@ -11,12 +12,29 @@
 
 namespace tracekit {
 
-// An entry of StridePrefetcher.
-struct Stride {
-  std::uint64_t pc{}, last{};
-  std::int64_t step{};
-  int confidence{};
-  std::int64_t see(std::uint64_t pc, std::uint64_t at);  // the step if it is to be trusted, or 0
+// StridePrefetcher.
+class Strides {
+ public:
+  // Gives `want` the lines that it wants when the instruction at `pc` asks for `address`.
+  template <typename Want>
+  void see(std::uint64_t pc, std::uint64_t address, Want&& want) {
+    std::int64_t step = of_[pc >> 2 & 63].see(pc, address);
+    if (!step) return;
+    constexpr std::int64_t line = std::int64_t{1} << line_bits;
+    if (std::abs(step) < line) step = step < 0 ? -line : line;
+    for (std::uint64_t k = 1; k <= degree; ++k)
+      want((address + static_cast<std::uint64_t>(step) * k) >> line_bits);
+  }
+
+ private:
+  static constexpr std::uint64_t degree = 4;
+  struct Stride {
+    std::uint64_t pc{}, last{};
+    std::int64_t step{};
+    int confidence{};
+    std::int64_t see(std::uint64_t pc, std::uint64_t at);  // the step if it is to be trusted, or 0
+  };
+  std::vector<Stride> of_ = std::vector<Stride>(64);
 };
 
 // What gem5's AMPM prefetcher (src/mem/cache/prefetch/access_map_pattern_matching.cc) would bring:
