@@ -86,9 +86,13 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::arrive(At fetched) {
   const At unblocks = later(renames_.at, rename_held_);
   At at = sends_.next(fetched, p_.width());
   if (at.at() > fetch_blocked_) {
-    const At empty = rename_blocked_ == never ? decodes_.at : unblocks + 1;
-    at = later(at, empty + 1);
-    fetch_blocked_ = never;
+    // Decode has none left then.  It may have been stopped since, which fetch hears of, too.
+    at = later(at, decodes_.at + 1);
+    fetch_blocked_ = rename_blocked_ == never ? never : rename_blocked_ + 1;
+    if (at.at() > fetch_blocked_) {
+      at = later(at, unblocks + 2);
+      fetch_blocked_ = never;
+    }
   }
   at = sends_.take(at, p_.width());
   sent_[row_] = at;
