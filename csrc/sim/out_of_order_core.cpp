@@ -138,15 +138,17 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   serial_ = {};
   // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
   if (inst.is(CoreInst::serialize_before))
-    at = later(at, {std::max(retire_.at(), drained_) + serialize_delay, Cause::serialization});
+    at = later(at, {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization});
   const auto takes = [&](const Freed& when, std::uint64_t n, unsigned entries, int size, Cause why,
                          Cycle delay) {
     if (entries > 0) at.wait_for(freed(when, n + entries - 1, size, why, delay));
   };
   takes(load_retired_, loads_, inst.is(CoreInst::load), p_.lq(), Cause::load_queue_full,
         committed_delay);
-  takes(store_drained_, store_count_, inst.is(CoreInst::store), p_.sq(), queued_store(),
-        drained_delay);
+  if (inst.is(CoreInst::store)) {
+    make_room_for_store();
+    at.wait_for(freed(store_drained_, store_count_, p_.sq(), queued_store(), drained_delay));
+  }
   takes(int_retired_, ints_, inst.int_writes, free_ints_, Cause::registers_full, committed_delay);
   takes(vec_retired_, vecs_, inst.vec_writes, free_vecs_, Cause::registers_full, committed_delay);
   at = renames_.take(at, p_.width());
@@ -181,7 +183,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   if (inst.is(CoreInst::in_order | CoreInst::barrier)) {  // and behind all stores
     const Cause why = inst.is(CoreInst::barrier) ? Cause::barrier : Cause::serialization;
     at = later(at, {retire_.at() + in_order_delay, why});
-    at = later(at, {drained_ + in_order_delay, drained_held_});
+    const Cycle drained = all_drained();
+    at = later(at, {drained + in_order_delay, drained_held_});
   }
   if (!inst.is(CoreInst::load | CoreInst::store)) return at;
   at = later(at, memory_barrier_);
@@ -235,6 +238,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     redispatch(dispatched, fetch_);
     issued = book(later(ready(row, dispatched), {s->issued, Cause::memory_order_squash}), inst.op);
   }
+  send_stores(issued.at() + store_executes_);
   const StoreBuffer::Store* store = stores_.last(row.addr, inst.bytes());
   if (store && store->sent >= issued.at() + store_executes_) forward_ = store;
   return issued;
@@ -253,6 +257,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
     return {executed + 1, Cause::load_forward};
   // A store that holds only a part: the load issues again behind the cycle in which that is sent to
   // the cache (gem5's LSQUnit::read, storePostSend).
+  while (forward_ && forward_->sent == never) send_stores(never, 1);
   const Cycle from = forward_ ? std::max(executed, forward_->sent + 1 + store_executes_) : executed;
   Cycle there = caches_.load(row.addr, from, inst.pc);
   ledger_.data_from(caches_.served());
@@ -303,69 +308,6 @@ void OutOfOrderCore<Why>::put_results(const CoreInst& inst, At issued, At done) 
   for (std::size_t k = common; k < inst.writes; ++k) write(inst.dst[k]);
 }
 
-// What the store waits for whose place in a full store queue the next one takes.
-template <bool Why>
-Cause OutOfOrderCore<Why>::queued_store() const {
-  const auto size = static_cast<std::uint64_t>(p_.sq());
-  if (!Why || store_count_ < size) return Cause::store_queue_full;
-  const Cause held = store_held_[store_count_ - size];
-  return held == Cause::store_drain ? Cause::store_queue_full : held;
-}
-
-template <bool Why>
-void OutOfOrderCore<Why>::drain_store(const CoreRow& row, Cycle issued, Cycle done) {
-  const CoreInst& inst = *row.inst;
-  Cycle at = retire_.at() + (inst.is(CoreInst::atomic) ? 1 : send_delay);
-  Cause held = Cause::store_drain;
-  if (p_.tso() && drained_ >= at) {  // total store order: one on its way at a time
-    at = drained_;
-    held = drained_held_;
-  } else {
-    stores_since_ = at;
-  }
-  if (at <= store_port_) {
-    at = store_port_;
-    held = store_port_held_;
-    if (stores_now_ >= p_.store_ports()) {
-      ++at;
-      if (held == Cause::store_drain) held = Cause::unit_busy;
-    }
-  }
-  if (at != store_port_) {
-    store_port_ = at;
-    store_port_held_ = held;
-    stores_now_ = 0;
-  }
-  ++stores_now_;
-  Cycle written = inst.is(CoreInst::zero_line) ? caches_.zero_line(row.addr, at, inst.pc)
-                                               : caches_.store(row.addr, at, inst.pc);
-  if (const std::uint64_t second = inst.is(CoreInst::zero_line) ? 0 : row.second_line())
-    written = std::max(written, caches_.store(second, at, inst.pc));
-  if (load_answers_.has(written)) ++written;
-  store_answers_.put(written);
-  const bool missed = caches_.served() != CacheLevel::l1;
-  ledger_.data_from(caches_.served());
-  if (caches_.taken_at() > at) {  // younger stores wait behind it
-    store_port_ = caches_.taken_at();
-    store_port_held_ = Cause::store_miss;
-    stores_now_ = 1;
-  }
-  if (written > drained_) {
-    drained_ = written;
-    drained_held_ = missed ? Cause::store_miss : held;
-  }
-  if constexpr (Why) store_held_[store_count_] = drained_held_;
-  store_drained_[store_count_++] = drained_;
-  stores_.put(row.addr, inst.size, issued,
-              inst.is(CoreInst::atomic) ? drained_ : caches_.taken_at(), inst.pc, row_,
-              inst.is(CoreInst::masked));
-  if (set_ != StoreSets::no_set) sets_.put(set_, issued, done, row_);
-  if (inst.is(CoreInst::atomic)) {  // its result comes from the cache
-    for (const std::uint16_t r : inst.written()) register_[r] = {drained_, Cause::store_drain};
-    if (drained_ + 1 > retire_.at()) retires({drained_ + 1, Cause::store_drain}, 1);
-  }
-}
-
 template <bool Why>
 void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, At done) {
   const CoreInst& inst = *row.inst;
@@ -390,11 +332,11 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
   leaves(load_retired_, loads_, inst.is(CoreInst::load));
   leaves(int_retired_, ints_, inst.int_writes);
   leaves(vec_retired_, vecs_, inst.vec_writes);
-  if (inst.is(CoreInst::store) && !row.fault) drain_store(row, issued.at(), done.at());
+  if (inst.is(CoreInst::store) && !row.fault) queue_store(row, issued.at(), done.at());
   if (inst.is(CoreInst::barrier))
     memory_barrier_ = later(memory_barrier_, {retire_.at() + 1, Cause::barrier});
   if (inst.is(CoreInst::serialize_after))
-    serial_ = {std::max(retire_.at(), drained_) + serialize_delay, Cause::serialization};
+    serial_ = {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization};
 }
 
 template <bool Why>
@@ -415,7 +357,7 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
   taken_ |= row.taken;
   if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
     const Cycle delay = inst.is(CoreInst::traps) ? warning_delay : fault_delay;
-    retires({std::max(retire_.at(), drained_) + delay, Cause::fault}, 0);
+    retires({std::max(retire_.at(), all_drained()) + delay, Cause::fault}, 0);
     redirect_ = retire_ + redirect_delay;
     block_ = no_line;
   }

@@ -260,7 +260,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   using Times = Core::Times;
   friend CoreOf<OutOfOrderCore<Why>>;
   TRACEKIT_INLINE Times step(const CoreRow& row);
-  Cycle retired() const { return std::max(retire_.at(), drained_); }
+  Cycle retired() { return std::max(retire_.at(), all_drained()); }
   void begin_with(BranchUnit branches) { branches_ = std::move(branches); }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::base};
@@ -292,7 +292,23 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE void retire(const CoreRow& row, At dispatched, At issued, At done);
   TRACEKIT_INLINE Cycle load_answered(Cycle there);
   Cause queued_store() const;
-  TRACEKIT_INLINE void drain_store(const CoreRow& row, Cycle issued, Cycle done);
+  void queue_store(const CoreRow& row, Cycle issued, Cycle done);
+  bool send_store(Cycle before);
+  // Stores that go to the cache before `before` do; at most `most` of them.
+  void send_stores(Cycle before, std::uint64_t most = ~std::uint64_t{0}) {
+    for (; most > 0 && stores_sent_ < store_count_ && send_store(before); --most) {
+    }
+  }
+  // When no store is on its way any more, of those that have retired.
+  Cycle all_drained() {
+    send_stores(never);
+    return drained_;
+  }
+  // The store whose place in the queue the next one takes has been sent.
+  void make_room_for_store() {
+    const auto size = static_cast<std::uint64_t>(p_.sq());
+    while (stores_sent_ + size <= store_count_) send_stores(never, 1);
+  }
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
   Cycle run_past(std::uint64_t pc, Cycle from, Cycle resolved);
   void remember(const CoreRow& row);
@@ -350,8 +366,15 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   static constexpr Cycle long_ago = -(Cycle{1} << 40);
   Freed retired_, int_retired_, vec_retired_, load_retired_, store_drained_;
   Ring<Cause> store_held_;  // what store_drained_ waits for
+  struct QueuedStore {
+    const CoreInst* inst;
+    std::uint64_t address;
+    Cycle retired;
+    std::uint32_t number;  // in stores_
+  };
+  Ring<QueuedStore> queued_;
   Ring<At> sent_;
-  std::uint64_t row_{}, loads_{}, store_count_{}, ints_{}, vecs_{};
+  std::uint64_t row_{}, loads_{}, store_count_{}, stores_sent_{}, ints_{}, vecs_{};
   std::uint64_t entry_{};  // of the reorder buffer: squashed rows have some, too
 
   int fetch_shift_;            // of the fetch buffer's bytes; -1: no power of two

@@ -23,6 +23,7 @@ Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) 
     const Cycle rows = entries_held(retired_, next, p_.rob(), dispatched);
     most = std::min(most, std::max(free, (free - waiting + stuck) * rows / stuck));
   }
+  send_stores(at);
   shares_.count_to({row_, loads_, store_count_, ints_, vecs_});
   const auto queue = [&](QueueShares::Of what, const auto& when, std::uint64_t n, int size,
                          Cycle delay) {

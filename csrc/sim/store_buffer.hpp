@@ -72,8 +72,9 @@ class StoreBuffer {
     }
     return found;
   }
-  void put(std::uint64_t address, unsigned bytes, Cycle issued, Cycle sent, std::uint64_t pc,
-           std::uint64_t row, bool masked) {
+  // Its number.
+  std::uint32_t put(std::uint64_t address, unsigned bytes, Cycle issued, Cycle sent,
+                    std::uint64_t pc, std::uint64_t row, bool masked) {
     const unsigned n = std::clamp(bytes, 1u, 64u);
     const std::uint64_t last = address + n - 1;
     if (++stores_ == 0) ++stores_;  // none has no number
@@ -82,7 +83,9 @@ class StoreBuffer {
     latest_ = std::max(latest_, issued);
     put_block({address >> 4, issued, pc, row});
     if (last >> 4 != address >> 4) put_block({last >> 4, issued, pc, row});
+    return stores_;
   }
+  void sent(std::uint32_t number, Cycle at) { store_[number].sent = at; }
 
  private:
   static constexpr std::size_t size = 4096, kept = 4;
