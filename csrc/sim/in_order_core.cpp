@@ -12,12 +12,6 @@ constexpr Cycle stage_delay = 1;    // from each stage of the pipeline to the ne
 constexpr double fetch_groups = 3;  // that decode has room for
 constexpr std::uint64_t line_mask = (std::uint64_t{1} << line_bits) - 1;
 
-// Where its bytes begin that lie in a second line; 0: nowhere.
-std::uint64_t second_line(const CoreRow& row) {
-  const std::uint64_t next = (row.addr | line_mask) + 1;
-  return row.addr + row.inst->bytes() > next ? next : 0;
-}
-
 }  // namespace
 
 template <bool Why>
@@ -47,10 +41,10 @@ InOrderCore<Why>::InOrderCore(const CoreParameters& p)
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       ledger_(p.width()),
+      lines_(p.l1i_lat()),
       fetch_(p.width()),
       decode_(p.width()),
       commits_(p.width()),
-      lines_(p.l1i_lat()),
       units_{{{3, false},
               {3, false},
               {3, false},
@@ -147,7 +141,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::load(const CoreRow& row, At at) 
   }
   Cycle there = answered(caches_.load(row.addr, at.at(), inst.pc));
   const CacheLevel served = caches_.served();
-  if (const std::uint64_t second = second_line(row)) {
+  if (const std::uint64_t second = row.second_line()) {
     queued_ = at.at() + 1;
     there = std::max(there, answered(caches_.load(second, queued_, inst.pc)));
   }
