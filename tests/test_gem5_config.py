@@ -116,7 +116,8 @@ def config(m: dict[str, Any]) -> dict[str, dict[str, Any]]:
         fetchBufferSize=m["fetch_buffer"],
         fetchQueueSize=m["fetch_queue"],
         fetchToDecodeDelay=fd,
-        decodeToRenameDelay=max(1, fd // 2),
+        decodeToRenameDelay=fd + 1,
+        renameToIEWDelay=fd + 2,
         issueToExecuteDelay=m["issue_to_exec"],
         cacheLoadPorts=m["load_ports"],
         cacheStorePorts=m["store_ports"],
@@ -208,6 +209,8 @@ def same(found: dict[str, Any], m: dict[str, Any]) -> None:
             assert round(1000 / value) == round(1000 / m[key])
         elif key == "bp":
             assert value == BP.get(m["bp"], m["bp"])
+        elif key in ("decode_to_rename", "rename_to_iew"):
+            assert value == m["front_delay"] + (1 if key == "decode_to_rename" else 2)
         elif key.startswith("l3_") and not m["l3_kb"]:
             assert key != "l3_kb" or value == 0
         else:
@@ -287,7 +290,7 @@ def test_values_out_of_range_are_all_named(tmp_path):
 
 def test_what_has_no_counterpart_is_named(tmp_path):
     objects = config(MACHINE)
-    objects["system.cpu"].update(wbWidth=2, trapLatency=5, decodeToRenameDelay=7)
+    objects["system.cpu"].update(wbWidth=2, trapLatency=5)
     objects["system.cpu.dcache"].update(
         replacement_policy="system.cpu.dcache.rp", data_latency=9, clusivity="mostly_excl"
     )
@@ -299,7 +302,6 @@ def test_what_has_no_counterpart_is_named(tmp_path):
     for part in (
         "wbWidth is 2",
         "trapLatency is 5",
-        "decodeToRenameDelay is 7",
         "FIFORP",
         "tag and data",
         "mostly_excl",
