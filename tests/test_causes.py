@@ -24,7 +24,7 @@ MACHINES = [
 def causes(trace, machines, labels=None):
     """Cycles: labels x machines x causes."""
     rows = KeptRows(trace)
-    parameters = np.array([sim.core_row(m) for m in machines])
+    parameters = np.array([sim.core_row(m, "arm") for m in machines])
     cores = _core.SimulatedCores(*rows._uops, cores=parameters, causes=True)
     labels = np.zeros(len(rows), np.uint32) if labels is None else labels
     out = np.zeros((int(labels.max(initial=0)) + 1, len(machines), len(NAMES)))
