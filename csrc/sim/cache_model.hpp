@@ -24,7 +24,7 @@ class CacheHierarchy {
   Cycle load(std::uint64_t address, Cycle at, std::uint64_t pc);   // when the data is there
   Cycle store(std::uint64_t address, Cycle at, std::uint64_t pc);  // when the line can be written
   Cycle zero_line(std::uint64_t address, Cycle at, std::uint64_t pc);  // DC ZVA: no data is read
-  Cycle taken_at() const { return taken_; }  // when the first cache took the last load or store
+  Cycle taken_at() const { return taken_; }      // when the first cache took the last load or store
   CacheLevel level_of(std::uint64_t address);    // that has its line
   CacheLevel served() const { return served_; }  // who had the data of the last access
   // All caches hold what they would after the lines' uses, of code and of data.

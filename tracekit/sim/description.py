@@ -112,8 +112,8 @@ class Machine:
     docs/machine-parameters.md lists each with unit, range and gem5's name.  ``phys_float`` may
     be None for machines that no X86 trace is to run on; ``decode_to_rename``, ``rename_to_iew``,
     ``fp_misc_lat``, ``l1d_targets``, ``l1d_response``, ``l2_response``, ``l3_response``,
-    ``taken_redirects`` and ``tso`` follow from the trace's instruction set where they are None.  A machine cannot be changed: `replace` makes
-    another.
+    ``taken_redirects`` and ``tso`` follow from the trace's instruction set where they are None.
+    A machine cannot be changed: `replace` makes another.
 
     Raises `UsageError`, which names everything that is wrong, where a value is out of range.
 
