@@ -34,14 +34,13 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
     if (row.fault || !inst.is(CoreInst::load | CoreInst::store)) {
     } else if (inst.is(CoreInst::zero_line)) {
       there = std::max(there, caches.zero_line(row.addr, at, inst.pc));
-    } else if (inst.is(CoreInst::store)) {
-      there = std::max(there, caches.store(row.addr, at, inst.pc));
-      if (const std::uint64_t second = row.second_line())
-        there = std::max(there, caches.store(second, at, inst.pc));
     } else {
-      there = std::max(there, caches.load(row.addr, at, inst.pc));
-      if (const std::uint64_t second = row.second_line())
-        there = std::max(there, caches.load(second, at, inst.pc));
+      const auto ask = [&](std::uint64_t address) {
+        there = std::max(there, inst.is(CoreInst::store) ? caches.store(address, at, inst.pc)
+                                                         : caches.load(address, at, inst.pc));
+      };
+      ask(row.addr);
+      if (const std::uint64_t second = row.second_line()) ask(second);
     }
     if (there > at + noticed) at += (there - at) / overlap;
   }

@@ -199,9 +199,10 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
       } else if (inst.is(CoreInst::load | CoreInst::store)) {
         if (block.bits[i] & row_bit::fault) continue;
         const std::uint64_t address = block.addr[i] + inst.offset;
-        pass.access(address, inst.is(CoreInst::store));
+        const bool store = inst.is(CoreInst::store);
+        pass.access(address, store);
         if (const std::uint64_t second = second_line(address, inst.bytes()))
-          pass.access(second, inst.is(CoreInst::store));
+          pass.access(second, store);
       } else if (inst.branch != 0 && !accesses_only) {
         const std::uint32_t target = begin[block.behind(i)];
         pass.branch({inst.pc, insts[target].pc, static_cast<BranchKind>(inst.branch),

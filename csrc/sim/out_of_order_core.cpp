@@ -257,7 +257,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
     return {executed + 1, Cause::load_forward};
   // A store that holds only a part: the load issues again behind the cycle in which that is sent to
   // the cache (gem5's LSQUnit::read, storePostSend).
-  while (forward_ && forward_->sent == never) send_stores(never, 1);
+  while (forward_ && forward_->sent == StoreBuffer::not_sent) send_stores(never, 1);
   const Cycle from = forward_ ? std::max(executed, forward_->sent + 1 + store_executes_) : executed;
   Cycle there = caches_.load(row.addr, from, inst.pc);
   ledger_.data_from(caches_.served());

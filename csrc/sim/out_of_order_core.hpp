@@ -359,10 +359,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   CauseLedger<Why> ledger_;
   Cycle last_issued_{};  // the row before
 
-  // When what took an entry, or a register, was done with it.  The next one's may be written before
-  // it is taken.
+  // When what took an entry, or a register, was done with it: of as many as there are, and one
+  // more.
   using Freed = Ring<Cycle>;
-  static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 4, long_ago); }
+  static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 1, long_ago); }
   static constexpr Cycle long_ago = -(Cycle{1} << 40);
   Freed retired_, int_retired_, vec_retired_, load_retired_, store_drained_;
   Ring<Cause> store_held_;  // what store_drained_ waits for

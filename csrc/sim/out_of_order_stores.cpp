@@ -21,7 +21,7 @@ template <bool Why>
 void OutOfOrderCore<Why>::queue_store(const CoreRow& row, Cycle issued, Cycle done) {
   const CoreInst& inst = *row.inst;
   const std::uint32_t number =
-      stores_.put(row.addr, inst.size, issued, never, inst.pc, row_, inst.is(CoreInst::masked));
+      stores_.put(row.addr, inst.size, issued, inst.pc, row_, inst.is(CoreInst::masked));
   if constexpr (Why) ledger_.data_from(caches_.level_of(row.addr));
   store_drained_[store_count_] = never - drained_delay;
   queued_[store_count_++] = {row.inst, row.addr, retire_.at(), number};
@@ -61,11 +61,14 @@ bool OutOfOrderCore<Why>::send_store(Cycle before) {
     stores_now_ = 0;
   }
   ++stores_now_;
-  Cycle written = inst.is(CoreInst::zero_line) ? caches_.zero_line(store.address, at, inst.pc)
-                                               : caches_.store(store.address, at, inst.pc);
-  if (const std::uint64_t second =
-          inst.is(CoreInst::zero_line) ? 0 : second_line(store.address, inst.bytes()))
-    written = std::max(written, caches_.store(second, at, inst.pc));
+  Cycle written;
+  if (inst.is(CoreInst::zero_line)) {
+    written = caches_.zero_line(store.address, at, inst.pc);
+  } else {
+    written = caches_.store(store.address, at, inst.pc);
+    if (const std::uint64_t second = second_line(store.address, inst.bytes()))
+      written = std::max(written, caches_.store(second, at, inst.pc));
+  }
   if (load_answers_.has(written))  // it is the first answer of the next cycle, whatever comes then
     ++written;
   else

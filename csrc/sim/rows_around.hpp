@@ -36,10 +36,8 @@ class RowsAround {
   std::optional<std::int64_t> value_before(const CoreRow& row, std::uint16_t r,
                                            const CodeMap& code) const {
     const auto writes = [r](const CoreInst& inst) {
-      for (const std::uint16_t d : inst.written()) {
-        if (d == r) return true;
-      }
-      return false;
+      const std::span<const std::uint16_t> written = inst.written();
+      return std::ranges::find(written, r) != written.end();
     };
     std::int64_t moved = 0;  // since, by what is added to it
     const auto before = [&](const CoreRow& at) -> std::optional<std::optional<std::int64_t>> {

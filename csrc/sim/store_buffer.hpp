@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "sim/cycle.hpp"
@@ -17,11 +18,12 @@ namespace tracekit {
 // lie side by side.
 class StoreBuffer {
  public:
+  static constexpr Cycle not_sent = std::numeric_limits<Cycle>::max();
   struct Store {
     std::uint64_t address{no_line};
     std::uint32_t bytes : 31 {};
-    bool masked : 1 {};  // not all of these bytes: it forwards none (gem5's LSQUnit::read)
-    Cycle sent{};        // when a load no longer finds it here
+    bool masked : 1 {};    // not all of these bytes: it forwards none (gem5's LSQUnit::read)
+    Cycle sent{not_sent};  // to the cache: a load no longer finds it here then
     bool covers(std::uint64_t at, unsigned n) const {
       return !masked && address <= at && at + n <= address + bytes;
     }
@@ -72,13 +74,13 @@ class StoreBuffer {
     }
     return found;
   }
-  // Its number.
-  std::uint32_t put(std::uint64_t address, unsigned bytes, Cycle issued, Cycle sent,
-                    std::uint64_t pc, std::uint64_t row, bool masked) {
+  // Its number, to say later when it was `sent`.
+  std::uint32_t put(std::uint64_t address, unsigned bytes, Cycle issued, std::uint64_t pc,
+                    std::uint64_t row, bool masked) {
     const unsigned n = std::clamp(bytes, 1u, 64u);
     const std::uint64_t last = address + n - 1;
     if (++stores_ == 0) ++stores_;  // none has no number
-    store_[stores_] = {address, n, masked, sent};
+    store_[stores_] = {address, n, masked, not_sent};
     for (std::uint64_t w = address >> 2; w <= last >> 2; ++w) word_[w & (size - 1)] = stores_;
     latest_ = std::max(latest_, issued);
     put_block({address >> 4, issued, pc, row});
