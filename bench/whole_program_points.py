@@ -109,7 +109,7 @@ def choice_table(programs: list[Program], work: Path, interval: int) -> None:
     print("| program | vectors | points | rows | mean | worst machine, mean of seeds | worst |")
     print("|---" * 7 + "|")
     for p in programs:
-        walk, points = Walked(work / f"{p.name}.walk.npz"), Points(points_path(p, work, interval))
+        walk, points = Walked(p.name, work), Points(points_path(p, work, interval))
         for by in VECTORS:
             chosen = [points.of(by, seed) for seed in SEEDS]
             off = np.array([errors(walk.of(r), r, w, walk) for r, w in chosen])
@@ -130,7 +130,7 @@ def run_table(programs: list[Program], work: Path, by: str) -> None:
     print("|---" * 9 + "|")
     every = []
     for p in programs:
-        walk = Walked(work / f"{p.name}.walk.npz")
+        walk = Walked(p.name, work)
         ranges, weights = Points(points_path(p, work, INTERVALS[0])).of(by, SEEDS[0])
         with np.load(runs_path(p, work, by)) as f:
             warm, cold = f["warm"], f["cold"]

@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ import tracekit
 from tracekit.mixture import load_model
 from tracekit.record.qemu import QemuOptions, extract_qemu
 from tracekit.sim import RowSource, SamplePlan, Samples, sample_sums, totals
+from tracekit.sim.stretch_costs import stretch_costs
 
 F64 = npt.NDArray[np.float64]
 INSTRUCTIONS = 100_000_000
@@ -99,7 +101,7 @@ def sample(program: Program, work: Path, threads: int) -> None:
 
     def make() -> dict[str, npt.NDArray[Any]]:
         with tracekit.open(work / f"{program.name}.zst") as trace:
-            samples = stratified(len(trace), COUNTS[0], SEED)
+            samples = stratified(costs_of(trace), len(trace), COUNTS[0], SEED)
             warm = sample_sums(trace, machines(), samples.ranges, threads=threads)
             cold = from_cold(trace, samples.ranges, threads)
         own = {k: np.array(getattr(samples, k)) for k in ("ranges", "stratum", "sizes")}
@@ -128,9 +130,17 @@ def systematic(rows: int, count: int) -> Iterator[Samples]:
         yield Samples([(b, b + LENGTH) for b in begins], rows, "systematic")
 
 
-def stratified(rows: int, count: int, seed: int) -> Samples:
+def costs_of(trace: tracekit.TraceFile) -> F64:
+    """What the trace's stretches should cost, by which `predict --samples` draws them."""
+    stretches = len(trace) // LENGTH
+    begins = np.arange(stretches) * len(trace) // stretches
+    return stretch_costs(RowSource(trace), begins, LENGTH)
+
+
+def stratified(costs: F64, rows: int, count: int, seed: int) -> Samples:
     """As `predict --samples` draws them, but for that they begin with the step that they are in."""
-    found = SamplePlan(LENGTH, count=count, seed=seed).draw(rows, lambda _: np.zeros(0, np.intp))
+    plan = SamplePlan(LENGTH, count=count, seed=seed)
+    found = plan.draw(rows, lambda _: np.zeros(0, np.intp), lambda _: costs)
     begins = [a // STEP * STEP for a, _ in found.ranges]
     return replace(found, ranges=[(a, a + LENGTH) for a in begins])
 
@@ -138,12 +148,19 @@ def stratified(rows: int, count: int, seed: int) -> Samples:
 class Walked:
     """A program's whole walk: cycles of any whole steps, and of any rows about."""
 
-    def __init__(self, path: Path) -> None:
-        with np.load(path) as f:
+    def __init__(self, name: str, work: Path) -> None:
+        with np.load(work / f"{name}.walk.npz") as f:
             self.rows, self.seconds = int(f["rows"]), float(f["seconds"])
             cycles = f["cycles"]
+        self._trace = work / f"{name}.zst"
         self._sums = np.vstack([np.zeros(cycles.shape[1]), cycles.cumsum(axis=0)])
         self.truth: F64 = self._sums[-1]
+
+    @cached_property
+    def costs(self) -> F64:
+        """Of `costs_of`."""
+        with tracekit.open(self._trace) as trace:
+            return costs_of(trace)
 
     def of(self, ranges: npt.NDArray[np.int64] | list[tuple[int, int]]) -> F64:
         """Cycles of ranges of rows, float64 [ranges, machines]; a step's rows count alike."""
@@ -156,7 +173,7 @@ class Walked:
 
     def draws(self, count: int, choice: str) -> Iterator[tuple[F64, F64]]:
         """Estimates and half their intervals of each start or draw, by machine."""
-        of_seeds = (stratified(self.rows, count, SEED + k) for k in range(STARTS))
+        of_seeds = (stratified(self.costs, self.rows, count, SEED + k) for k in range(STARTS))
         for samples in systematic(self.rows, count) if choice == "systematic" else of_seeds:
             yield samples.estimate(self.of(samples.ranges))
 
@@ -186,7 +203,7 @@ def drawn(walk: Walked, count: int, choice: str) -> Drawn:
 
 def sampling_table(programs: list[Program], work: Path) -> None:
     """Of samples cut out of the walks: a line a program, then what holds by machine."""
-    walks = {p.name: Walked(work / f"{p.name}.walk.npz") for p in programs}
+    walks = {p.name: Walked(p.name, work) for p in programs}
     names = [m["name"] for m in machines()]
     for count in COUNTS:
         print(f"\n{count} samples of {LENGTH:,} rows, {STARTS} draws, cut out of the walk")
@@ -224,7 +241,7 @@ def run_table(programs: list[Program], work: Path) -> None:
     print("|---" * 12 + "|")
     every: list[list[float]] = []
     for p in programs:
-        w = Walked(work / f"{p.name}.walk.npz")
+        w = Walked(p.name, work)
         with np.load(work / f"{p.name}.stratified.npz") as f:
             ranges, warm, cold, seconds = f["ranges"], f["warm"], f["cold"], float(f["seconds"])
             lists = [tuple(f[k].tolist()) for k in ("stratum", "sizes")]

@@ -172,9 +172,8 @@ def test_a_prediction_carries_both_parts(tmp_path):
     assert (whole.intervals.model > 0).all()
     plan = tracekit.sim.SamplePlan(length=300, count=12, seed=4)
     some = tracekit.predict(path, model, machines=names, samples=plan)
-    # The first misses of its 500 lines are in no sample but the first.
-    assert (some.cycles < whole.cycles).all()
-    assert (some.cycles > 0.2 * whole.cycles).all()
+    # The first misses of its 500 lines are in the first stretches alone, which cost the most.
+    assert some.cycles == pytest.approx(whole.cycles, rel=0.01)
     assert (some.intervals.sampling > 0).all()
     told = some.to_dict()
     assert told["samples"] in (11, 12, 13)
@@ -202,6 +201,6 @@ def test_what_is_said_of_too_few_samples_makes_enough(rows, length):
     told = dict(zip(options[::2], map(int, options[1::2]), strict=True))
     for seed in range(30):
         plan = SamplePlan(told.get("--insts", length), count=told["--samples"], seed=seed)
-        ranges = plan.draw(rows, lambda most: np.zeros(0, np.intp)).ranges
+        ranges = plan.draw(rows, lambda most: np.zeros(0, np.intp), np.ones_like).ranges
         assert len(ranges) >= FEW
         assert replace(few, samples=ranges).warning() is None

@@ -7,26 +7,50 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_sim import extract
 
 from tracekit.errors import UsageError
 from tracekit.estimation.student import student
-from tracekit.sim import SamplePlan, Samples, sample_plan
-from tracekit.sim.sample_plan import strata
+from tracekit.sim import RowSource, SamplePlan, Samples, sample_plan, stretch_costs
+from tracekit.sim.sample_plan import Costs
+from tracekit.sim.strata import CLASSES, classes, cuts, shares, strata
 
 
-def draw(rows: int, **options: object) -> Samples:
-    """Drawn by `SamplePlan`, which asks for no phases."""
-    return SamplePlan(**options).draw(rows, lambda most: np.zeros(0, np.intp))  # type: ignore[arg-type]
+def draw(rows: int, costs: Costs | None = None, **options: object) -> Samples:
+    """Drawn by `SamplePlan`, which asks for no phases; by default all stretches cost the same."""
+    plan = SamplePlan(**options)  # type: ignore[arg-type]
+    return plan.draw(rows, lambda most: np.zeros(0, np.intp), costs or np.ones_like)
+
+
+COSTS = st.lists(st.sampled_from([0.5, 0.6, 1.0, 1.1, 7.0, 40.0]), min_size=2, max_size=300)
+
+
+@given(COSTS, st.data())
+def test_strata_have_stretches_of_a_class_in_their_order(costs, data):
+    count = data.draw(st.integers(2, len(costs)))
+    found = strata(np.array(costs), count)
+    of = classes(np.array(costs), max(1, min(CLASSES, count // 4)))
+    every = np.concatenate([s.stretches for s in found])
+    assert sorted(every.tolist()) == list(range(len(costs)))
+    assert sum(s.taken for s in found) == count
+    for stretches, taken in found:
+        assert len(set(of[stretches].tolist())) == 1
+        assert min(2, len(stretches)) <= taken <= len(stretches)
+        assert len(stretches) >= 2 or len(stretches) == (of == of[stretches[0]]).sum()
+        assert taken <= 3 or 4 * taken >= len(stretches)
+    for a, b in itertools.pairwise(found):
+        assert of[a.stretches[0]] < of[b.stretches[0]] or a.stretches[-1] < b.stretches[0]
 
 
 @given(st.integers(1, 400), st.integers(0, 10**5))
 def test_strata_grow_to_the_size_that_most_have(count, more):
     stretches = 4 * count + more
-    edges = strata(stretches, count)
+    edges = [0, *cuts(stretches, count), stretches]
     sizes = np.diff(edges)
-    assert edges[0] == 0 and edges[-1] == stretches and len(sizes) == count
+    assert len(sizes) == count
     short = count // 8
     assert (sizes >= 2).all() and (short == 0 or sizes[0] == 2)
     assert (sizes[short:] >= 4).all() and np.ptp(sizes[short:]) <= 1
@@ -38,33 +62,96 @@ def test_strata_grow_to_the_size_that_most_have(count, more):
     assert (np.abs(begins - exact) <= 0.5 + 0.01 * exact).all()
 
 
+@given(COSTS, st.integers(1, 9))
+def test_classes_part_the_costs(costs, most):
+    costs = np.array(costs)
+    of = classes(costs, most)
+    assert sorted(set(of.tolist())) == list(range(of.max() + 1)) and of.max() < most
+    for k in range(of.max()):
+        assert costs[of == k].max() < costs[of == k + 1].min()
+
+
+def test_classes_share_out_the_root_of_the_frequencies():
+    """Of a triangle of costs the bounds are known: shares of the cube root's complement."""
+    scale = 1 - np.sqrt(1 - (np.arange(10**5) + 0.5) / 10**5)  # its density falls to 0 at 1
+    of = classes(np.exp(scale), 4)
+    bounds = [scale[of == k].max() for k in range(3)]
+    assert bounds == pytest.approx(1 - (1 - np.arange(1, 4) / 4) ** (2 / 3), abs=0.01)
+
+
+@given(COSTS, st.data())
+def test_samples_are_due_by_size_and_by_spread(costs, data):
+    costs = np.array(costs)
+    count = data.draw(st.integers(2, len(costs)))
+    of = classes(costs, max(1, min(8, count // 4)))
+    taken = shares(costs, of, count).tolist()
+    own = [costs[of == k] for k in range(of.max() + 1)]
+    spread = [len(c) * c.std() for c in own]
+    due = [
+        len(c) / len(costs) * (0.5 if sum(spread) else 1)
+        + (0.5 * s / sum(spread) if sum(spread) else 0)
+        for c, s in zip(own, spread, strict=True)
+    ]
+    assert sum(taken) == count
+    for a, b in itertools.permutations(range(len(own)), 2):
+        # None that has more than its least would have served one that has room better.
+        if taken[a] > 2 and taken[b] < len(own[b]):
+            assert due[a] / taken[a] >= due[b] / (taken[b] + 1) * (1 - 1e-9)
+
+
 @settings(max_examples=60)
 @given(st.integers(1, 300), st.integers(2, 90), st.integers(0, 10**5), st.integers(0, 9))
-def test_two_samples_in_each_stratum(length, count, more, seed):
+def test_so_many_samples_of_each_stratum(length, count, more, seed):
     rows = 2 * length * count + more
-    found = draw(rows, length=length, count=count, seed=seed)
+    costs = np.random.default_rng(seed).lognormal(0, 1, rows // length)
+    found = draw(rows, lambda begins: costs, length=length, count=count, seed=seed)
     assert found.choice == "stratified" and len(found.ranges) == count
-    assert found == draw(rows, length=length, count=count, seed=seed)
+    assert found == draw(rows, lambda begins: costs, length=length, count=count, seed=seed)
     assert all(b - a == length for a, b in found.ranges)
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(found.ranges))
     assert found.ranges[-1][1] <= rows and sum(found.sizes) == rows // length
+    own = strata(costs, count)
     taken = Counter(found.stratum)
-    assert [taken[k] for k in range(count // 2 - 1)] == [2] * (count // 2 - 1)
-    assert taken[count // 2 - 1] == 2 + count % 2
+    assert [taken[k] for k in range(len(own))] == [s.taken for s in own]
+    assert found.sizes == tuple(len(s.stretches) for s in own)
     # Each in its stratum: of stretches that have the rows of the trace evenly.
-    edges = np.cumsum((0, *found.sizes)) * (rows / (rows // length))
-    for (a, b), k in zip(found.ranges, found.stratum, strict=True):
-        assert edges[k] - 1 <= a and b <= edges[k + 1] + 1
+    stretches = rows // length
+    for (a, _), k in zip(found.ranges, found.stratum, strict=True):
+        assert -(-a * stretches // rows) in own[k].stretches
 
 
 def test_each_stretch_is_as_likely_as_the_others_of_its_stratum():
+    costs = np.where(np.arange(40) % 10 < 2, 9.0, 1.0)
     times = np.zeros(40)
     for seed in range(3000):
-        for a, _ in draw(403, length=10, count=8, seed=seed).ranges:
+        for a, _ in draw(403, lambda begins: costs, length=10, count=12, seed=seed).ranges:
             times[a // 10] += 1
-    edges = strata(40, 4)
-    for a, b in itertools.pairwise(edges):
-        assert times[a:b] == pytest.approx(3000 * 2 / (b - a), rel=0.13)
+    for stretches, taken in strata(costs, 12):
+        assert times[stretches] == pytest.approx(3000 * taken / len(stretches), rel=0.13)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 99), st.integers(1, 40))
+def test_costs_of_stretches_are_sums_of_their_rows(tmp_path_factory, seed, length):
+    trace = extract(tmp_path_factory.mktemp("costs"), synthetic.text(seed, 300, blocks=False))
+    n = len(trace)
+    stretches = n // length
+    begins = np.arange(stretches) * n // stretches
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretch_costs, "BLOCK", 64)
+        patch.setattr(stretch_costs, "DATA", ((2, 5.0), (9, 12.0)))
+        found = stretch_costs.stretch_costs(RowSource(trace), begins, length, 2)
+    want = np.zeros(n)
+    for k in range(n):
+        want[k] = 0.5
+        for distance, levels in (
+            (trace["data_distance"][k], ((2, 5.0), (9, 12.0))),
+            (trace["fetch_distance"][k], ((512, 10.0), (8192, 20.0), (131072, 60.0))),
+        ):
+            want[k] += sum(cycles for lines, cycles in levels if distance > lines)
+        p = float(trace["p_global"][k])
+        want[k] += 15.0 * min(p, 1 - p)
+    assert found == pytest.approx([want[b : b + length].sum() for b in begins])
 
 
 def test_so_many_rows_each_by_every():
@@ -146,13 +233,22 @@ PROGRAMS = {
 }
 
 
-def held(program: str, choice: str) -> tuple[float, float]:
+#: What costs tell of the programs: nothing, about what is true, or which stretches are slow.
+TELLS = {
+    "nothing": lambda rates, r: np.ones(len(rates)),
+    "about all": lambda rates, r: rates * r.lognormal(0, 0.3, len(rates)),
+    "which are slow": lambda rates, r: np.where(rates > 2 * np.median(rates), 3.0, 1.0),
+}
+
+
+def held(program: str, choice: str, tells: str = "nothing") -> tuple[float, float]:
     """How often 300 intervals of 100 samples hold the truth, and the error in the mean."""
     r = np.random.default_rng(2)
     rates = PROGRAMS[program](np.arange(5000), r)
+    costs = TELLS[tells](rates, r)
     inside, error = 0, 0.0
     for seed in range(300):
-        found = draw(50_000, length=10, count=100, choice=choice, seed=seed)
+        found = draw(50_000, lambda begins: costs, length=10, count=100, choice=choice, seed=seed)
         starts = np.array([a for a, _ in found.ranges]) / 10
         k, part = starts.astype(int), starts % 1
         own = rates[k] * (1 - part) + rates[np.minimum(k + 1, 4999)] * part
@@ -164,8 +260,15 @@ def held(program: str, choice: str) -> tuple[float, float]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_intervals_hold(program):
-    inside, error = held(program, "stratified")
+    inside, error = held(program, "stratified", "about all")
     assert 0.92 <= inside <= 0.99
+    inside, without = held(program, "stratified")
+    assert 0.92 <= inside <= 0.99
+    if program == "few are slow":  # and costs tell which
+        assert error < without / 3
+        assert held(program, "stratified", "which are slow") == (1, pytest.approx(0))
     if program in ("as often as systematic samples come", "beginning"):
-        others, more = held(program, "systematic")
-        assert others < 0.8 and more > 2 * error
+        inside, more = held(program, "systematic")
+        assert inside < 0.8 and more > 2 * min(error, without)
+    if program == "as often as systematic samples come":
+        assert error < 0.8 * without

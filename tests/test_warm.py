@@ -258,11 +258,12 @@ def test_bad_plans_are_refused(trace):
         SamplePlan(choice="phase", every=50_000),
     ):
         with pytest.raises(UsageError):
-            plan.draw(100_000, no_phases)
+            plan.draw(100_000, no_phases, np.ones_like)
     with pytest.raises(UsageError, match="at least 1"):
         sample_sums(trace, machines(), [(5, 9)], warm=0)
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 10**7),
     st.integers(1, 10**5),
@@ -272,8 +273,8 @@ def test_bad_plans_are_refused(trace):
 )
 def test_plans_give_samples_apart_from_each_other(rows, length, count, choice, seed):
     plan = SamplePlan(length=length, count=count, choice=choice, seed=seed)
-    found = plan.draw(rows, no_phases).ranges
-    assert found == plan.draw(rows, no_phases).ranges
+    found = plan.draw(rows, no_phases, np.ones_like).ranges
+    assert found == plan.draw(rows, no_phases, np.ones_like).ranges
     assert found[0][0] >= 0 and found[-1][1] <= rows
     assert all(a < b for a, b in found)
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(found))
@@ -293,7 +294,9 @@ def test_each_phase_has_its_share_of_the_samples(labels, count, seed):
         assert most == min(30, count // 2)
         return np.unique(np.array(labels) % most, return_inverse=True)[1]
 
-    found = SamplePlan(length, count=count, choice="phase", seed=seed).draw(rows, phases)
+    found = SamplePlan(length, count=count, choice="phase", seed=seed).draw(
+        rows, phases, np.ones_like
+    )
     if 2 * length * count > rows:
         assert found.whole
         return
@@ -326,7 +329,7 @@ def test_intervals_hold_about_as_often_as_they_say(choice):
         held, widths = 0, []
         for seed in range(300):
             plan = SamplePlan(length=length, count=50, choice=choice, seed=seed)
-            found = plan.draw(rows, lambda most: phase)
+            found = plan.draw(rows, lambda most: phase, np.ones_like)
             cycles = []
             for a, b in found.ranges:
                 k, part = divmod(a, length)

@@ -31,8 +31,9 @@ def add_choice(g: Any) -> None:
         "--choose",
         choices=["stratified", "systematic", "random", "phase"],
         default="stratified",
-        help="two at random places of each part of the trace, evenly from a random start, at "
-        "random places, or at random places of each phase (stratified)",
+        help="at random places of stretches that should cost about as much, in each part of the "
+        "trace; evenly from a random start; at random places; or at those of each phase "
+        "(stratified)",
     )
 
 

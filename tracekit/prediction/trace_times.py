@@ -337,7 +337,7 @@ def sample_totals(
     """What `predict` of samples sums of some of a model's cores, for `predict_from_samples`: their
     cycles by sample, float64 [samples, cores], and the samples."""
     source = RowSource(trace)
-    samples = drawn(source, plan)
+    samples = drawn(source, plan, threads)
     with Progress(Path(trace.path).name, len(trace), quiet=quiet) as progress:
         sums = sample_sums(source, cores, samples.ranges, threads=threads, report=progress.update)
     return sums, samples

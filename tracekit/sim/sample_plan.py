@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,13 +13,18 @@ from tracekit.errors import UsageError
 from tracekit.estimation.student import student
 from tracekit.phases import phases_of_rows
 from tracekit.sim.samples import sample_sums
+from tracekit.sim.strata import strata
+from tracekit.sim.stretch_costs import stretch_costs
 from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store.reader import TraceFile
 
 __all__ = ["FEW", "LENGTH", "SamplePlan", "SampledCycles", "Samples", "drawn", "sampled_totals"]
 
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 Choice = Literal["stratified", "systematic", "random", "phase"]
+#: Given where stretches begin, what each should cost.
+Costs = Callable[[I64], F64]
 
 #: Rows of a sample, unless given.
 LENGTH = 10_000
@@ -28,8 +32,6 @@ LENGTH = 10_000
 FEW = 30
 #: Phases of a program at most, as many as SimPoint looks for.
 PHASES = 30
-#: Share of the strata that are shorter than the others, at a program's beginning.
-BEGINNING = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,11 @@ class Samples:
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """Samples of ``length`` rows: two at places that are drawn in each of so many parts of the
-    trace, one after the other ("stratified"); one every ``every`` rows from a start that is drawn
-    ("systematic"); or ``count`` at places that are drawn: of all rows ("random"), or of those of
-    each phase, as many as are its share ("phase").  No two have a row in common.
+    """Samples of ``length`` rows: about two stretches that are drawn of each of so many strata,
+    which should cost about as much and lie in one part of the trace ("stratified"); one every
+    ``every`` rows from a start that is drawn ("systematic"); or ``count`` at places that are drawn:
+    of all rows ("random"), or of those of each phase, as many as are its share ("phase").  No two
+    have a row in common.
 
     ``every`` or ``count``, not both: with ``count`` systematic samples are as far apart as the
     trace allows, and stratified ones have as many rows each as ``every`` says.  ``seed``: of what
@@ -116,12 +119,16 @@ class SamplePlan:
     choice: Choice = "stratified"
     seed: int | None = None
 
-    def draw(self, rows: int, phases: Callable[[int], npt.NDArray[np.intp]]) -> Samples:
+    def draw(
+        self, rows: int, phases: Callable[[int], npt.NDArray[np.intp]], costs: Costs
+    ) -> Samples:
         """The samples of a trace of so many rows; one that is all of it where the samples would be
         most of the trace.
 
         ``phases``, given how many there may be, gives that of each whole stretch of ``length``
-        rows; it is asked for samples by phase alone.  Raises `UsageError` for numbers that make no
+        rows; it is asked for samples by phase alone.  ``costs``, given where stretches of
+        ``length`` rows begin, gives what each should cost, in any unit, more than 0; it is asked
+        for stratified samples alone.  Raises `UsageError` for numbers that make no
         samples.
         """
         every = self.apart(rows)
@@ -131,7 +138,7 @@ class SamplePlan:
             return Samples([(0, rows)], rows, self.choice)
         draw = np.random.default_rng(self.seed)
         if self.choice == "stratified":
-            return self._of_strata(rows, count, draw)
+            return self._of_strata(rows, count, costs, draw)
         if self.choice == "phase":
             return self._of_phases(rows, phases(min(PHASES, (self.count or 0) // 2)), draw)
         if self.choice == "systematic":
@@ -160,22 +167,24 @@ class SamplePlan:
             raise UsageError(f"a sample of {self.length:,} rows every {every:,}")
         return every
 
-    def _of_strata(self, rows: int, count: int, draw: np.random.Generator) -> Samples:
-        """Two stretches of each stratum, three of the last where their number is odd.  What rows
-        are left of whole stretches lies between all of them alike."""
-        stretches = rows // self.length
-        edges = strata(stretches, count // 2)
-        taken = np.full(len(edges) - 1, 2)
-        taken[-1] += count % 2
-        stratum = np.repeat(np.arange(len(taken)), taken)
-        chosen = [
-            a + int(at)
-            for (a, b), n in zip(itertools.pairwise(edges), taken.tolist(), strict=True)
-            for at in np.sort(draw.choice(b - a, n, replace=False))
-        ]
-        ranges = [(b, b + self.length) for b in (k * rows // stretches for k in chosen)]
-        sizes = tuple(b - a for a, b in itertools.pairwise(edges))
-        return Samples(ranges, rows, self.choice, tuple(stratum.tolist()), sizes)
+    def _of_strata(self, rows: int, count: int, costs: Costs, draw: np.random.Generator) -> Samples:
+        """So many of each stratum.  What rows are left of whole stretches lies between all of them
+        alike."""
+        begins = np.arange(rows // self.length) * rows // (rows // self.length)
+        own = strata(costs(begins), count)
+        chosen = sorted(
+            (int(at), k)
+            for k, (stretches, taken) in enumerate(own)
+            for at in draw.choice(stretches, taken, replace=False)
+        )
+        ranges = [(b, b + self.length) for b in (int(begins[at]) for at, _ in chosen)]
+        return Samples(
+            ranges,
+            rows,
+            self.choice,
+            tuple(k for _, k in chosen),
+            tuple(len(s.stretches) for s in own),
+        )
 
     def _of_phases(
         self, rows: int, labels: npt.NDArray[np.intp], draw: np.random.Generator
@@ -195,24 +204,6 @@ class SamplePlan:
         return Samples(
             ranges, rows, self.choice, tuple(k for _, k in chosen), tuple(sizes.tolist())
         )
-
-
-def strata(stretches: int, count: int) -> list[int]:
-    """Where each of ``count`` strata begins, and the end: whole stretches, at least four a stratum.
-
-    An eighth of them grow by the same factor each, from two stretches on, to the size that the
-    others have, since a program's beginning is not like what comes behind: caches are cold, and
-    what is done is done once.
-    """
-    short = int(BEGINNING * count)
-    grown, size = np.arange(short) / max(short, 1), stretches / count
-    for _ in range(20):  # each comes eight times nearer, or more
-        sizes = 2 * (size / 2) ** grown
-        size = float((stretches - sizes.sum()) / (count - short))
-    begin = np.concatenate([[0.0], np.cumsum(sizes)])
-    edges = np.concatenate([begin, np.linspace(begin[-1], stretches, count - short + 1)[1:]])
-    whole: list[int] = np.floor(edges).astype(np.int64).tolist()
-    return whole
 
 
 @dataclass(frozen=True)
@@ -256,12 +247,12 @@ def sampled_totals(
     """The whole trace's cycles on simulated cores, from warm samples.  Raises `UsageError` where
     the plan makes no samples."""
     source = source_of(trace)
-    samples = drawn(source, plan)
+    samples = drawn(source, plan, threads)
     sums = sample_sums(source, machines, samples.ranges, threads=threads, report=report)
     return SampledCycles(*samples.estimate(sums), samples.ranges, len(trace))
 
 
-def drawn(source: RowSource, plan: SamplePlan) -> Samples:
+def drawn(source: RowSource, plan: SamplePlan, threads: int | None = None) -> Samples:
     """The samples of a trace.  Raises `UsageError` where the plan makes none, and where
     scikit-learn is missing for samples by phase."""
     rows = len(source)
@@ -269,4 +260,7 @@ def drawn(source: RowSource, plan: SamplePlan) -> Samples:
     def phases(most: int) -> npt.NDArray[np.intp]:
         return phases_of_rows(source.ids(), source.statics, plan.length, most, plan.seed or 0)
 
-    return plan.draw(rows, phases)
+    def costs(begins: I64) -> F64:
+        return stretch_costs(source, begins, plan.length, threads)
+
+    return plan.draw(rows, phases, costs)

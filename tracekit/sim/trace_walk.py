@@ -290,6 +290,10 @@ class RowSource:
             rows[k] = core_row(m, self._arch)
         return _core.SimulatedCores(*self._uops, cores=rows, causes=causes)
 
+    def column(self, name: str, rows: tuple[int, int]) -> npt.NDArray[Any]:
+        """A column of a range of rows."""
+        return self._trace.column(name, rows)
+
     def ids(self) -> Iterator[npt.NDArray[np.uint32]]:
         """The static instruction of each row, in blocks."""
         for begin in range(0, len(self), BLOCK):
