@@ -245,10 +245,10 @@ def run_table(programs: list[Program], work: Path) -> None:
         with np.load(work / f"{p.name}.stratified.npz") as f:
             ranges, warm, cold, seconds = f["ranges"], f["warm"], f["cold"], float(f["seconds"])
             lists = [tuple(f[k].tolist()) for k in ("stratum", "sizes")]
-        bias = warm.sum(axis=0) / w.of(ranges).sum(axis=0) - 1
         of_rows = [(a, b) for a, b in ranges.tolist()]
         estimate = Samples(of_rows, w.rows, "stratified", *lists).estimate
         found, half = estimate(warm)
+        bias = found / estimate(w.of(ranges))[0] - 1
         off = np.abs(found / w.truth - 1)
         of_cold = np.abs(estimate(cold)[0] / w.truth - 1)
         hundredth = w.rows // 100 // STEP * STEP

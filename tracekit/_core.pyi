@@ -341,7 +341,7 @@ def warm_contents(
     writes: npt.NDArray[np.uint8],
     sets: int,
     ways: int,
-    first: int = 0,
+    first: tuple[int, int] = (0, 0),
 ) -> list[list[tuple[int, bool]]]: ...
 def predict_directions(
     kind: int,

@@ -307,19 +307,23 @@ py::array_t<bool> cache_hits(int kb, int ways, const Array<std::uint64_t>& lines
 }
 
 // What caches hold after accesses to lines, by their last uses alone: of each set the lines, and
-// whether they are dirty.  `first`: lines of the first cache before it, 0 for a first one.
+// whether they are dirty.  `first`: sets and ways of the first cache before it, 0 for a first one.
 py::list warm_contents(const Array<std::uint64_t>& lines, const Array<std::uint8_t>& writes,
-                       std::size_t sets, std::size_t ways, std::size_t first) {
+                       std::size_t sets, std::size_t ways,
+                       std::pair<std::size_t, std::size_t> first) {
   if (lines.size() != writes.size()) refuse("columns of different lengths");
   if (sets < 1 || sets > 65536 || ways < 1 || ways > 64) refuse("no such cache");
-  warm::LineHistory code, data;
+  const warm::CacheShape shape{first.first, first.second};
+  const bool behind = shape.lines() > 0;
+  if (behind && (shape.sets > 65536 || shape.ways > 64)) refuse("no such cache");
+  const std::vector<warm::CacheShape> shapes(behind ? 1 : 0, shape);
+  warm::LineHistory code(shapes), data(shapes);
   for (py::ssize_t i = 0; i < lines.size(); ++i)
     data.touch(lines.at(i), static_cast<std::uint64_t>(i) + 1, writes.at(i) != 0);
-  const warm::CacheContents found = first
-                                        ? warm::CacheContents(sets, ways, code, first, data, first)
-                                        : warm::CacheContents(sets, ways, data);
+  const warm::CacheContents found = behind ? warm::CacheContents(sets, ways, code, 0, data, 0)
+                                           : warm::CacheContents(sets, ways, data);
   const std::uint32_t own = warm::size_bit(sets * ways);
-  const std::uint32_t above = first ? warm::size_bit(first) : 0;
+  const std::uint32_t above = behind ? warm::size_bit(shape.lines()) : 0;
   py::list out;
   for (std::size_t s = 0; s < sets; ++s) {
     py::list held;
@@ -373,7 +377,7 @@ void register_sim(py::module_& m) {
   m.def("cache_hits", cache_hits, py::arg("kb"), py::arg("ways"), py::arg("lines"),
         py::arg("policy") = 0);
   m.def("warm_contents", warm_contents, py::arg("lines"), py::arg("writes"), py::arg("sets"),
-        py::arg("ways"), py::arg("first") = 0);
+        py::arg("ways"), py::arg("first") = std::pair<std::size_t, std::size_t>{});
   m.def("predict_directions", predict_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
         py::arg("branch"), py::arg("taken"), py::arg("committed"));
   py::class_<Cores>(m, "SimulatedCores")

@@ -56,6 +56,7 @@ class Cache {
 
   std::size_t sets() const { return sets_; }
   std::size_t ways() const { return ways_; }
+  warm::CacheShape shape() const { return {sets_, ways_}; }
   // From now on it holds what `contents`, of its shape, says; each set is filled when it is asked
   // for.  `above`: of the cache before this one, or 0: a line that is dirty there is none here.
   void restore(std::shared_ptr<const warm::CacheContents> contents, std::uint32_t above);

@@ -205,8 +205,10 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
           pass.access(second, store);
       } else if (inst.branch != 0 && !accesses_only) {
         const std::uint32_t target = begin[block.behind(i)];
-        pass.branch({inst.pc, insts[target].pc, static_cast<BranchKind>(inst.branch),
-                     (block.bits[i] & row_bit::taken) != 0, inst.is(CoreInst::compressed_branch)});
+        const bool taken = (block.bits[i] & row_bit::taken) != 0;
+        pass.branch({inst.pc, insts[target].pc, static_cast<BranchKind>(inst.branch), taken,
+                     inst.is(CoreInst::compressed_branch)});
+        pass.history().remember(code, k, taken, target);
       }
     }
   }
@@ -222,7 +224,8 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
   each_core(threads, [&] {
     return [&](std::size_t k) {
       const CoreParameters& p = parameters_[k];
-      cores_[k]->approach(own_, knows_what_is_in_flight(p) ? late : 0, pass.branches(p));
+      cores_[k]->approach(own_, knows_what_is_in_flight(p) ? late : 0, pass.branches(p),
+                          pass.history());
     };
   });
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <thread>
 
+#include "sim/cache.hpp"
 #include "sim/predictors/make.hpp"
 
 namespace tracekit {
@@ -20,10 +22,23 @@ std::size_t lag_of(unsigned predictor) {
   return predictor >= predictor::tage_sc_l_8kb && predictor < predictor::count ? 1 : lag;
 }
 
+// Those that the machines have, each once.
+template <typename First>
+std::vector<warm::CacheShape> shapes(std::span<const CoreParameters> cores, First first) {
+  std::set<warm::CacheShape> out;
+  for (const CoreParameters& p : cores) out.insert(first(p).shape());
+  return {out.begin(), out.end()};
+}
+
 }  // namespace
 
 FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
-    : typical_(predictor::tournament, 2048, 16), cores_(cores.begin(), cores.end()) {
+    : code_(
+          shapes(cores, [](const CoreParameters& p) { return Cache(p.l1i_kb(), p.l1i_assoc()); })),
+      data_(
+          shapes(cores, [](const CoreParameters& p) { return Cache(p.l1d_kb(), p.l1d_assoc()); })),
+      typical_(predictor::tournament, 2048, 16),
+      cores_(cores.begin(), cores.end()) {
   for (const CoreParameters& p : cores) {
     const auto kind = static_cast<unsigned>(p.predictor());
     const auto entries = static_cast<std::size_t>(p.btb());

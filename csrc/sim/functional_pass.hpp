@@ -13,6 +13,7 @@
 #include "sim/branch_unit.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/predictors/targets.hpp"
+#include "sim/wrong_path_code.hpp"
 #include "warm/line_history.hpp"
 
 namespace tracekit {
@@ -39,6 +40,9 @@ class FunctionalPass {
   // Learnt by the machines' predictors at the end of the block.
   void branch(BranchEvent branch);
   void end_block(unsigned threads);
+  // Where branches went, for those of the whole program that a core foresees wrongly.
+  BranchHistory& history() { return history_; }
+  const BranchHistory& history() const { return history_; }
 
   const warm::LineHistory& code() const { return code_; }
   const warm::LineHistory& data() const { return data_; }
@@ -55,6 +59,7 @@ class FunctionalPass {
   Cycle branches_seen_{};
   std::vector<BranchEvent> branches_;
   bp::IndirectTargets targets_;
+  BranchHistory history_;
   struct Learner {
     std::unique_ptr<DirectionPredictor> predictor;
     std::size_t lag;  // branches fetched before one's outcome is taught, once there are so many

@@ -30,7 +30,8 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   friend CoreOf<InOrderCore<Why>>;
   Times step(const CoreRow& row);
   Cycle retired() const { return std::max(retire_.at(), stores_.drained()); }
-  void begin_with(BranchUnit branches) {
+  static void remember(const CoreRow&) {}  // no wrong path is walked
+  void begin_with(BranchUnit branches, const BranchHistory&) {
     branches_ = std::move(branches);
     unheard_ = 0;  // those were of the branches before
   }

@@ -87,9 +87,10 @@ class Core {
   // Its caches hold what `contents` says.
   virtual void restore(warm::ContentsByShape& contents) = 0;
   // Rows through its caches, prefetchers and predictors alone, at about the pace of a program; what
-  // follows is fetched behind them.  `branches`: what its predictors know before.  The last
-  // `walked` of these rows are walked instead, in time.
-  virtual void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches) = 0;
+  // follows is fetched behind them.  `branches` and `history`: what its predictors know before, and
+  // where branches went.  The last `walked` of these rows are walked instead, in time.
+  virtual void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches,
+                        const BranchHistory& history) = 0;
   // Before any of these: what is known of the rows, for as long as it is there.
   virtual void look_ahead(AddressesAhead&) {}
 
@@ -192,9 +193,12 @@ class CoreOf : public Core {
   void restore(warm::ContentsByShape& contents) final {
     static_cast<Kind*>(this)->caches_.restore(contents);
   }
-  void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches) final {
+  void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches,
+                const BranchHistory& history) final {
     auto& own = *static_cast<Kind*>(this);
-    own.begin_with(std::move(branches));
+    own.begin_with(std::move(branches), history);
+    for (const CoreRow& row : rows.first(rows.size() - walked))
+      if (row.is_branch()) own.remember(row);
     own.go_on_at(Core::approached(own.caches_, own.branches_, rows.first(rows.size() - walked),
                                   own.retired(), Kind::runs_on));
     std::array<double, cause_count> spent{};  // which nobody asks for
@@ -261,7 +265,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   friend CoreOf<OutOfOrderCore<Why>>;
   TRACEKIT_INLINE Times step(const CoreRow& row);
   Cycle retired() { return std::max(retire_.at(), all_drained()); }
-  void begin_with(BranchUnit branches) { branches_ = std::move(branches); }
+  void begin_with(BranchUnit branches, const BranchHistory& history) {
+    branches_ = std::move(branches);
+    history_ = history;
+  }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::base};
     block_ = no_line;
@@ -311,7 +318,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   }
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
   Cycle run_past(std::uint64_t pc, Cycle from, Cycle resolved);
-  void remember(const CoreRow& row);
+  // Where a branch goes, for the next time.
+  void remember(const CoreRow& row) {
+    history_.remember(code_, code_.number(*row.inst), row.taken, row.target);
+  }
   Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, Cycle rows);
   std::optional<std::int64_t> known(const CoreRow& branch, std::uint64_t root);
   void run_part(const CoreRow& branch, std::uint32_t part, Cycle at, Cycle resolved);

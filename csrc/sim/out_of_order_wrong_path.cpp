@@ -25,19 +25,6 @@ Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved
   return waited;
 }
 
-// Where a branch goes, for the next time.
-template <bool Why>
-void OutOfOrderCore<Why>::remember(const CoreRow& row) {
-  if (!code_.known()) return;
-  const std::uint32_t part = code_.number(*row.inst);
-  history_.see(part, row.taken, row.target);
-  const auto kind = static_cast<BranchKind>(row.inst->branch);
-  if (kind == BranchKind::ret)
-    history_.returned();
-  else if (kind == BranchKind::call || kind == BranchKind::indirect_call)
-    history_.call(code_.behind(part));
-}
-
 // The branch `row` is predicted wrongly, which is known at `resolved`; `rows` of the wrong path
 // find room.  For how many cycles its fetch waits for lines.
 template <bool Why>
@@ -154,7 +141,6 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part,
 
 #define ALL(Why)                                                                                  \
   template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, Cycle);                      \
-  template void OutOfOrderCore<Why>::remember(const CoreRow&);                                    \
   template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, Cycle);             \
   template std::optional<std::int64_t> OutOfOrderCore<Why>::known(const CoreRow&, std::uint64_t); \
   template void OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \

@@ -29,6 +29,16 @@ class BranchHistory {
     else if (b.part == part)
       b.taken = false;
   }
+  // The program has come to the branch `part`.
+  void remember(const CodeMap& code, std::uint32_t part, bool taken, std::uint32_t target) {
+    if (!code.known()) return;
+    see(part, taken, target);
+    const auto kind = static_cast<BranchKind>(code.insts()[part].branch);
+    if (kind == BranchKind::ret)
+      returned();
+    else if (kind == BranchKind::call || kind == BranchKind::indirect_call)
+      call(code.behind(part));
+  }
   void call(std::uint32_t returns_to) { returns_[calls_++ % depth] = returns_to; }
   void returned() {
     if (calls_ > 0) --calls_;

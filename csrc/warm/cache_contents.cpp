@@ -1,7 +1,6 @@
 #include "warm/cache_contents.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace tracekit::warm {
 namespace {
@@ -9,12 +8,6 @@ namespace {
 // A program whose lines leave some sets empty would be walked to its first line: sets that are not
 // full after so many times the cache's lines stay so.
 constexpr std::size_t patience = 32;
-
-std::size_t nearest_first(std::size_t lines) {
-  const int log = std::bit_width(size_bit(lines)) - 1;
-  return static_cast<std::size_t>(
-      std::clamp(log - static_cast<int>(first_size), 0, static_cast<int>(first_sizes) - 1));
-}
 
 }  // namespace
 
@@ -25,16 +18,15 @@ CacheContents::CacheContents(std::size_t sets, std::size_t ways, const LineHisto
 }
 
 CacheContents::CacheContents(std::size_t sets, std::size_t ways, const LineHistory& code,
-                             std::size_t code_lines, const LineHistory& data,
-                             std::size_t data_lines)
+                             std::size_t code_first, const LineHistory& data,
+                             std::size_t data_first)
     : sets_(sets), ways_(ways), open_(sets), line_(sets * ways), held_(sets), closed_(sets) {
-  const std::size_t code_size = nearest_first(code_lines), data_size = nearest_first(data_lines);
   auto a = code.latest(), b = data.latest();
   for (std::size_t left = patience * sets * ways; open_ && left && !(a.ends() && b.ends());
        --left) {
     const bool from_code = b.ends() || (!a.ends() && a.stamp() > b.stamp());
     auto& c = from_code ? a : b;
-    put(c, c.asked(from_code ? code_size : data_size));
+    put(c, c.asked(from_code ? code_first : data_first));
     c.next();
   }
 }
@@ -87,10 +79,10 @@ std::shared_ptr<const CacheContents> ContentsByShape::first(std::size_t sets, st
 }
 
 std::shared_ptr<const CacheContents> ContentsByShape::behind(std::size_t sets, std::size_t ways,
-                                                             std::size_t code_lines,
-                                                             std::size_t data_lines) {
-  return once({sets, ways, 2 + size_bit(code_lines), size_bit(data_lines)}, [&] {
-    return std::make_shared<const CacheContents>(sets, ways, code_, code_lines, data_, data_lines);
+                                                             CacheShape code, CacheShape data) {
+  const std::size_t c = code_.number_of(code), d = data_.number_of(data);
+  return once({sets, ways, 2 + c, d}, [&] {
+    return std::make_shared<const CacheContents>(sets, ways, code_, c, data_, d);
   });
 }
 

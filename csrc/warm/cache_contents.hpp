@@ -32,9 +32,9 @@ class CacheContents {
  public:
   // A first cache's, which is asked for every use.
   CacheContents(std::size_t sets, std::size_t ways, const LineHistory& history);
-  // Of one behind first caches of about so many lines, which asks for what they do not have.
-  CacheContents(std::size_t sets, std::size_t ways, const LineHistory& code, std::size_t code_lines,
-                const LineHistory& data, std::size_t data_lines);
+  // Of one behind first caches, numbers of the histories', which asks for what they do not have.
+  CacheContents(std::size_t sets, std::size_t ways, const LineHistory& code, std::size_t code_first,
+                const LineHistory& data, std::size_t data_first);
   // The lines of a set, the one used last first.
   std::span<const HeldLine> set(std::size_t number) const {
     return {line_.data() + number * ways_, held_[number]};
@@ -55,9 +55,9 @@ class ContentsByShape {
  public:
   ContentsByShape(const LineHistory& code, const LineHistory& data) : code_(code), data_(data) {}
   std::shared_ptr<const CacheContents> first(std::size_t sets, std::size_t ways, bool code);
-  // Behind first caches of so many lines.
-  std::shared_ptr<const CacheContents> behind(std::size_t sets, std::size_t ways,
-                                              std::size_t code_lines, std::size_t data_lines);
+  // Behind first caches of these shapes, which the histories have.
+  std::shared_ptr<const CacheContents> behind(std::size_t sets, std::size_t ways, CacheShape code,
+                                              CacheShape data);
 
  private:
   using Key = std::array<std::size_t, 4>;

@@ -54,10 +54,19 @@ std::uint32_t size_bit(std::size_t lines) {
   return 1u << std::min(static_cast<std::size_t>(std::lround(log)), ReuseTimes::sizes - 1);
 }
 
+LineHistory::LineHistory(std::span<const CacheShape> first)
+    : first_cache_(first.begin(), first.end()) {}
+
+std::size_t LineHistory::number_of(CacheShape first) const {
+  const auto at = std::ranges::find(first_cache_, first, &FirstCache::shape);
+  if (at == first_cache_.end()) throw std::out_of_range("no first cache of that shape");
+  return static_cast<std::size_t>(at - first_cache_.begin());
+}
+
 std::uint64_t LineHistory::Cursor::asked(std::size_t k) const {
   const Line& l = of_->at(at_);
-  const std::uint64_t asked = std::uint64_t{l.asked[k]} << asked_shift;
-  const std::uint32_t bit = 1u << (first_size + k);
+  const std::uint64_t asked = std::uint64_t{of_->asked(at_)[k]} << asked_shift;
+  const std::uint32_t bit = size_bit(of_->first_cache_[k].shape().lines());
   // It was written there, and has left: it came back then, at about its last use.
   return (l.dirty & bit) && !(dirty() & bit) ? l.stamp : asked;
 }
@@ -71,6 +80,7 @@ std::uint32_t LineHistory::page_of(std::uint64_t number) {
     if (pages_.size() >= none / page_lines) throw std::length_error("a program of 256 GiB");
     pages_.push_back(std::make_unique<Page>());
     pages_.back()->number = number;
+    pages_.back()->asked.resize(page_lines * first_cache_.size());
   }
   known = {number, place->second};
   return place->second;
@@ -81,19 +91,21 @@ void LineHistory::touch_other(std::uint64_t line, std::uint64_t stamp, bool writ
       static_cast<std::uint32_t>(page_of(line / page_lines) * page_lines + line % page_lines);
   Line& l = at(i);
   ++clock_;
-  std::size_t left = ReuseTimes::sizes;  // so many sizes' caches would not have it any more
   if (l.stamp == 0) {
     times_.see(0);
     ++lines_;
   } else {
-    left = times_.passed(clock_ - l.time);
+    // So many sizes' caches would not have it any more.
+    const std::size_t left = times_.passed(clock_ - l.time);
     times_.see(clock_ - l.time);
     l.dirty &= ~((1u << left) - 1);
     at(l.newer).older = l.older;  // it is not the first
     if (l.older != none) at(l.older).newer = l.newer;
   }
   const auto now = static_cast<std::uint32_t>(stamp >> asked_shift);
-  for (std::size_t k = 0; k < first_sizes && first_size + k < left; ++k) l.asked[k] = now;
+  std::uint32_t* const asks = asked(i);
+  for (std::size_t k = 0; k < first_cache_.size(); ++k)
+    if (!first_cache_[k].use(line)) asks[k] = now;
   l.stamp = stamp;
   l.time = clock_;
   if (write) l.dirty = all_dirty;

@@ -7,8 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
+
+#include "warm/first_cache.hpp"
 
 namespace tracekit::warm {
 
@@ -49,11 +52,10 @@ class ReuseTimes {
   }
 };
 
-// Sizes of first caches, 4 to 128 kB, as powers of two of lines.
-inline constexpr std::size_t first_size = 6, first_sizes = 6;
-
 class LineHistory {
  public:
+  // `first`: the first caches that machines have.
+  explicit LineHistory(std::span<const CacheShape> first);
   // A use of a line, later than all before: `stamp` increases.
   void touch(std::uint64_t line, std::uint64_t stamp, bool write) {
     if (line == latest_) {
@@ -66,6 +68,8 @@ class LineHistory {
   }
 
   std::size_t size() const { return lines_; }
+  // The number of a first cache; throws std::out_of_range where there is none of that shape.
+  std::size_t number_of(CacheShape first) const;
 
   // From the latest line on backwards.
   class Cursor {
@@ -78,8 +82,7 @@ class LineHistory {
     std::uint32_t written() const { return of_->at(at_).dirty; }
     // Bit k: and would not have left it since, either.
     std::uint32_t dirty() const { return of_->dirty(of_->at(at_)); }
-    // When a first cache of size 2^(first_size + k) lines would last have asked the next one for
-    // it, or given it back.
+    // When the first cache `k` would last have asked the next one for it, or given it back.
     std::uint64_t asked(std::size_t k) const;
     void next() { at_ = of_->at(at_).older; }
 
@@ -95,14 +98,14 @@ class LineHistory {
   static constexpr std::size_t page_lines = 64, cached = 1024;
   struct Line {
     std::uint32_t newer{none}, older{none};
-    std::uint64_t stamp{};                           // 0: never used
-    std::uint64_t time{};                            // of the history's own clock
-    std::array<std::uint32_t, first_sizes> asked{};  // stamps, without their last bits
+    std::uint64_t stamp{};  // 0: never used
+    std::uint64_t time{};   // of the history's own clock
     std::uint32_t dirty{};  // bit k: since it would last have left a cache of 2^k lines
   };
   struct Page {
     std::uint64_t number{};
     std::array<Line, page_lines> line{};
+    std::vector<std::uint32_t> asked;  // by line and first cache: stamps, without their last bits
   };
   struct Known {
     std::uint64_t number{~std::uint64_t{0}};
@@ -121,6 +124,11 @@ class LineHistory {
   }
   void touch_other(std::uint64_t line, std::uint64_t stamp, bool write);
 
+  std::uint32_t* asked(std::uint32_t i) const {
+    return &pages_[i / page_lines]->asked[i % page_lines * first_cache_.size()];
+  }
+
+  std::vector<FirstCache> first_cache_;
   std::vector<std::unique_ptr<Page>> pages_;
   std::unordered_map<std::uint64_t, std::uint32_t> number_;
   std::array<Known, cached> known_{};

@@ -61,8 +61,9 @@ def classes(costs: F64, most: int) -> npt.NDArray[np.intp]:
     found = np.cumsum(np.sqrt(heights))
     wanted = found[-1] * np.arange(1, most) / most
     bounds = edges[1 + np.searchsorted(found, wanted)]
-    of: npt.NDArray[np.intp] = np.unique(np.searchsorted(bounds, scale), return_inverse=True)[1]
-    return of
+    of: npt.NDArray[np.intp] = np.searchsorted(bounds, scale)
+    numbered: npt.NDArray[np.intp] = np.searchsorted(np.unique(of), of)
+    return numbered
 
 
 def shares(costs: F64, of: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.intp]:
@@ -76,7 +77,7 @@ def shares(costs: F64, of: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.i
     due = sizes / sizes.sum()
     if (own := sizes * spread).sum() > 0:
         due = BY_SIZE * due + (1 - BY_SIZE) * own / own.sum()
-    taken = np.minimum(sizes, 2).astype(np.intp)
+    taken: npt.NDArray[np.intp] = np.minimum(sizes, 2).astype(np.intp)
     for _ in range(count - int(taken.sum())):
         left = np.where(taken < sizes, due / (taken + 1), -1.0)
         taken[int(left.argmax())] += 1
