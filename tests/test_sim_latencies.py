@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_sim import cycles, extract
+import pytest
+from test_sim import cycles, extract, line
 from test_sim_memory import text
 
 import tracekit
@@ -37,3 +38,23 @@ def test_a_unit_goes_to_what_is_ready_and_not_to_older_rows_that_are_not(tmp_pat
     # But a unit does one thing at a time: two roots in that time, not twenty.
     many = cycles(square_roots(tmp_path, 2, 20), **machine)
     assert many > 20 * 20 * 24
+
+
+def test_results_of_one_cycle_are_written_back_before_those_of_longer_operations(tmp_path):
+    n = 400
+
+    def chain(adds: int) -> tracekit.TraceFile:
+        rows = []
+        for _ in range(n):
+            rows.append(line(0, "fadd   v1, v1, v2", "SimdFloatAdd", "IsVector", pc=0x400000))
+            for k in range(adds):
+                pc = 0x400004 + 4 * k
+                rows.append(line(0, f"add   x{k + 3}, x{k + 13}, #1", pc=pc))
+        return extract(tmp_path, "".join(rows))
+
+    few, many = chain(2), chain(6)
+    narrow = {"width": 2, "issue_width": 2, "fp_add_lat": 4}
+    link = cycles(few, **narrow) / n
+    # There is room for all seven in four cycles, but two of the six come with the chain's result.
+    assert link + 0.3 < cycles(many, **narrow) / n < link + 1
+    assert cycles(many, fp_add_lat=4) / n == pytest.approx(link, abs=0.1)

@@ -404,10 +404,10 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   taken_ = at;
   // What is sent is an invalidation.  The second level only hands it on, but its register is taken
   // until the answer is there (gem5's Cache::createMissPacket, MSHR::isForward).
-  const Cycle sent = std::max(at + p_.l1d_lat() + to_second, l2_store_mshrs_.free_at() + retry);
+  const Cycle goes = std::max(at + p_.l1d_lat(), l2_store_mshrs_.free_at() + retry - to_second);
+  const Cycle sent = l2_request_crossbar_.place(goes, head) + to_second;
   Cycle ready = sent + from_second + p_.l1d_response() + p_.l2_lat() + zero_extra;
   if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;
-  l2_request_crossbar_.place(at, head);
   memory_request_crossbar_.place(at, head);
   written_ = 0;
   put_l1d(asked_for(line, at, ready, true, false), now_);

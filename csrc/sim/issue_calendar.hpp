@@ -9,6 +9,7 @@
 #include <numeric>
 #include <queue>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/cache_model.hpp"
@@ -21,9 +22,10 @@ class IssueCalendar {
   static constexpr Cycle horizon = 1 << 14;
   static constexpr int full = 128;
   static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c & (horizon - 1)); }
-  // How many leave the queue in a cycle, and how many results are there to be written back.
+  // How many leave the queue in a cycle; how many results are there to be written back, how many of
+  // those that are of long operations, and whose the first one of these is.
   struct OfCycle {
-    std::uint16_t issued{}, results{};
+    std::uint16_t issued{}, results{}, longer{}, whose{};
   };
   static int issued(std::span<const OfCycle> cycles) {
     return std::accumulate(cycles.begin(), cycles.end(), 0,
@@ -87,16 +89,29 @@ class IssueCalendar {
     if (ready < end) used_[slot(ready)] += counted;  // else too far ahead to be planned
     return ready;
   }
-  // When a result that is there at `done` is written back: as many are in a cycle as issue, the
-  // first ones first.
-  Cycle write_back(Cycle done) {
+  // When a result that is there at `done` is written back: as many are in a cycle as issue.  What
+  // was left of the cycle before goes first, then loads and operations of one cycle, then those of
+  // more (`longer`), whatever their age (gem5's InstructionQueue::processFUCompletion comes behind
+  // scheduleReadyInsts).  The rows that will take a longer one's place are not known yet when its
+  // own turn comes: it is late if it was the last time that the instruction at `pc` ran.
+  Cycle write_back(Cycle done, bool longer, std::uint64_t pc) {
     const Cycle end = at_ + horizon - 64;
     if (done >= end) return done;
-    const unsigned before = cycle_[slot(done)].results++;
-    if (before < width_) return done;
+    OfCycle& here = cycle_[slot(done)];
+    const unsigned before = here.results++;
+    const auto who = static_cast<std::uint16_t>(pc >> 1 & (late_.size() - 1));
+    const bool late = longer && std::exchange(late_[who], false);
+    if (before < width_) {
+      if (longer && here.longer++ == 0) here.whose = who;
+      return done + late;
+    }
     // One of them stays for the next cycle.
-    for (Cycle next = done + 1; next < end && cycle_[slot(next)].results++ >= width_;) ++next;
-    return done + before / width_;
+    for (Cycle next = done + 1; next < end; ++next) {
+      OfCycle& then = cycle_[slot(next)];
+      if (then.results++ < width_) break;
+      displace(then);
+    }
+    return !longer && displace(here) ? done : done + before / width_;
   }
   // An instruction's place in the queue is free from the cycle behind `at` on.
   void leave(Cycle at) {
@@ -108,6 +123,13 @@ class IssueCalendar {
   }
 
  private:
+  // Whether a longer operation has the place of another result from now on.
+  bool displace(OfCycle& cycle) {
+    if (cycle.longer == 0) return false;
+    --cycle.longer;
+    late_[cycle.whose] = true;
+    return true;
+  }
   void skip(Cycle to) {
     for (Cycle left = std::min(to - at_, horizon); left > 0;) {
       const auto cycles = beside(cycle_, at_, left);
@@ -174,6 +196,7 @@ class IssueCalendar {
   unsigned width_;
   std::vector<std::uint64_t> used_;  // counters of a byte: units, and all of them; marks of units
   std::vector<OfCycle> cycle_;
+  std::array<bool, 1024> late_{};  // by pc: its last result was
   std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> far_;
   Cycle at_{};
   int waiting_{};

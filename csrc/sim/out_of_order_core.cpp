@@ -376,7 +376,8 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
   const At issued = issue(row, dispatched);
   At done = complete(row, issued, dispatched);
   if (!row.inst->is(CoreInst::no_op)) {
-    const Cycle w = calendar_.write_back(done.at());
+    const bool longer = !row.inst->is(CoreInst::load) && latency(row.inst->op) > 1;
+    const Cycle w = calendar_.write_back(done.at(), longer, row.inst->pc);
     if (w != done.at()) done = At{w, Cause::unit_busy};
   }
   if (!row.inst->is(CoreInst::no_op))
