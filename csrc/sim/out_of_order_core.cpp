@@ -210,7 +210,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
   const CoreInst& inst = *row.inst;
   const bool memory = inst.is(CoreInst::load | CoreInst::store);
   set_ = memory ? sets_.of(inst.pc) : StoreSets::no_set;
-  forward_ = nullptr;
+  forwarded_ = false;
   At issued = ready(row, dispatched);
   if (inst.is(CoreInst::no_op)) return issued;
   issued = book(issued, inst.op);
@@ -220,9 +220,10 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
   // store executes, and comes again (gem5's LSQUnit::checkViolations, IEW::squashDueToMemOrder).
   const std::uint64_t oldest =
       row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
+  issued = behind_part(row, issued);
   while (const auto* s = stores_.passed(row.addr, inst.bytes(), issued.at(), oldest)) {
     if (p_.ideal_memory_order()) {  // it knew, and waits for that store alone
-      issued = book({s->issued, Cause::memory_dependence}, inst.op);
+      issued = behind_part(row, book({s->issued, Cause::memory_dependence}, inst.op));
       continue;
     }
     const At executed{s->issued + store_executes_, Cause::memory_order_squash};
@@ -237,11 +238,28 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     }
     redispatch(dispatched, fetch_);
     issued = book(later(ready(row, dispatched), {s->issued, Cause::memory_order_squash}), inst.op);
+    issued = behind_part(row, issued);
   }
   send_stores(issued.at() + store_executes_);
   const StoreBuffer::Store* store = stores_.last(row.addr, inst.bytes());
-  if (store && store->sent >= issued.at() + store_executes_) forward_ = store;
+  forwarded_ = store && store->sent >= issued.at() + store_executes_;
   return issued;
+}
+
+// A load that meets a store which holds only a part of what it reads issues again behind the cycle
+// in which that one is sent to the cache.  Until then it has no address, so that older stores which
+// execute meanwhile do not find that it has passed them (gem5's LSQUnit::read, storePostSend).
+template <bool Why>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_part(const CoreRow& row, At issued) {
+  const CoreInst& inst = *row.inst;
+  for (;;) {
+    const StoreBuffer::Store* s = stores_.met(row.addr, inst.bytes(), issued.at());
+    if (!s || s->covers(row.addr, inst.bytes())) return issued;
+    send_stores(issued.at() + store_executes_);
+    if (s->sent < issued.at() + store_executes_) return issued;
+    while (s->sent == StoreBuffer::not_sent) send_stores(never, 1);
+    issued = book({s->sent + 1, Cause::load_forward}, inst.op);
+  }
 }
 
 // When a reader of the row's results may issue.
@@ -253,22 +271,16 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   const Cycle executed = issued.at() + p_.issue_to_exec() - 1 + latency(inst.op);
   if (!inst.is(CoreInst::load) || inst.is(CoreInst::store) || row.fault)
     return {executed, op_cause_[static_cast<std::size_t>(inst.op)]};
-  if (forward_ && forward_->covers(row.addr, inst.bytes()))
-    return {executed + 1, Cause::load_forward};
-  // A store that holds only a part: the load issues again behind the cycle in which that is sent to
-  // the cache (gem5's LSQUnit::read, storePostSend).
-  while (forward_ && forward_->sent == StoreBuffer::not_sent) send_stores(never, 1);
-  const Cycle from = forward_ ? std::max(executed, forward_->sent + 1 + store_executes_) : executed;
-  Cycle there = caches_.load(row.addr, from, inst.pc);
+  if (forwarded_) return {executed + 1, Cause::load_forward};
+  Cycle there = caches_.load(row.addr, executed, inst.pc);
   ledger_.data_from(caches_.served());
   if (inst.is(CoreInst::data_prefetch)) return {executed, Cause::load_l1};
   there = load_answered(there);
   if (const std::uint64_t second = row.second_line()) {
-    there = std::max(there, load_answered(caches_.load(second, from, inst.pc)));
+    there = std::max(there, load_answered(caches_.load(second, executed, inst.pc)));
     ledger_.data_from(caches_.served());
   }
-  return {there,
-          from - executed > there - from ? Cause::load_forward : load_cause(caches_.served())};
+  return {there, load_cause(caches_.served())};
 }
 
 // The data cache has answers at `there`.  It gives one of them before the core's cycle begins; the
@@ -376,8 +388,10 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
   const At issued = issue(row, dispatched);
   At done = complete(row, issued, dispatched);
   if (!row.inst->is(CoreInst::no_op)) {
-    const bool longer = !row.inst->is(CoreInst::load) && latency(row.inst->op) > 1;
-    const Cycle w = calendar_.write_back(done.at(), longer, row.inst->pc);
+    const auto rank = row.inst->is(CoreInst::load) ? IssueCalendar::load
+                      : latency(row.inst->op) > 1  ? IssueCalendar::longer
+                                                   : IssueCalendar::one_cycle;
+    const Cycle w = calendar_.write_back(done.at(), rank, row.inst->pc);
     if (w != done.at()) done = At{w, Cause::unit_busy};
   }
   if (!row.inst->is(CoreInst::no_op))

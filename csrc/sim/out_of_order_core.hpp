@@ -287,6 +287,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE At ready(const CoreRow& row, At dispatched);
   TRACEKIT_INLINE At book(At ready, OpClass op);
   TRACEKIT_INLINE At issue(const CoreRow& row, At& dispatched);
+  TRACEKIT_INLINE At behind_part(const CoreRow& row, At issued);
   TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
   TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
   // The last retirement is at `at`, as the `now`-th of its cycle.
@@ -426,7 +427,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   int stores_now_{};
   int set_{StoreSets::no_set};
   std::uint64_t squashed_from_{}, squashed_to_{};  // rows, by the last misprediction or violation
-  const StoreBuffer::Store* forward_{};
+  bool forwarded_{};
 };
 
 #undef TRACEKIT_INLINE

@@ -22,7 +22,8 @@ class StoreBuffer {
   struct Store {
     std::uint64_t address{no_line};
     std::uint32_t bytes : 31 {};
-    bool masked : 1 {};    // not all of these bytes: it forwards none (gem5's LSQUnit::read)
+    bool masked : 1 {};  // not all of these bytes: it forwards none (gem5's LSQUnit::read)
+    Cycle issued{};
     Cycle sent{not_sent};  // to the cache: a load no longer finds it here then
     bool covers(std::uint64_t at, unsigned n) const {
       return !masked && address <= at && at + n <= address + bytes;
@@ -35,6 +36,7 @@ class StoreBuffer {
     std::uint64_t block{no_line};
     Cycle issued{-1};
     std::uint64_t pc{}, row{};
+    std::uint32_t store{};   // its number
     std::uint32_t before{};  // the one to the same block before it
   };
   // Of cores with a reorder buffer of `rob` rows and `sq` stores: what is older no load asks for.
@@ -44,7 +46,13 @@ class StoreBuffer {
         executed_(2 * static_cast<std::size_t>(rob) + 2),
         kept_executed_(2 * static_cast<std::uint32_t>(rob) + 2) {}
 
-  // The last store that wrote any of these bytes; null where it is forgotten or there was none.
+  // The last store to any of these bytes that has issued by `issued`; null where it is forgotten or
+  // there was none.
+  const Store* met(std::uint64_t address, unsigned bytes, Cycle issued) const {
+    const Store* const s = last(address, bytes);
+    return !s || s->issued <= issued ? s : met_before(address, bytes, issued);
+  }
+  // The last store that wrote any of these bytes.
   const Store* last(std::uint64_t address, unsigned bytes) const {
     std::uint32_t found = 0;
     for (std::uint64_t w = address >> 2; w <= (address + bytes - 1) >> 2; ++w) {
@@ -80,11 +88,11 @@ class StoreBuffer {
     const unsigned n = std::clamp(bytes, 1u, 64u);
     const std::uint64_t last = address + n - 1;
     if (++stores_ == 0) ++stores_;  // none has no number
-    store_[stores_] = {address, n, masked, not_sent};
+    store_[stores_] = {address, n, masked, issued, not_sent};
     for (std::uint64_t w = address >> 2; w <= last >> 2; ++w) word_[w & (size - 1)] = stores_;
     latest_ = std::max(latest_, issued);
-    put_block({address >> 4, issued, pc, row});
-    if (last >> 4 != address >> 4) put_block({last >> 4, issued, pc, row});
+    put_block({address >> 4, issued, pc, row, stores_});
+    if (last >> 4 != address >> 4) put_block({last >> 4, issued, pc, row, stores_});
     return stores_;
   }
   void sent(std::uint32_t number, Cycle at) { store_[number].sent = at; }
@@ -93,6 +101,22 @@ class StoreBuffer {
   static constexpr std::size_t size = 4096, kept = 4;
   bool known(std::uint32_t number) const {
     return number != 0 && executes_ - number < kept_executed_;
+  }
+  const Store* met_before(std::uint64_t address, unsigned bytes, Cycle issued) const {
+    std::uint32_t found = 0;
+    for (std::uint64_t b = address >> 4; b <= (address + bytes - 1) >> 4; ++b) {
+      std::uint32_t number = block_[b & (size - 1)];
+      for (std::size_t n = kept; n > 0 && known(number); --n) {
+        const Executed& s = executed_[number];
+        if (s.block != b || stores_ - s.store >= kept_stores_) break;
+        if (s.issued <= issued && store_[s.store].touches(address, bytes)) {
+          if (found == 0 || stores_ - s.store < stores_ - found) found = s.store;
+          break;
+        }
+        number = s.before;
+      }
+    }
+    return found == 0 ? nullptr : &store_[found];
   }
   void put_block(Executed s) {
     std::uint32_t& number = block_[s.block & (size - 1)];

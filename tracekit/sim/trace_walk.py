@@ -58,6 +58,9 @@ _BITS = _core.CORE_INST_BITS
 #: RISC-V's compressed branches, as gem5 and capstone write them.
 _COMPRESSED = ("c_beqz", "c_bnez", "c.beqz", "c.bnez")
 _INT, _VECTORS = 0, (1, 2)
+#: Registers of the system: gem5 does not rename them, and nothing waits for them
+#: (Scoreboard::getReg, src/cpu/o3/scoreboard.hh).  Classes above it are none.
+_MISC = 6
 _FAULT = np.uint8(schema.BITS["fault"][0])
 
 
@@ -106,7 +109,7 @@ def _registers(own: _Operands) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.u
     """Sources and destinations as numbers of one dense numbering, most used first."""
     parts = []
     for cls, index in ((own.src_class, own.src_index), (own.dst_class, own.dst_index)):
-        parts.append(np.where(cls == 255, -1, cls.astype(np.int32) << 16 | index))
+        parts.append(np.where(cls >= _MISC, -1, cls.astype(np.int32) << 16 | index))
     names, which, counts = np.unique(
         np.concatenate([p.ravel() for p in parts]), return_inverse=True, return_counts=True
     )
