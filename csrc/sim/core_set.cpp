@@ -66,6 +66,7 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
     const std::uint32_t target = begin[block.behind(i)];
+    const std::uint64_t address = physical(block, i);
     const std::uint64_t behind = insts[target].pc;
     for (std::uint32_t k = from; k < to; ++k) {
       const CoreInst& inst = insts[k];
@@ -80,7 +81,7 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
       // The calls of the system trap too, but what follows them is told by their flags.
       const bool fault = inst.is(CoreInst::traps) || ((block.bits[i] & row_bit::fault) &&
                                                       inst.is(CoreInst::load | CoreInst::store));
-      rows_.push_back({&inst, block.addr[i] + inst.offset, behind, taken, indirect_right, fault,
+      rows_.push_back({&inst, address + inst.offset, behind, taken, indirect_right, fault,
                        k == from, k + 1 == to, target});
     }
   }
@@ -91,12 +92,21 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
     const std::uint32_t target = begin[last ? row.sid : block.ahead[i + 1].sid];
     for (std::uint32_t k = begin[row.sid]; k < begin[row.sid + 1]; ++k) {
       const bool taken = !last && insts[k].branch != 0 && (row.bits & row_bit::taken);
-      rows_.push_back({&insts[k], row.addr + insts[k].offset, insts[target].pc, taken, true, false,
+      rows_.push_back({&insts[k], pages_.later(row.addr) + insts[k].offset, insts[target].pc, taken, true, false,
                        false, false, target});
     }
   }
   rows_.push_back({});
   own_ = {rows_.data(), own};
+}
+
+std::uint64_t SimulatedCores::physical(const Block& block, std::size_t row) {
+  const std::uint64_t address = block.addr[row];
+  if (block.bits[row] & row_bit::fault && address != 0) {
+    const auto& [code, begin] = *program_;
+    pages_.trap(address, code.insts()[begin[block.sid[row]]].bytes());
+  }
+  return pages_.physical(address);
 }
 
 std::size_t SimulatedCores::parts_of_last(std::size_t rows) const {
@@ -191,6 +201,7 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
   const std::size_t n = block.sid.size();
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
+    const std::uint64_t first = physical(block, i);
     if (!accesses_only) pass.fetch(insts[from].pc);
     for (std::uint32_t k = from; k < to; ++k) {
       const CoreInst& inst = insts[k];
@@ -198,7 +209,7 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
         pass.fetch(block.addr[i]);
       } else if (inst.is(CoreInst::load | CoreInst::store)) {
         if (block.bits[i] & row_bit::fault) continue;
-        const std::uint64_t address = block.addr[i] + inst.offset;
+        const std::uint64_t address = first + inst.offset;
         const bool store = inst.is(CoreInst::store);
         pass.access(address, store);
         if (const std::uint64_t second = second_line(address, inst.bytes()))
@@ -237,6 +248,7 @@ void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
 
 SimulatedCores SimulatedCores::begun_behind(const Block& block) {
   SimulatedCores out(program_, parameters_, causes_);
+  out.pages_ = pages_;
   out.begin_at(functional_pass(), block, 1);
   observe(block, 1, false);
   return out;

@@ -12,6 +12,7 @@
 #include "sim/core_parameters.hpp"
 #include "sim/functional_pass.hpp"
 #include "sim/out_of_order_core.hpp"
+#include "sim/page_frames.hpp"
 #include "sim/predictors/targets.hpp"
 
 namespace tracekit {
@@ -83,6 +84,7 @@ class SimulatedCores {
   FunctionalPass& functional_pass();
   void begin_at(const FunctionalPass& pass, const Block& block, unsigned threads);
   std::size_t parts_of_last(std::size_t rows) const;  // of the block's
+  std::uint64_t physical(const Block& block, std::size_t row);
   void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
   template <class Work>  // work() is a thread's own function of a core's number
   void each_core(unsigned threads, const Work& work);
@@ -92,6 +94,7 @@ class SimulatedCores {
   std::vector<CoreParameters> parameters_;
   std::vector<std::unique_ptr<Core>> cores_;
   std::unique_ptr<FunctionalPass> pass_;  // once asked for
+  PageFrames pages_;
   bp::IndirectTargets targets_;
   std::optional<BranchDifficulty> difficulty_;  // once asked for
   std::vector<CoreRow> rows_;     // of the block, then of those ahead, and one of no instruction

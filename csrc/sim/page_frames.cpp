@@ -1,0 +1,37 @@
+#include "sim/page_frames.hpp"
+
+namespace tracekit {
+
+void PageFrames::trap(std::uint64_t address, unsigned bytes) {
+  std::uint64_t page = address >> page_bits;
+  if (frame_.contains(page)) page = (address + bytes - 1) >> page_bits;
+  if (frame_.contains(page)) return;
+  std::uint64_t& from = mapped_from_.try_emplace(page >> region_bits, page).first->second;
+  if (from == none) from = page;
+  // The stack grows down to the page that is missing, a page after the other.
+  const bool grows = page < lowest_ && lowest_ <= page + most_of_stack;
+  for (std::uint64_t p = grows ? lowest_ - 1 : page; p + 1 > page; --p) take_next(p);
+  if (grows) lowest_ = page;
+}
+
+void PageFrames::take_next(std::uint64_t page) {
+  if (next_ == 0) next_ = page + apart;
+  if (frame_.try_emplace(page, next_).second) ++next_;
+}
+
+std::uint64_t PageFrames::offset(std::uint64_t page) {
+  if (!frame_.contains(page)) {
+    if (mapped_from_.try_emplace(page >> region_bits, none).first->second < page) {
+      take_next(page);  // a system call has written there
+    } else {
+      frame_[page] = page;
+      if (page > top_)
+        top_ = lowest_ = page;
+      else if (page < lowest_ && top_ <= page + most_of_stack)
+        lowest_ = page;
+    }
+  }
+  return (frame_[page] - page) << page_bits;
+}
+
+}  // namespace tracekit

@@ -1,0 +1,54 @@
+// Where gem5's emulation of system calls puts a program's pages: caches are indexed by physical
+// addresses.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+namespace tracekit {
+
+// A page gets the next free frame when it is first touched, which traps (gem5's
+// MemState::fixupFault); what the program's file and the beginning of its stack take is there
+// before, in the order of its addresses.  Of those pages, and of a trace in which none traps, a
+// virtual address stands for the physical one.
+class PageFrames {
+ public:
+  // An access to so many bytes has trapped, since their first page was missing, or their last.
+  void trap(std::uint64_t address, unsigned bytes);
+  // Of an address that is touched now.
+  std::uint64_t physical(std::uint64_t address) {
+    const std::uint64_t page = address >> page_bits;
+    Known& known = known_[page % known_.size()];
+    if (known.page != page) known = {page, offset(page)};
+    return address + known.offset;
+  }
+  // Of one that will be touched.
+  std::uint64_t later(std::uint64_t address) const {
+    const auto at = frame_.find(address >> page_bits);
+    return at == frame_.end() ? address : address + ((at->second - at->first) << page_bits);
+  }
+
+ private:
+  static constexpr unsigned page_bits = 12;
+  // Of frames that traps hand out, so that they are no other page's: above all bits of an index.
+  static constexpr std::uint64_t apart = std::uint64_t{1} << 36;
+  // Pages of a stack at most (Process::maxStackSize of 8 MB).
+  static constexpr std::uint64_t most_of_stack = 2048;
+  struct Known {
+    std::uint64_t page{~std::uint64_t{0}}, offset{};
+  };
+  std::uint64_t offset(std::uint64_t page);
+  void take_next(std::uint64_t page);
+
+  std::array<Known, 64> known_{};
+  std::unordered_map<std::uint64_t, std::uint64_t> frame_;  // of all pages that were touched
+  std::uint64_t next_{};
+  static constexpr unsigned region_bits = 14;
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  std::unordered_map<std::uint64_t, std::uint64_t> mapped_from_;
+  std::uint64_t top_{}, lowest_{};  // page of the stack: the highest, and the lowest that it has
+};
+
+}  // namespace tracekit
