@@ -92,8 +92,8 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
     const std::uint32_t target = begin[last ? row.sid : block.ahead[i + 1].sid];
     for (std::uint32_t k = begin[row.sid]; k < begin[row.sid + 1]; ++k) {
       const bool taken = !last && insts[k].branch != 0 && (row.bits & row_bit::taken);
-      rows_.push_back({&insts[k], pages_.later(row.addr) + insts[k].offset, insts[target].pc, taken, true, false,
-                       false, false, target});
+      rows_.push_back({&insts[k], pages_.later(row.addr) + insts[k].offset, insts[target].pc, taken,
+                       true, false, false, false, target});
     }
   }
   rows_.push_back({});

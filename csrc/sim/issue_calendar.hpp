@@ -23,11 +23,9 @@ class IssueCalendar {
   static constexpr int full = 128;
   static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c & (horizon - 1)); }
   // How many leave the queue in a cycle; how many results are there to be written back, how many of
-  // those in time are of one cycle and of longer operations, and whose the last one of the former
-  // and the first one of the latter is.
+  // those that are of long operations, and whose the first one of these is.
   struct OfCycle {
-    std::uint16_t issued{}, results{};
-    std::uint16_t of_one{}, last_of_one{}, longer{}, first_longer{};
+    std::uint16_t issued{}, results{}, longer{}, whose{};
   };
   static int issued(std::span<const OfCycle> cycles) {
     return std::accumulate(cycles.begin(), cycles.end(), 0,
@@ -92,30 +90,28 @@ class IssueCalendar {
     return ready;
   }
   // When a result that is there at `done` is written back: as many are in a cycle as issue.  What
-  // was left of the cycle before goes first, then by rank and not by age (gem5's FUCompletion comes
-  // behind what issues in its cycle, and both behind the cache's answers).  The rows that will take
-  // a result's place are not known yet when its own turn comes: it is late if it was the last time
-  // that the instruction at `pc` ran.
-  enum Rank : std::uint8_t { load, one_cycle, longer };
-  Cycle write_back(Cycle done, Rank rank, std::uint64_t pc) {
+  // was left of the cycle before goes first, then loads and operations of one cycle, then those of
+  // more (`longer`), whatever their age (gem5's InstructionQueue::processFUCompletion comes behind
+  // scheduleReadyInsts).  The rows that will take a longer one's place are not known yet when its
+  // own turn comes: it is late if it was the last time that the instruction at `pc` ran.
+  Cycle write_back(Cycle done, bool longer, std::uint64_t pc) {
     const Cycle end = at_ + horizon - 64;
     if (done >= end) return done;
     OfCycle& here = cycle_[slot(done)];
     const unsigned before = here.results++;
     const auto who = static_cast<std::uint16_t>(pc >> 1 & (late_.size() - 1));
-    const bool late = rank != load && std::exchange(late_[who], false);
+    const bool late = longer && std::exchange(late_[who], false);
     if (before < width_) {
-      if (rank == one_cycle) here.last_of_one = who, ++here.of_one;
-      if (rank == longer && here.longer++ == 0) here.first_longer = who;
+      if (longer && here.longer++ == 0) here.whose = who;
       return done + late;
     }
     // One of them stays for the next cycle.
     for (Cycle next = done + 1; next < end; ++next) {
       OfCycle& then = cycle_[slot(next)];
       if (then.results++ < width_) break;
-      displace(then, load);
+      displace(then);
     }
-    return displace(here, rank) ? done : done + before / width_;
+    return !longer && displace(here) ? done : done + before / width_;
   }
   // An instruction's place in the queue is free from the cycle behind `at` on.
   void leave(Cycle at) {
@@ -127,19 +123,12 @@ class IssueCalendar {
   }
 
  private:
-  // Takes a place from a result of a lower rank, if there is one.
-  bool displace(OfCycle& cycle, Rank rank) {
-    if (rank < longer && cycle.longer > 0) {
-      --cycle.longer;
-      late_[cycle.first_longer] = true;
-      return true;
-    }
-    if (rank < one_cycle && cycle.of_one > 0) {
-      --cycle.of_one;
-      late_[cycle.last_of_one] = true;
-      return true;
-    }
-    return false;
+  // Whether a longer operation has the place of another result from now on.
+  bool displace(OfCycle& cycle) {
+    if (cycle.longer == 0) return false;
+    --cycle.longer;
+    late_[cycle.whose] = true;
+    return true;
   }
   void skip(Cycle to) {
     for (Cycle left = std::min(to - at_, horizon); left > 0;) {

@@ -388,10 +388,8 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
   const At issued = issue(row, dispatched);
   At done = complete(row, issued, dispatched);
   if (!row.inst->is(CoreInst::no_op)) {
-    const auto rank = row.inst->is(CoreInst::load) ? IssueCalendar::load
-                      : latency(row.inst->op) > 1  ? IssueCalendar::longer
-                                                   : IssueCalendar::one_cycle;
-    const Cycle w = calendar_.write_back(done.at(), rank, row.inst->pc);
+    const bool longer = !row.inst->is(CoreInst::load) && latency(row.inst->op) > 1;
+    const Cycle w = calendar_.write_back(done.at(), longer, row.inst->pc);
     if (w != done.at()) done = At{w, Cause::unit_busy};
   }
   if (!row.inst->is(CoreInst::no_op))
