@@ -10,9 +10,9 @@
 namespace tracekit {
 
 // A page gets the next free frame when it is first touched, which traps (gem5's
-// MemState::fixupFault); what the program's file and the beginning of its stack take is there
-// before, in the order of its addresses.  Of those pages, and of a trace in which none traps, a
-// virtual address stands for the physical one.
+// MemState::fixupFault), or when a system call writes there.  What the program's file and the
+// beginning of its stack take is there before, in the order of its addresses.  Of those pages, and
+// of a trace in which none traps, a virtual address stands for the physical one.
 class PageFrames {
  public:
   // An access to so many bytes has trapped, since their first page was missing, or their last.
@@ -36,6 +36,8 @@ class PageFrames {
   static constexpr std::uint64_t apart = std::uint64_t{1} << 36;
   // Pages of a stack at most (Process::maxStackSize of 8 MB).
   static constexpr std::uint64_t most_of_stack = 2048;
+  static constexpr unsigned region_bits = 14;  // of pages: 64 MB
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
   struct Known {
     std::uint64_t page{~std::uint64_t{0}}, offset{};
   };
@@ -45,8 +47,8 @@ class PageFrames {
   std::array<Known, 64> known_{};
   std::unordered_map<std::uint64_t, std::uint64_t> frame_;  // of all pages that were touched
   std::uint64_t next_{};
-  static constexpr unsigned region_bits = 14;
-  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  // By region: the first page that trapped.  One above it that does not trap when it is first
+  // touched has been written by a system call.
   std::unordered_map<std::uint64_t, std::uint64_t> mapped_from_;
   std::uint64_t top_{}, lowest_{};  // page of the stack: the highest, and the lowest that it has
 };
