@@ -132,9 +132,7 @@ def systematic(rows: int, count: int) -> Iterator[Samples]:
 
 def costs_of(trace: tracekit.TraceFile) -> F64:
     """What the trace's stretches should cost, by which `predict --samples` draws them."""
-    stretches = len(trace) // LENGTH
-    begins = np.arange(stretches) * len(trace) // stretches
-    return stretch_costs(RowSource(trace), begins, LENGTH)
+    return stretch_costs(RowSource(trace), SamplePlan(LENGTH).begins(len(trace)), LENGTH)
 
 
 def stratified(costs: F64, rows: int, count: int, seed: int) -> Samples:

@@ -13,7 +13,7 @@ from tracekit.errors import UsageError
 from tracekit.estimation.student import student
 from tracekit.phases import phases_of_rows
 from tracekit.sim.samples import sample_sums
-from tracekit.sim.strata import strata
+from tracekit.sim.strata import Stratum, shared_out, strata
 from tracekit.sim.stretch_costs import stretch_costs
 from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store.reader import TraceFile
@@ -167,43 +167,40 @@ class SamplePlan:
             raise UsageError(f"a sample of {self.length:,} rows every {every:,}")
         return every
 
+    def begins(self, rows: int) -> I64:
+        """Where the stretches begin that stratified samples are drawn of, int64 [stretches]; the
+        trace has room for one at least.  What rows are left of whole stretches lies between all of
+        them alike."""
+        stretches = rows // self.length
+        return np.arange(stretches, dtype=np.int64) * rows // stretches
+
     def _of_strata(self, rows: int, count: int, costs: Costs, draw: np.random.Generator) -> Samples:
-        """So many of each stratum.  What rows are left of whole stretches lies between all of them
-        alike."""
-        begins = np.arange(rows // self.length) * rows // (rows // self.length)
-        own = strata(costs(begins), count)
-        chosen = sorted(
-            (int(at), k)
-            for k, (stretches, taken) in enumerate(own)
-            for at in draw.choice(stretches, taken, replace=False)
-        )
-        ranges = [(b, b + self.length) for b in (int(begins[at]) for at, _ in chosen)]
-        return Samples(
-            ranges,
-            rows,
-            self.choice,
-            tuple(k for _, k in chosen),
-            tuple(len(s.stretches) for s in own),
-        )
+        begins = self.begins(rows)
+        return self._of_each(rows, begins, strata(costs(begins), count), draw)
 
     def _of_phases(
         self, rows: int, labels: npt.NDArray[np.intp], draw: np.random.Generator
     ) -> Samples:
         """Two of each phase, the others where the most rows are for each that is taken."""
         sizes = np.bincount(labels)
-        taken = np.minimum(sizes, 2)
-        for _ in range((self.count or 0) - int(taken.sum())):
-            left = np.where(taken < sizes, sizes / (taken + 1), 0.0)
-            taken[int(left.argmax())] += 1
+        own = [
+            Stratum(np.flatnonzero(labels == k), taken)
+            for k, taken in enumerate(shared_out(sizes, sizes, self.count or 0).tolist())
+        ]
+        return self._of_each(rows, np.arange(len(labels)) * self.length, own, draw)
+
+    def _of_each(
+        self, rows: int, begins: I64, own: list[Stratum], draw: np.random.Generator
+    ) -> Samples:
+        """So many of each stratum of the stretches that begin there."""
         chosen = sorted(
-            (int(at), k)
-            for k, n in enumerate(taken.tolist())
-            for at in draw.choice(np.flatnonzero(labels == k), n, replace=False)
+            (int(begins[at]), k)
+            for k, (stretches, taken) in enumerate(own)
+            for at in draw.choice(stretches, taken, replace=False)
         )
-        ranges = [(at * self.length, (at + 1) * self.length) for at, _ in chosen]
-        return Samples(
-            ranges, rows, self.choice, tuple(k for _, k in chosen), tuple(sizes.tolist())
-        )
+        ranges = [(b, b + self.length) for b, _ in chosen]
+        stratum = tuple(k for _, k in chosen)
+        return Samples(ranges, rows, self.choice, stratum, tuple(len(s.stretches) for s in own))
 
 
 @dataclass(frozen=True)

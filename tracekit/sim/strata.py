@@ -3,12 +3,12 @@ stretches that should cost about as much, each a part of the trace."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CLASSES", "Stratum", "classes", "shares", "strata"]
+__all__ = ["CLASSES", "Stratum", "classes", "shared_out", "shares", "strata"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -67,16 +67,21 @@ def classes(costs: F64, most: int) -> npt.NDArray[np.intp]:
 
 
 def shares(costs: F64, of: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.intp]:
-    """How many samples each class has, ``count`` together: two at least, or all of the class; the
-    others one after the other where the most are due.  Half of them are due by size, half by size
-    times how much the costs spread (Neyman's allocation), which serves a machine whose times the
-    costs do not tell as well as one whose times they do."""
+    """How many samples each class has, ``count`` together.  Half of them are due by size, half by
+    size times how much the costs spread (Neyman's allocation), which serves a machine whose times
+    the costs do not tell as well as one whose times they do."""
     sizes = np.bincount(of).astype(float)
     mean = np.bincount(of, costs) / sizes
     spread = np.sqrt(np.bincount(of, (costs - mean[of]) ** 2) / sizes)
     due = sizes / sizes.sum()
     if (own := sizes * spread).sum() > 0:
         due = BY_SIZE * due + (1 - BY_SIZE) * own / own.sum()
+    return shared_out(sizes, due, count)
+
+
+def shared_out(sizes: npt.NDArray[Any], due: npt.NDArray[Any], count: int) -> npt.NDArray[np.intp]:
+    """How many of ``count`` samples each stratum of so many stretches has: two at least, or all of
+    it; the others one after the other where the most are ``due`` for each that is taken."""
     taken: npt.NDArray[np.intp] = np.minimum(sizes, 2).astype(np.intp)
     for _ in range(count - int(taken.sum())):
         left = np.where(taken < sizes, due / (taken + 1), -1.0)
