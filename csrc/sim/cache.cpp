@@ -4,9 +4,14 @@
 
 namespace tracekit {
 
-Cache::Cache(int kb, int ways, int policy) : ways_(static_cast<std::size_t>(ways)) {
+warm::CacheShape Cache::shape(int kb, int ways) {
   const std::size_t lines = static_cast<std::size_t>(kb) * 1024 >> line_bits;
-  sets_ = std::max<std::size_t>(1, lines / ways_);
+  const auto in_set = static_cast<std::size_t>(ways);
+  return {std::max<std::size_t>(1, lines / in_set), in_set};
+}
+
+Cache::Cache(int kb, int ways, int policy)
+    : ways_(shape(kb, ways).ways), sets_(shape(kb, ways).sets) {
   mask_ = std::has_single_bit(sets_) ? sets_ - 1 : 0;
   way_.resize(sets_ * ways_);
   policy_ = make_replacement(policy, sets_, ways_);

@@ -54,8 +54,8 @@ class Cache {
   }
   std::uint64_t put(const Way& way);
 
-  std::size_t sets() const { return sets_; }
-  std::size_t ways() const { return ways_; }
+  // Of one of so many KiB.
+  static warm::CacheShape shape(int kb, int ways);
   warm::CacheShape shape() const { return {sets_, ways_}; }
   // From now on it holds what `contents`, of its shape, says; each set is filled when it is asked
   // for.  `above`: of the cache before this one, or 0: a line that is dirty there is none here.

@@ -52,11 +52,11 @@ CacheHierarchy::CacheHierarchy(const CoreParameters& p)
       l2_plugin_(make_plugin_prefetcher(p.l2_prefetch())) {}
 
 void CacheHierarchy::restore(warm::ContentsByShape& contents) {
-  l1i_.restore(contents.first(l1i_.sets(), l1i_.ways(), true), 0);
-  l1d_.restore(contents.first(l1d_.sets(), l1d_.ways(), false), 0);
+  l1i_.restore(contents.first(l1i_.shape(), true), 0);
+  l1d_.restore(contents.first(l1d_.shape(), false), 0);
   to_l1d_.clear();
   const auto behind = [&](const Cache& cache) {
-    return contents.behind(cache.sets(), cache.ways(), l1i_.shape(), l1d_.shape());
+    return contents.behind(cache.shape(), l1i_.shape(), l1d_.shape());
   };
   l2_.restore(behind(l2_), l1d_.size_bit());
   if (p_.l3_kb()) l3_.restore(behind(l3_), l2_.size_bit());

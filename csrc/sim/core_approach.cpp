@@ -1,13 +1,14 @@
 #include <algorithm>
 
 #include "sim/out_of_order_core.hpp"
+#include "sim/wrong_path_lines.hpp"
 
 namespace tracekit {
 
 // A row a cycle, and a part of what the misses take, since several of them overlap.
 Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<const CoreRow> rows,
-                       Cycle at, bool runs_on) {
-  constexpr Cycle overlap = 4, noticed = 20, to_commit = 40, to_resolve = 20, each = 4;
+                       Cycle at, std::optional<WrongFetch> wrong) {
+  constexpr Cycle overlap = 4, noticed = 20, to_commit = 40, to_resolve = 20;
   std::uint64_t line = no_line;
   for (const CoreRow& row : rows) {
     const CoreInst& inst = *row.inst;
@@ -18,16 +19,21 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
     }
     if (row.is_branch()) {
       const auto guess =
-          branches.fetch(runs_on ? row.o3_event() : row.event(), row.indirect_right, at);
+          branches.fetch(wrong ? row.o3_event() : row.event(), row.indirect_right, at);
       branches.commits(at + to_commit);
-      if (guess == BranchUnit::Guess::wrong && row.taken && runs_on) {
-        Cycle ahead = at;
-        for (std::uint64_t next = line + 1; ahead < at + to_resolve; ++next)
-          ahead = std::max(ahead + each, caches.fetch(next << line_bits, ahead));
-        line = no_line;
+      if (wrong) {
+        const auto& [code, history, width] = *wrong;
+        const std::uint32_t part = code.number(inst);
+        if (guess == BranchUnit::Guess::wrong) {
+          fetch_wrong_lines(
+              code, history, part, row.taken, width, at, at + to_resolve,
+              [&](std::uint64_t l, Cycle t) { return caches.fetch(l << line_bits, t); });
+          line = no_line;
+        }
+        history.remember(code, part, row.taken, row.target);
       }
       // In order two lines are asked for before the branch behind them is heard of (InOrderLines).
-      if (!runs_on && (row.taken || guess != BranchUnit::Guess::right))
+      if (!wrong && (row.taken || guess != BranchUnit::Guess::right))
         for (std::uint64_t k = 1; k <= 2; ++k)
           there = std::max(there, caches.fetch((line + k) << line_bits, at));
     }

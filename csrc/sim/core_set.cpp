@@ -1,6 +1,7 @@
 #include "sim/core_set.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <numeric>
 #include <thread>
@@ -196,6 +197,7 @@ FunctionalPass& SimulatedCores::functional_pass() {
 
 void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses_only) {
   FunctionalPass& pass = functional_pass();
+  for (const auto& core : cores_) core->tell(pass.meetings());
   const auto& [code, begin] = *program_;
   const std::span<const CoreInst> insts = code.insts();
   const std::size_t n = block.sid.size();
@@ -208,18 +210,19 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
       if (accesses_only && inst.pc == touched_line::code_pc) {
         pass.fetch(block.addr[i]);
       } else if (inst.is(CoreInst::load | CoreInst::store)) {
+        pass.meetings().count();
         if (block.bits[i] & row_bit::fault) continue;
         const std::uint64_t address = first + inst.offset;
         const bool store = inst.is(CoreInst::store);
+        if (inst.is(CoreInst::load)) pass.meetings().load(inst.pc, address);
+        if (store) pass.meetings().store(inst.pc, address);
         pass.access(address, store);
         if (const std::uint64_t second = second_line(address, inst.bytes()))
           pass.access(second, store);
       } else if (inst.branch != 0 && !accesses_only) {
         const std::uint32_t target = begin[block.behind(i)];
         const bool taken = (block.bits[i] & row_bit::taken) != 0;
-        pass.branch({inst.pc, insts[target].pc, static_cast<BranchKind>(inst.branch), taken,
-                     inst.is(CoreInst::compressed_branch)});
-        pass.history().remember(code, k, taken, target);
+        pass.branch(code, k, taken, target);
       }
     }
   }
@@ -227,8 +230,15 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
 }
 
 void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, unsigned threads) {
-  warm::ContentsByShape contents(pass.code(), pass.data());
-  each_core(threads, [&] { return [&](std::size_t k) { cores_[k]->restore(contents); }; });
+  std::array<std::optional<warm::ContentsByShape>, 2> contents;
+  for (const bool in_order : {false, true})
+    if (const auto* code = pass.code(in_order)) contents[in_order].emplace(*code, pass.data());
+  each_core(threads, [&] {
+    return [&](std::size_t k) {
+      const bool in_order{parameters_[k].in_order()};
+      cores_[k]->restore(*contents[in_order]);
+    };
+  });
   targets_ = pass.targets();
   prepare(block);
   const std::size_t late = parts_of_last(block.sid.size() * 4 / 5);
@@ -244,6 +254,7 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
 void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
   begin_at(functional_pass(), block, threads);
   observe(block, threads, false);
+  for (const auto& core : cores_) core->recall(pass_->meetings());
 }
 
 SimulatedCores SimulatedCores::begun_behind(const Block& block) {
@@ -251,6 +262,7 @@ SimulatedCores SimulatedCores::begun_behind(const Block& block) {
   out.pages_ = pages_;
   out.begin_at(functional_pass(), block, 1);
   observe(block, 1, false);
+  for (const auto& core : out.cores_) core->recall(pass_->meetings());
   return out;
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <ranges>
 #include <set>
 #include <thread>
 
 #include "sim/cache.hpp"
 #include "sim/predictors/make.hpp"
+#include "sim/wrong_path_lines.hpp"
 
 namespace tracekit {
 namespace {
@@ -15,6 +17,15 @@ namespace {
 // learn other things when they hear of each outcome at once.
 constexpr std::size_t lag = 8;
 
+// A machine in the middle of those that there are: cycles until a wrong guess is found out, and
+// until a line is there that the first cache has, or has not; rows a cycle.  Measured, on python,
+// cc1, lua.arm, xz, speedtest1.arm: half as long or twice makes little difference.
+constexpr Cycle to_resolve = 14, hit = 3, miss = 15;
+constexpr int typical_width = 4;
+
+// So many touches of lines later a line ahead may be asked for again.
+constexpr std::uint64_t just_now = 256;
+
 // Those whose histories move on when branches commit look up what they have learnt with the history
 // that they had then; where nothing was in flight that is each branch's own past, whatever the
 // core.
@@ -22,23 +33,27 @@ std::size_t lag_of(unsigned predictor) {
   return predictor >= predictor::tage_sc_l_8kb && predictor < predictor::count ? 1 : lag;
 }
 
-// Those that the machines have, each once.
-template <typename First>
-std::vector<warm::CacheShape> shapes(std::span<const CoreParameters> cores, First first) {
+// The first caches of those cores, each once.
+template <typename Cores, typename Shape>
+std::vector<warm::CacheShape> shapes(Cores&& cores, const Shape& shape) {
   std::set<warm::CacheShape> out;
-  for (const CoreParameters& p : cores) out.insert(first(p).shape());
+  for (const CoreParameters& p : cores) out.insert(shape(p));
   return {out.begin(), out.end()};
 }
 
 }  // namespace
 
 FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
-    : code_(
-          shapes(cores, [](const CoreParameters& p) { return Cache(p.l1i_kb(), p.l1i_assoc()); })),
-      data_(
-          shapes(cores, [](const CoreParameters& p) { return Cache(p.l1d_kb(), p.l1d_assoc()); })),
+    : data_(shapes(
+          cores, [](const CoreParameters& p) { return Cache::shape(p.l1d_kb(), p.l1d_assoc()); })),
       typical_(predictor::tournament, 2048, 16),
       cores_(cores.begin(), cores.end()) {
+  for (const bool in_order : {false, true}) {
+    const auto own = shapes(
+        cores | std::views::filter([&](const auto& p) { return bool{p.in_order()} == in_order; }),
+        [](const CoreParameters& p) { return Cache::shape(p.l1i_kb(), p.l1i_assoc()); });
+    if (!own.empty()) code_[in_order].emplace(own);
+  }
   for (const CoreParameters& p : cores) {
     const auto kind = static_cast<unsigned>(p.predictor());
     const auto entries = static_cast<std::size_t>(p.btb());
@@ -55,15 +70,31 @@ FunctionalPass::Set FunctionalPass::set_of(const CoreParameters& core) {
           static_cast<std::size_t>(core.ras())};
 }
 
-void FunctionalPass::branch(BranchEvent branch) {
+void FunctionalPass::branch(const CodeMap& code, std::uint32_t part, bool taken,
+                            std::uint32_t target) {
+  const CoreInst& inst = code.insts()[part];
+  BranchEvent branch{inst.pc, code.insts()[target].pc, static_cast<BranchKind>(inst.branch), taken,
+                     inst.is(CoreInst::compressed_branch)};
   branches_.push_back(branch);
   branch.compressed = false;
   const bool indirect_right = targets_.right(branch);
   const auto guess = typical_.fetch(branch, indirect_right, ++branches_seen_);
   typical_.commits(branches_seen_ + static_cast<Cycle>(lag));
-  if (guess != BranchUnit::Guess::wrong || !branch.taken) return;
-  const std::uint64_t line = branch.pc >> line_bits;
-  for (std::uint64_t k = 1; k <= lines_behind; ++k) code_.touch(line + k, ++stamp_, false);
+  if (guess == BranchUnit::Guess::wrong && code_[false])
+    fetch_wrong_lines(code, history_, part, taken, typical_width, 0, to_resolve,
+                      [&](std::uint64_t line, Cycle at) {
+                        return at + (code_[false]->touch(line, ++stamp_, false) ? hit : miss);
+                      });
+  if ((taken || guess != BranchUnit::Guess::right) && code_[true])
+    for (std::uint64_t k = 1; k <= lines_ahead; ++k) fetch_ahead((branch.pc >> line_bits) + k);
+  history_.remember(code, part, taken, target);
+}
+
+void FunctionalPass::fetch_ahead(std::uint64_t line) {
+  Ahead& last = ahead_[line % ahead_.size()];
+  if (last.line == line && stamp_ - last.stamp < just_now) return;
+  code_[true]->touch(line, ++stamp_, false);
+  last = {line, stamp_};
 }
 
 void FunctionalPass::end_block(unsigned threads) {

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "sim/branch_unit.hpp"
 #include "sim/core_parameters.hpp"
+#include "sim/memory_meetings.hpp"
 #include "sim/predictors/targets.hpp"
 #include "sim/wrong_path_code.hpp"
 #include "warm/line_history.hpp"
@@ -20,9 +22,6 @@ namespace tracekit {
 
 class FunctionalPass {
  public:
-  // Lines that the front end brings before a branch turns out to be taken.
-  static constexpr std::uint64_t lines_behind = 3;
-
   // For cores with these parameters: each kind of predictor, and each size of target buffer and
   // return stack, once; what compressed branches teach them depends on each other (BranchUnit), so
   // from the first one on each set of them out of order learns by itself, too.
@@ -32,34 +31,53 @@ class FunctionalPass {
     const std::uint64_t line = pc >> line_bits;
     if (line == fetched_) return;
     fetched_ = line;
-    code_.touch(line, ++stamp_, false);
+    ++stamp_;
+    for (auto& code : code_)
+      if (code) code->touch(line, stamp_, false);
   }
   void access(std::uint64_t address, bool store) {
     data_.touch(address >> line_bits, ++stamp_, store);
   }
-  // Learnt by the machines' predictors at the end of the block.
-  void branch(BranchEvent branch);
+  MemoryMeetings& meetings() { return meetings_; }
+  const MemoryMeetings& meetings() const { return meetings_; }
+  // The part of `code` is learnt by the machines' predictors at the end of the block; it goes on at
+  // the part `target`.
+  void branch(const CodeMap& code, std::uint32_t part, bool taken, std::uint32_t target);
   void end_block(unsigned threads);
   // Where branches went, for those of the whole program that a core foresees wrongly.
-  BranchHistory& history() { return history_; }
   const BranchHistory& history() const { return history_; }
 
-  const warm::LineHistory& code() const { return code_; }
+  // Lines of code as cores ask for them that execute in order, or out of order; null where the pass
+  // is for none of them.
+  const warm::LineHistory* code(bool in_order) const {
+    return code_[in_order] ? &*code_[in_order] : nullptr;
+  }
   const warm::LineHistory& data() const { return data_; }
   const bp::IndirectTargets& targets() const { return targets_; }
   // A core's own part of what the branches so far have taught.
   BranchUnit branches(const CoreParameters& core) const;
 
  private:
-  warm::LineHistory code_, data_;
+  // Lines behind taken branches that cores in order have asked for when they hear of the branch.
+  static constexpr std::uint64_t lines_ahead = 2;
+  void fetch_ahead(std::uint64_t line);
+
+  std::array<std::optional<warm::LineHistory>, 2> code_;  // out of order, in order
+  warm::LineHistory data_;
   std::uint64_t stamp_{}, fetched_{no_line};
-  // What cores fetch behind branches that they do not foresee stays in their caches, too: lines
-  // that come after such a branch, by one predictor for all.
+  // When a line ahead was asked for last: what was just now is not asked for again.
+  struct Ahead {
+    std::uint64_t line{no_line}, stamp{};
+  };
+  std::array<Ahead, 256> ahead_{};
+  // What cores fetch behind branches that they do not foresee stays in their caches, too: by one
+  // predictor for all.
   BranchUnit typical_;
   Cycle branches_seen_{};
   std::vector<BranchEvent> branches_;
   bp::IndirectTargets targets_;
   BranchHistory history_;
+  MemoryMeetings meetings_;
   struct Learner {
     std::unique_ptr<DirectionPredictor> predictor;
     std::size_t lag;  // branches fetched before one's outcome is taught, once there are so many

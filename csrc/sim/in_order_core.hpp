@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/draining_stores.hpp"
@@ -20,7 +21,7 @@ namespace tracekit {
 template <bool Why>
 class InOrderCore : public CoreOf<InOrderCore<Why>> {
  public:
-  static constexpr bool knows_why = Why, runs_on = false;
+  static constexpr bool knows_why = Why;
 
   InOrderCore(const CoreParameters& p);
 
@@ -30,13 +31,13 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   friend CoreOf<InOrderCore<Why>>;
   Times step(const CoreRow& row);
   Cycle retired() const { return std::max(retire_.at(), stores_.drained()); }
-  static void remember(const CoreRow&) {}  // no wrong path is walked
+  static std::optional<Core::WrongFetch> wrong_fetch() { return {}; }
   void begin_with(BranchUnit branches, const BranchHistory&) {
     branches_ = std::move(branches);
     unheard_ = 0;  // those were of the branches before
   }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
-    redirect_ = {at, Cause::base};
+    redirect_ = {at, Cause::mispredict_direction};
     lines_.forget();
   }
 

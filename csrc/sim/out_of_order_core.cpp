@@ -227,7 +227,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
       continue;
     }
     const At executed{s->issued + store_executes_, Cause::memory_order_squash};
-    sets_.violation(s->pc, inst.pc);
+    sets_.violation({s->pc, inst.pc});
     set_ = sets_.now(inst.pc);
     squash(fetch_.at(), dispatched.at(), executed, entry_,
            room(executed.at(), dispatched.at(), entry_));

@@ -34,6 +34,7 @@
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
 #include "sim/issue_calendar.hpp"
+#include "sim/memory_meetings.hpp"
 #include "sim/op_use.hpp"
 #include "sim/ring.hpp"
 #include "sim/rows_around.hpp"
@@ -91,6 +92,11 @@ class Core {
   // where branches went.  The last `walked` of these rows are walked instead, in time.
   virtual void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches,
                         const BranchHistory& history) = 0;
+  // Of the pairs of stores and loads that it found in the wrong order it knows those that have met
+  // since it would last have forgotten all.
+  virtual void recall(const MemoryMeetings&) {}
+  // These pairs are to be watched.
+  virtual void tell(MemoryMeetings&) {}
   // Before any of these: what is known of the rows, for as long as it is there.
   virtual void look_ahead(AddressesAhead&) {}
 
@@ -100,10 +106,16 @@ class Core {
     Cycle dispatched, issued, done, retired_before, retired, next_gap_origin;
   };
   static void put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin);
-  // When caches and predictors are done with rows that come from `at` on, about.  `runs_on`: lines
-  // behind branches that were not foreseen are fetched, too.
+  // What a front end fetches behind branches that it does not foresee.
+  struct WrongFetch {
+    const CodeMap& code;
+    BranchHistory& history;
+    int width;
+  };
+  // When caches and predictors are done with rows that come from `at` on, about.  `wrong`: of a
+  // core that executes out of order.
   static Cycle approached(CacheHierarchy& caches, BranchUnit& branches,
-                          std::span<const CoreRow> rows, Cycle at, bool runs_on);
+                          std::span<const CoreRow> rows, Cycle at, std::optional<WrongFetch> wrong);
 };
 
 // Adds up why a core's rows retire when they do.
@@ -197,10 +209,8 @@ class CoreOf : public Core {
                 const BranchHistory& history) final {
     auto& own = *static_cast<Kind*>(this);
     own.begin_with(std::move(branches), history);
-    for (const CoreRow& row : rows.first(rows.size() - walked))
-      if (row.is_branch()) own.remember(row);
     own.go_on_at(Core::approached(own.caches_, own.branches_, rows.first(rows.size() - walked),
-                                  own.retired(), Kind::runs_on));
+                                  own.retired(), own.wrong_fetch()));
     std::array<double, cause_count> spent{};  // which nobody asks for
     own.ledger_.put_into(spent.data());
     around_.begin(rows);
@@ -253,11 +263,20 @@ Cause misprediction_cause(BranchKind branch);
 template <bool Why>
 class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
  public:
-  static constexpr bool knows_why = Why, runs_on = true;
+  static constexpr bool knows_why = Why;
 
   // `code` outlives the core.
   OutOfOrderCore(const CoreParameters& p, const CodeMap& code);
   void look_ahead(AddressesAhead& ahead) final { ahead_ = &ahead; }
+  void recall(const MemoryMeetings& meetings) final {
+    sets_.recall(meetings.counted(), [&](const StoreSets::Pair& pair, std::uint64_t since) {
+      return meetings.met(pair, since);
+    });
+  }
+  void tell(MemoryMeetings& meetings) final {
+    const auto pairs = sets_.violated();
+    for (; told_ < pairs.size(); ++told_) meetings.watch(pairs[told_]);
+  }
 
  private:
   using At = Stamp<Why>;
@@ -269,8 +288,9 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     branches_ = std::move(branches);
     history_ = history;
   }
+  std::optional<Core::WrongFetch> wrong_fetch() { return {{code_, history_, p_.width()}}; }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
-    redirect_ = {at, Cause::base};
+    redirect_ = {at, Cause::mispredict_direction};
     block_ = no_line;
   }
   TRACEKIT_INLINE At fetch(const CoreRow& row);
@@ -326,8 +346,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, Cycle rows);
   std::optional<std::int64_t> known(const CoreRow& branch, std::uint64_t root);
   void run_part(const CoreRow& branch, std::uint32_t part, Cycle at, Cycle resolved);
-  Cycle walk_wrong(const CoreRow& branch, std::uint32_t part, Cycle to_issue, Cycle resolved,
-                   Cycle rows);
+  Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle to_issue,
+                   Cycle resolved, Cycle rows);
   Cycle room(Cycle at, Cycle dispatched, std::uint64_t next);
   // `fetched`: when the last row was, and later by what fetch waited for lines behind it; `most`:
   // rows that find room.
@@ -342,6 +362,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   CacheHierarchy caches_;
   IssueCalendar calendar_;
   StoreSets sets_;
+  std::size_t told_{};  // of the pairs that it has violated
   StoreBuffer stores_;
   // What an operation books: what it counts up, and for how many cycles its unit is held.
   struct OpBooking {

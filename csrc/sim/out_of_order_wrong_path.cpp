@@ -30,20 +30,10 @@ Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved
 template <bool Why>
 Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved,
                                      Cycle rows) {
-  std::uint32_t goes = CodeMap::nowhere;
-  if (code_.known()) {
-    const std::uint32_t part = code_.number(*row.inst);
-    const auto* const before = history_.find(part);
-    const bool conditional = static_cast<BranchKind>(row.inst->branch) == BranchKind::conditional;
-    // Without a target it is fetched straight on, whatever the direction.
-    if (row.taken && (conditional || !before))
-      goes = code_.behind(part);
-    else if (before)
-      goes = before->target;
-  }
-  if (goes != CodeMap::nowhere) {
-    return walk_wrong(row, goes, dispatched - fetch_.at() + 1, resolved, rows);
-  }
+  WrongWay way(code_, history_);
+  const std::uint32_t begin = way.begin(code_.number(*row.inst), row.taken);
+  if (begin != CodeMap::nowhere)
+    return walk_wrong(row, way, begin, dispatched - fetch_.at() + 1, resolved, rows);
   // An indirect jump of unknown target, too (gem5's BPredUnit::predict).
   return row.taken ? run_past(row.inst->pc, fetch_.at(), resolved) : 0;
 }
@@ -82,17 +72,15 @@ void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cy
   }
 }
 
-// Behind `branch` the front end goes on at `part`; what it fetches may issue `to_issue` cycles
-// later.  Branches go where they went the last time.  For how many cycles fetch waits for lines.
+// Behind `branch` the front end goes on at `part` of a wrong way; what it fetches may issue
+// `to_issue` cycles later.  For how many cycles fetch waits for lines.
 template <bool Why>
-Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part, Cycle to_issue,
-                                      Cycle resolved, Cycle rows) {
+Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part,
+                                      Cycle to_issue, Cycle resolved, Cycle rows) {
   Cycle at = fetch_.at(), waited = 0;
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line;
-  WrongCalls calls;
   wrong_.begin();
-  bool taken = part != code_.behind(code_.number(*branch.inst));
   for (Cycle row = 0; row < rows + p_.fetch_queue() && at < resolved; ++row) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
@@ -102,38 +90,18 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part,
       waited += std::max<Cycle>(0, there - at - std::max<Cycle>(1, p_.l1i_lat()));
       at = std::max(at + 1, there);
       if (at >= resolved) return waited;
-    } else if (taken || fetched >= p_.width()) {
+    } else if (way.taken() || fetched >= p_.width()) {
       ++at;
     }
-    fetched = next_block || taken || fetched >= p_.width() ? 1 : fetched + 1;
-    taken = false;
+    fetched = next_block || way.taken() || fetched >= p_.width() ? 1 : fetched + 1;
     pc = inst.pc;
     // Of what issues later no load goes any more.
     if (row < rows && at + to_issue <= resolved) run_part(branch, part, at + to_issue, resolved);
 
-    const auto kind = static_cast<BranchKind>(inst.branch);
-    const std::uint32_t behind = code_.behind(part);
-    const auto* const before = history_.find(part);
-    if (kind == BranchKind::none) {
-      part = behind;
-    } else if (kind == BranchKind::ret) {
-      taken = true;
-      part = calls.returned(history_);
-    } else {
-      taken = kind != BranchKind::conditional || (before && before->taken);
-      if (kind == BranchKind::call || kind == BranchKind::indirect_call) calls.call(behind);
-      if (before && taken) {
-        part = before->target;
-      } else if (kind == BranchKind::call || kind == BranchKind::jump) {
-        part = this->around_.target(branch, inst);  // which decode finds out
-        at += 1 + decode_redirect;
-      } else {
-        taken = false;  // of unknown target
-        part = behind;
-      }
-    }
+    part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
+    if (way.was_decoded()) at += 1 + decode_redirect;
     if (part == CodeMap::nowhere) {  // code that never ran
-      return taken ? waited : waited + run_past(pc, at, resolved);
+      return way.taken() ? waited : waited + run_past(pc, at, resolved);
     }
   }
   return waited;
@@ -144,8 +112,8 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, std::uint32_t part,
   template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, Cycle);             \
   template std::optional<std::int64_t> OutOfOrderCore<Why>::known(const CoreRow&, std::uint64_t); \
   template void OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \
-  template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, std::uint32_t, Cycle, Cycle,     \
-                                                 Cycle);
+  template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle, \
+                                                 Cycle, Cycle);
 ALL(false)
 ALL(true)
 #undef ALL

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "sim/cycle.hpp"
@@ -13,6 +15,16 @@ namespace tracekit {
 
 class StoreSets {
  public:
+  // A store, and a load that ran before it and read what it writes.
+  struct Pair {
+    std::uint64_t store_pc{}, load_pc{};
+    bool operator==(const Pair&) const = default;
+  };
+  struct PairHash {
+    std::size_t operator()(const Pair& p) const {
+      return static_cast<std::size_t>((p.store_pc * 3 + p.load_pc) * 0x9e3779b97f4a7c15u >> 16);
+    }
+  };
   static constexpr int no_set = -1;
   static constexpr std::uint64_t never = 1 << 20;
   struct Last {
@@ -25,10 +37,9 @@ class StoreSets {
   };
   // The set of a memory instruction; sets are forgotten every 250,000 of them.
   int of(std::uint64_t pc) {
-    if (++seen_ > 250'000) {
+    if (++seen_ > period) {
       seen_ = 0;
-      std::fill(set_.begin(), set_.end(), std::int16_t{no_set});
-      std::fill(last_.begin(), last_.end(), Last{});
+      forget();
     }
     return now(pc);
   }
@@ -38,10 +49,32 @@ class StoreSets {
     Last& l = last_[static_cast<std::size_t>(set)];
     l = {issue, done, row, l.issue < 0 ? never : row - l.row, l.store_distance};
   }
-  void violation(std::uint64_t store_pc, std::uint64_t load_pc) {
-    std::int16_t &load = set_[slot(load_pc)], &store = set_[slot(store_pc)];
+  void violation(const Pair& pair) {
+    if (known_.insert(pair).second) violated_.push_back(pair);
+    join(pair);
+  }
+  // Pairs that were in the wrong order at any time, each once.
+  std::span<const Pair> violated() const { return violated_; }
+  // As behind the first `counted` memory instructions: of all pairs it knows those of which
+  // `met(pair, count)` says that they have met when more than `count` were through.
+  template <typename Met>
+  void recall(std::uint64_t counted, const Met& met) {
+    seen_ = counted % (period + 1);
+    forget();
+    for (const Pair& pair : violated_)
+      if (met(pair, counted - seen_)) join(pair);
+  }
+
+ private:
+  static constexpr std::uint64_t period = 250'000;
+  void forget() {
+    std::fill(set_.begin(), set_.end(), std::int16_t{no_set});
+    std::fill(last_.begin(), last_.end(), Last{});
+  }
+  void join(const Pair& pair) {
+    std::int16_t &load = set_[slot(pair.load_pc)], &store = set_[slot(pair.store_pc)];
     if (load < 0 && store < 0)
-      load = store = static_cast<std::int16_t>((load_pc ^ (load_pc >> 10)) & (size - 1));
+      load = store = static_cast<std::int16_t>((pair.load_pc ^ (pair.load_pc >> 10)) & (size - 1));
     else if (load < 0)
       load = store;
     else if (store < 0)
@@ -50,12 +83,13 @@ class StoreSets {
       load = store = std::min(load, store);
   }
 
- private:
   static constexpr std::size_t size = 1024;
   static std::size_t slot(std::uint64_t pc) { return pc >> 2 & (size - 1); }
   std::vector<std::int16_t> set_ = std::vector<std::int16_t>(size, std::int16_t{no_set});
   std::vector<Last> last_ = std::vector<Last>(size);
-  std::size_t seen_{};
+  std::uint64_t seen_{};
+  std::vector<Pair> violated_;
+  std::unordered_set<Pair, PairHash> known_;  // the same
 };
 
 }  // namespace tracekit

@@ -75,4 +75,58 @@ class WrongCalls {
   std::size_t open_{}, returns_{};
 };
 
+// The way of a core behind a branch that it foresees wrongly.
+class WrongWay {
+ public:
+  WrongWay(const CodeMap& code, const BranchHistory& history) : code_(code), history_(history) {}
+  // Where it begins behind the branch `part`; nowhere where that is not known.
+  std::uint32_t begin(std::uint32_t part, bool taken) {
+    if (!code_.known()) return CodeMap::nowhere;
+    const auto* const before = history_.find(part);
+    const bool conditional =
+        static_cast<BranchKind>(code_.insts()[part].branch) == BranchKind::conditional;
+    std::uint32_t goes = CodeMap::nowhere;
+    // Without a target it is fetched straight on, whatever the direction.
+    if (taken && (conditional || !before))
+      goes = code_.behind(part);
+    else if (before)
+      goes = before->target;
+    taken_ = goes != code_.behind(part);
+    return goes;
+  }
+  // The part behind `part`: branches go where they went the last time.  `decoded`: the target of a
+  // direct one that nobody knows before it is decoded.
+  template <typename Decoded>
+  std::uint32_t behind(std::uint32_t part, const Decoded& decoded) {
+    const CoreInst& inst = code_.insts()[part];
+    const auto kind = static_cast<BranchKind>(inst.branch);
+    const std::uint32_t behind = code_.behind(part);
+    decoded_ = taken_ = false;
+    if (kind == BranchKind::none) return behind;
+    if (kind == BranchKind::ret) {
+      taken_ = true;
+      return calls_.returned(history_);
+    }
+    const auto* const before = history_.find(part);
+    taken_ = kind != BranchKind::conditional || (before && before->taken);
+    if (kind == BranchKind::call || kind == BranchKind::indirect_call) calls_.call(behind);
+    if (before && taken_) return before->target;
+    if (kind == BranchKind::call || kind == BranchKind::jump) {
+      decoded_ = true;
+      return decoded(inst);
+    }
+    taken_ = false;  // of unknown target
+    return behind;
+  }
+  // Of the last part: whether it was a branch that is taken, and whether decode had to find out.
+  bool taken() const { return taken_; }
+  bool was_decoded() const { return decoded_; }
+
+ private:
+  const CodeMap& code_;
+  const BranchHistory& history_;
+  WrongCalls calls_;
+  bool taken_{}, decoded_{};
+};
+
 }  // namespace tracekit

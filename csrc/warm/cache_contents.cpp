@@ -11,18 +11,16 @@ constexpr std::size_t patience = 32;
 
 }  // namespace
 
-CacheContents::CacheContents(std::size_t sets, std::size_t ways, const LineHistory& history)
-    : sets_(sets), ways_(ways), open_(sets), line_(sets * ways), held_(sets), closed_(sets) {
-  std::size_t left = patience * sets * ways;
+CacheContents::CacheContents(CacheShape shape, const LineHistory& history) : CacheContents(shape) {
+  std::size_t left = patience * shape.lines();
   for (auto c = history.latest(); open_ && left && !c.ends(); c.next(), --left) put(c, c.stamp());
 }
 
-CacheContents::CacheContents(std::size_t sets, std::size_t ways, const LineHistory& code,
-                             std::size_t code_first, const LineHistory& data,
-                             std::size_t data_first)
-    : sets_(sets), ways_(ways), open_(sets), line_(sets * ways), held_(sets), closed_(sets) {
+CacheContents::CacheContents(CacheShape shape, const LineHistory& code, std::size_t code_first,
+                             const LineHistory& data, std::size_t data_first)
+    : CacheContents(shape) {
   auto a = code.latest(), b = data.latest();
-  for (std::size_t left = patience * sets * ways; open_ && left && !(a.ends() && b.ends());
+  for (std::size_t left = patience * shape.lines(); open_ && left && !(a.ends() && b.ends());
        --left) {
     const bool from_code = b.ends() || (!a.ends() && a.stamp() > b.stamp());
     auto& c = from_code ? a : b;
@@ -33,12 +31,12 @@ CacheContents::CacheContents(std::size_t sets, std::size_t ways, const LineHisto
 
 void CacheContents::put(const LineHistory::Cursor& c, std::uint64_t asked) {
   const std::uint64_t line = c.line();
-  const std::size_t set = line % sets_;
+  const std::size_t set = line % shape_.sets, ways = shape_.ways;
   if (closed_[set]) return;
-  HeldLine* const first = &line_[set * ways_];
+  HeldLine* const first = &line_[set * ways];
   std::uint8_t& held = held_[set];
   // Lines come by their last use: no later one was asked for after this.
-  if (held == ways_ && first[held - 1].asked >= c.stamp()) {
+  if (held == ways && first[held - 1].asked >= c.stamp()) {
     closed_[set] = 1;
     --open_;
     return;
@@ -54,8 +52,8 @@ void CacheContents::put(const LineHistory::Cursor& c, std::uint64_t asked) {
     --held;
   }
   at = std::find_if(first, first + held, [&](const HeldLine& h) { return h.asked < own.asked; });
-  if (at == first + ways_) return;
-  if (held < ways_) ++held;
+  if (at == first + ways) return;
+  if (held < ways) ++held;
   std::move_backward(at, first + held - 1, first + held);
   *at = own;
 }
@@ -71,19 +69,16 @@ std::shared_ptr<const CacheContents> ContentsByShape::once(const Key& key, const
   return found->contents;
 }
 
-std::shared_ptr<const CacheContents> ContentsByShape::first(std::size_t sets, std::size_t ways,
-                                                            bool code) {
-  return once({sets, ways, code, 0}, [&] {
-    return std::make_shared<const CacheContents>(sets, ways, code ? code_ : data_);
-  });
+std::shared_ptr<const CacheContents> ContentsByShape::first(CacheShape shape, bool code) {
+  return once({shape.sets, shape.ways, code, 0},
+              [&] { return std::make_shared<const CacheContents>(shape, code ? code_ : data_); });
 }
 
-std::shared_ptr<const CacheContents> ContentsByShape::behind(std::size_t sets, std::size_t ways,
-                                                             CacheShape code, CacheShape data) {
+std::shared_ptr<const CacheContents> ContentsByShape::behind(CacheShape shape, CacheShape code,
+                                                             CacheShape data) {
   const std::size_t c = code_.number_of(code), d = data_.number_of(data);
-  return once({sets, ways, 2 + c, d}, [&] {
-    return std::make_shared<const CacheContents>(sets, ways, code_, c, data_, d);
-  });
+  return once({shape.sets, shape.ways, 2 + c, d},
+              [&] { return std::make_shared<const CacheContents>(shape, code_, c, data_, d); });
 }
 
 }  // namespace tracekit::warm

@@ -31,20 +31,27 @@ struct HeldLine {
 class CacheContents {
  public:
   // A first cache's, which is asked for every use.
-  CacheContents(std::size_t sets, std::size_t ways, const LineHistory& history);
+  CacheContents(CacheShape shape, const LineHistory& history);
   // Of one behind first caches, numbers of the histories', which asks for what they do not have.
-  CacheContents(std::size_t sets, std::size_t ways, const LineHistory& code, std::size_t code_first,
+  CacheContents(CacheShape shape, const LineHistory& code, std::size_t code_first,
                 const LineHistory& data, std::size_t data_first);
   // The lines of a set, the one used last first.
   std::span<const HeldLine> set(std::size_t number) const {
-    return {line_.data() + number * ways_, held_[number]};
+    return {line_.data() + number * shape_.ways, held_[number]};
   }
 
  private:
   // `asked` is at most the cursor's stamp.
   void put(const LineHistory::Cursor& c, std::uint64_t asked);
+  // Of one that nothing has come to yet.
+  explicit CacheContents(CacheShape shape)
+      : shape_(shape),
+        open_(shape.sets),
+        line_(shape.lines()),
+        held_(shape.sets),
+        closed_(shape.sets) {}
 
-  std::size_t sets_, ways_;
+  CacheShape shape_;
   std::size_t open_;  // sets to which an earlier line may still belong
   std::vector<HeldLine> line_;
   std::vector<std::uint8_t> held_, closed_;
@@ -54,10 +61,9 @@ class CacheContents {
 class ContentsByShape {
  public:
   ContentsByShape(const LineHistory& code, const LineHistory& data) : code_(code), data_(data) {}
-  std::shared_ptr<const CacheContents> first(std::size_t sets, std::size_t ways, bool code);
+  std::shared_ptr<const CacheContents> first(CacheShape shape, bool code);
   // Behind first caches of these shapes, which the histories have.
-  std::shared_ptr<const CacheContents> behind(std::size_t sets, std::size_t ways, CacheShape code,
-                                              CacheShape data);
+  std::shared_ptr<const CacheContents> behind(CacheShape shape, CacheShape code, CacheShape data);
 
  private:
   using Key = std::array<std::size_t, 4>;

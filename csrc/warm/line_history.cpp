@@ -86,7 +86,7 @@ std::uint32_t LineHistory::page_of(std::uint64_t number) {
   return place->second;
 }
 
-void LineHistory::touch_other(std::uint64_t line, std::uint64_t stamp, bool write) {
+bool LineHistory::touch_other(std::uint64_t line, std::uint64_t stamp, bool write) {
   const auto i =
       static_cast<std::uint32_t>(page_of(line / page_lines) * page_lines + line % page_lines);
   Line& l = at(i);
@@ -103,9 +103,13 @@ void LineHistory::touch_other(std::uint64_t line, std::uint64_t stamp, bool writ
     if (l.older != none) at(l.older).newer = l.newer;
   }
   const auto now = static_cast<std::uint32_t>(stamp >> asked_shift);
+  bool everywhere = true;
   std::uint32_t* const asks = asked(i);
-  for (std::size_t k = 0; k < first_cache_.size(); ++k)
-    if (!first_cache_[k].use(line)) asks[k] = now;
+  for (std::size_t k = 0; k < first_cache_.size(); ++k) {
+    if (first_cache_[k].use(line)) continue;
+    asks[k] = now;
+    everywhere = false;
+  }
   l.stamp = stamp;
   l.time = clock_;
   if (write) l.dirty = all_dirty;
@@ -114,6 +118,7 @@ void LineHistory::touch_other(std::uint64_t line, std::uint64_t stamp, bool writ
   if (first_ != none) at(first_).newer = i;
   first_ = i;
   latest_ = line;
+  return everywhere;
 }
 
 }  // namespace tracekit::warm

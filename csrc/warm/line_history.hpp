@@ -56,15 +56,15 @@ class LineHistory {
  public:
   // `first`: the first caches that machines have.
   explicit LineHistory(std::span<const CacheShape> first);
-  // A use of a line, later than all before: `stamp` increases.
-  void touch(std::uint64_t line, std::uint64_t stamp, bool write) {
+  // A use of a line, later than all before: `stamp` increases.  Whether all first caches have it.
+  bool touch(std::uint64_t line, std::uint64_t stamp, bool write) {
     if (line == latest_) {
       Line& l = at(first_);
       l.stamp = stamp;
       if (write) l.dirty = all_dirty;
-      return;
+      return true;
     }
-    touch_other(line, stamp, write);
+    return touch_other(line, stamp, write);
   }
 
   std::size_t size() const { return lines_; }
@@ -122,7 +122,7 @@ class LineHistory {
   std::uint32_t dirty(const Line& l) const {
     return l.dirty ? l.dirty & ~((1u << times_.passed(clock_ - l.time)) - 1) : 0;
   }
-  void touch_other(std::uint64_t line, std::uint64_t stamp, bool write);
+  bool touch_other(std::uint64_t line, std::uint64_t stamp, bool write);
 
   std::uint32_t* asked(std::uint32_t i) const {
     return &pages_[i / page_lines]->asked[i % page_lines * first_cache_.size()];
