@@ -40,8 +40,9 @@ from tracekit.sim.stretch_costs import stretch_costs
 F64 = npt.NDArray[np.float64]
 INSTRUCTIONS = 100_000_000
 STEP = 1_000
-#: Rows of a sample; how many samples, of which the first number is also run warm; random starts.
+#: Rows of a sample; how many samples; random starts.  Runs of samples, warm and cold, have `RUN`.
 LENGTH, COUNTS, STARTS = 10_000, (200, 500, 1_000), 100
+RUN = 500
 #: How samples are chosen that are cut out of walks.
 CHOICES = ("systematic", "stratified")
 
@@ -101,7 +102,7 @@ def sample(program: Program, work: Path, threads: int) -> None:
 
     def make() -> dict[str, npt.NDArray[Any]]:
         with tracekit.open(work / f"{program.name}.zst") as trace:
-            samples = stratified(costs_of(trace), len(trace), COUNTS[0], SEED)
+            samples = stratified(costs_of(trace), len(trace), RUN, SEED)
             warm = sample_sums(trace, machines(), samples.ranges, threads=threads)
             cold = from_cold(trace, samples.ranges, threads)
         own = {k: np.array(getattr(samples, k)) for k in ("ranges", "stratum", "sizes")}
@@ -231,7 +232,7 @@ def run_table(programs: list[Program], work: Path) -> None:
     """Of the sampled runs: what warm starts add, the whole error, and cold baselines."""
     with_prefetcher = np.array([prefetches(m) for m in machines()])
     names = [m["name"] for m in machines()]
-    print(f"\nsampled runs, {COUNTS[0]} samples of {LENGTH:,} rows")
+    print(f"\nsampled runs, {RUN} samples of {LENGTH:,} rows")
     print(
         "| program | bias of warm starts | without prefetchers | with | worst | error | worst "
         "| held | cold samples | first hundredth | walk, s | run, s |"
