@@ -37,10 +37,8 @@ class StoreSets {
   };
   // The set of a memory instruction; sets are forgotten every 250,000 of them.
   int of(std::uint64_t pc) {
-    if (++seen_ > period) {
-      seen_ = 0;
-      forget();
-    }
+    ++walked_;
+    if (++seen_ > period) forget();
     return now(pc);
   }
   int now(std::uint64_t pc) const { return set_[slot(pc)]; }
@@ -55,19 +53,30 @@ class StoreSets {
   }
   // Pairs that were in the wrong order at any time, each once.
   std::span<const Pair> violated() const { return violated_; }
-  // As behind the first `counted` memory instructions: of all pairs it knows those of which
-  // `met(pair, count)` says that they have met when more than `count` were through.
+  // As behind the first `counted` memory instructions, most of which were not seen here: what has
+  // a set are stores and loads of pairs of which `met(pair, count)` says that they have met when
+  // more than `count` were through.  Which sets have become one in the meantime nobody knows; it is
+  // taken for about what has become of them in as many instructions that were seen.
   template <typename Met>
   void recall(std::uint64_t counted, const Met& met) {
+    if (walked_ > period) forget();
     seen_ = counted % (period + 1);
-    forget();
-    for (const Pair& pair : violated_)
-      if (met(pair, counted - seen_)) join(pair);
+    std::vector<std::int16_t> before(size, std::int16_t{no_set});
+    std::swap(before, set_);
+    std::vector<Pair> lately;
+    for (const Pair& pair : violated_) {
+      if (!met(pair, counted - seen_)) continue;
+      lately.push_back(pair);
+      for (const std::size_t s : {slot(pair.store_pc), slot(pair.load_pc)}) set_[s] = before[s];
+    }
+    for (const Pair& pair : lately)
+      if (now(pair.store_pc) < 0 || now(pair.load_pc) < 0) join(pair);
   }
 
  private:
   static constexpr std::uint64_t period = 250'000;
   void forget() {
+    seen_ = walked_ = 0;
     std::fill(set_.begin(), set_.end(), std::int16_t{no_set});
     std::fill(last_.begin(), last_.end(), Last{});
   }
@@ -87,7 +96,8 @@ class StoreSets {
   static std::size_t slot(std::uint64_t pc) { return pc >> 2 & (size - 1); }
   std::vector<std::int16_t> set_ = std::vector<std::int16_t>(size, std::int16_t{no_set});
   std::vector<Last> last_ = std::vector<Last>(size);
-  std::uint64_t seen_{};
+  std::uint64_t seen_{};    // since all were forgotten
+  std::uint64_t walked_{};  // the same, of those that came to of()
   std::vector<Pair> violated_;
   std::unordered_set<Pair, PairHash> known_;  // the same
 };
