@@ -210,12 +210,12 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
       if (accesses_only && inst.pc == touched_line::code_pc) {
         pass.fetch(block.addr[i]);
       } else if (inst.is(CoreInst::load | CoreInst::store)) {
-        pass.meetings().count();
-        if (block.bits[i] & row_bit::fault) continue;
-        const std::uint64_t address = first + inst.offset;
+        const bool done = !(block.bits[i] & row_bit::fault);
         const bool store = inst.is(CoreInst::store);
-        if (inst.is(CoreInst::load)) pass.meetings().load(inst.pc, address);
-        if (store) pass.meetings().store(inst.pc, address);
+        const std::uint64_t address = first + inst.offset;
+        if (!accesses_only)
+          pass.meetings().see(inst.pc, address, done && inst.is(CoreInst::load), done && store);
+        if (!done) continue;
         pass.access(address, store);
         if (const std::uint64_t second = second_line(address, inst.bytes()))
           pass.access(second, store);

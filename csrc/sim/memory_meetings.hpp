@@ -14,15 +14,25 @@ namespace tracekit {
 
 class MemoryMeetings {
  public:
-  // A memory instruction more.
-  void count() { ++now_; }
   std::uint64_t counted() const { return now_; }
   // From now on it is known when these two meet.
   void watch(const StoreSets::Pair& pair) {
     met_.try_emplace(pair);
     watched_[slot(pair.load_pc)] = true;
   }
-  // The memory instruction counted last writes, or reads, at `address`.
+  // A memory instruction more.
+  void see(std::uint64_t pc, std::uint64_t address, bool reads, bool writes) {
+    ++now_;
+    if (reads) load(pc, address);
+    if (writes) store(pc, address);
+  }
+  // Whether they have met when more than `since` were counted.
+  bool met(const StoreSets::Pair& pair, std::uint64_t since) const {
+    const auto found = met_.find(pair);
+    return found != met_.end() && found->second > since;
+  }
+
+ private:
   void store(std::uint64_t pc, std::uint64_t address) {
     Written& w = written_[place(address)];
     if (w.place != address / grain) w = {address / grain};
@@ -37,13 +47,7 @@ class MemoryMeetings {
       if (const auto found = met_.find({by.pc, pc}); found != met_.end()) found->second = now_;
     }
   }
-  // Whether they have met when more than `since` were counted.
-  bool met(const StoreSets::Pair& pair, std::uint64_t since) const {
-    const auto found = met_.find(pair);
-    return found != met_.end() && found->second > since;
-  }
 
- private:
   // Bytes that gem5 tells apart (LSQUnit's depCheckShift), and how many memory instructions a
   // reorder buffer may hold.
   static constexpr std::uint64_t grain = 16, reach = 256;
