@@ -239,6 +239,7 @@ def run_table(programs: list[Program], work: Path) -> None:
     )
     print("|---" * 12 + "|")
     every: list[list[float]] = []
+    sizes: list[F64] = []
     for p in programs:
         w = Walked(p.name, work)
         with np.load(work / f"{p.name}.stratified.npz") as f:
@@ -255,6 +256,7 @@ def run_table(programs: list[Program], work: Path) -> None:
         k, j = int(np.abs(bias).argmax()), int(off.argmax())
         inside = (np.abs(found - w.truth) <= half).mean()
         size = np.abs(bias)
+        sizes.append(size)
         every.append([size.mean(), off.mean(), off.max(), of_cold.mean(), beginning.mean(), inside])
         print(
             f"| {p.name} | {bias.mean():+.2%} | {size[~with_prefetcher].mean():.2%} | "
@@ -267,6 +269,10 @@ def run_table(programs: list[Program], work: Path) -> None:
         f"bias {mean[0]:.2%}, error {mean[1]:.2%}, worst {max(e[2] for e in every):.2%}, held "
         f"{mean[5]:.1%}; cold samples {mean[3]:.1%}, first hundredth {mean[4]:.1%}"
     )
+    by_machine = np.mean(sizes, axis=0)
+    for kind, which in (("without", ~with_prefetcher), ("with", with_prefetcher)):
+        own = ", ".join(f"{names[j]} {by_machine[j]:.2%}" for j in np.flatnonzero(which))
+        print(f"bias {kind} prefetchers {by_machine[which].mean():.2%}: {own}")
 
 
 def named(only: list[str] | None) -> list[Program]:

@@ -20,18 +20,18 @@ void PageFrames::take_next(std::uint64_t page) {
 }
 
 std::uint64_t PageFrames::offset(std::uint64_t page) {
-  if (!frame_.contains(page)) {
-    if (mapped_from_.try_emplace(page >> region_bits, none).first->second < page) {
-      take_next(page);  // a system call has written there
-    } else {
-      frame_[page] = page;
-      if (page > top_)
-        top_ = lowest_ = page;
-      else if (page < lowest_ && top_ <= page + most_of_stack)
-        lowest_ = page;
-    }
+  const auto there = frame_.find(page);
+  if (there != frame_.end()) return (there->second - page) << page_bits;
+  if (mapped_from_.try_emplace(page >> region_bits, none).first->second < page) {
+    take_next(page);  // a system call has written there
+    return (frame_[page] - page) << page_bits;
   }
-  return (frame_[page] - page) << page_bits;
+  frame_[page] = page;
+  if (page > top_)
+    top_ = lowest_ = page;
+  else if (page < lowest_ && top_ <= page + most_of_stack)
+    lowest_ = page;
+  return 0;
 }
 
 }  // namespace tracekit
