@@ -67,20 +67,49 @@ def test_predictors_whose_histories_move_on_at_commit_begin_warm(tmp_path, predi
     assert abs(found) < 0.1
 
 
+LOAD, STORE = "IsInteger|IsLoad", "IsInteger|IsStore"
+#: A turn of a loop whose load passes a store that is late, and is squashed for it once.
+LATE_STORE = [
+    ("udiv   x1, x4, x5", "IntDiv", "IsInteger", None),
+    ("str   x1, [x2]", "MemWrite", STORE, 0x100000),
+    ("ldr   x4, [x3]", "MemRead", LOAD, 0x100000),
+    ("add   x7, x7, #1", "IntAlu", "IsInteger", None),
+]
+
+
+def turns(first, count):
+    """So many of them, the first of which is that row of the trace."""
+    return "".join(
+        line(first + k, *LATE_STORE[k % 4], 0x400000 + 4 * (k % 4)) for k in range(4 * count)
+    )
+
+
+def walked_and_sampled(trace, samples):
+    """Cycles of samples on `MACHINE`, in a whole walk and each begun warm."""
+    true = totals(trace, [MACHINE], [0, *(x for s in samples for x in s)])[1::2, 0]
+    return true, sample_sums(trace, [MACHINE], samples, approach=200, warm=1)[:, 0]
+
+
 def test_loads_know_the_stores_that_they_have_passed_before(tmp_path):
-    """A load that passes a store which is late, and is squashed for it once."""
-    rounds, memory = 600, ("IsInteger|IsLoad", "IsInteger|IsStore")
-    body = [
-        ("udiv   x1, x4, x5", "IntDiv", "IsInteger", None),
-        ("str   x1, [x2]", "MemWrite", memory[1], 0x100000),
-        ("ldr   x4, [x3]", "MemRead", memory[0], 0x100000),
-        ("add   x7, x7, #1", "IntAlu", "IsInteger", None),
-    ]
-    rows = [line(k, *body[k % 4], 0x400000 + 4 * (k % 4)) for k in range(4 * rounds)]
-    samples = [(k, k + 40) for k in range(400, 4 * rounds - 40, 400)]
-    edges = [0, *(x for s in samples for x in s)]
-    with extract(tmp_path, "".join(rows)) as trace:
-        true = totals(trace, [MACHINE], edges)[1::2, 0]
-        found = sample_sums(trace, [MACHINE], samples, approach=200, warm=1)[:, 0]
+    samples = [(k, k + 40) for k in range(400, 2360, 400)]
+    with extract(tmp_path, turns(0, 600)) as trace:
+        true, found = walked_and_sampled(trace, samples)
     assert found[0] > 1.02 * true[0]  # nothing was squashed yet, which the walk has behind it
     assert found[1:] == pytest.approx(true[1:], rel=0.01)
+
+
+def test_loads_have_forgotten_the_stores_where_a_walk_has(tmp_path):
+    """Every 250,000 accesses all store sets are emptied (gem5's StoreSet::checkClear)."""
+    reads = 250_000 - 2 * 300
+    rows = [turns(0, 300)]
+    rows += [
+        line(1200 + k, "ldr   x9, [x9]", "MemRead", LOAD, 0x200000, 0x400100) for k in range(reads)
+    ]
+    again = 1200 + reads
+    rows += [line(again, "add   x4, x4, x9", pc=0x400200), turns(again + 1, 100)]
+    samples = [(400, 420), (801, 821), (again + 1, again + 21), (again + 301, again + 321)]
+    with extract(tmp_path, "".join(rows)) as trace:
+        true, found = walked_and_sampled(trace, samples)
+    assert true[2] > 1.1 * true[1]  # squashed once more
+    assert found[2] > 1.1 * found[1]
+    assert found[1:] == pytest.approx(true[1:], rel=0.1)
