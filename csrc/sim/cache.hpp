@@ -57,6 +57,8 @@ class Cache {
   // Of one of so many KiB.
   static warm::CacheShape shape(int kb, int ways);
   warm::CacheShape shape() const { return {sets_, ways_}; }
+  // A line that will be asked for soon: its set is brought into the processor's own cache.
+  void expect(std::uint64_t line) const { __builtin_prefetch(&way_[set_of(line) * ways_]); }
   // From now on it holds what `contents`, of its shape, says; each set is filled when it is asked
   // for.  `above`: of the cache before this one, or 0: a line that is dirty there is none here.
   void restore(std::shared_ptr<const warm::CacheContents> contents, std::uint32_t above);

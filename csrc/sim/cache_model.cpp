@@ -275,6 +275,7 @@ void CacheHierarchy::prefetch_l1d(Cycle at, Cycle until, bool missed) {
 template <typename Put>
 Cycle CacheHierarchy::miss(std::uint64_t address, Cycle at, Cycle sends, std::uint64_t pc,
                            Put&& put) {
+  l2_.expect(address >> line_bits);
   // What the prefetcher wants is sent until the tags are looked up and the miss itself goes, which
   // is before what is ready when it is (gem5's BaseCache::getNextQueueEntry).
   if (p_.l1d_prefetch()) {
