@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "sim/in_order_lines.hpp"
 #include "sim/out_of_order_core.hpp"
 #include "sim/wrong_path_lines.hpp"
 
@@ -31,11 +32,10 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
           line = no_line;
         }
         history.remember(code, part, row.taken, row.target);
-      }
-      // In order two lines are asked for before the branch behind them is heard of (InOrderLines).
-      if (!wrong && (row.taken || guess != BranchUnit::Guess::right))
-        for (std::uint64_t k = 1; k <= 2; ++k)
+      } else if (row.taken || guess != BranchUnit::Guess::right) {
+        for (std::uint64_t k = 1; k <= InOrderLines::lines_ahead; ++k)
           there = std::max(there, caches.fetch((line + k) << line_bits, at));
+      }
     }
     if (row.fault || !inst.is(CoreInst::load | CoreInst::store)) {
     } else if (inst.is(CoreInst::zero_line)) {

@@ -251,18 +251,20 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
   });
 }
 
-void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
-  begin_at(functional_pass(), block, threads);
+void SimulatedCores::begin(SimulatedCores& others, const Block& block, unsigned threads) {
+  others.begin_at(functional_pass(), block, threads);
   observe(block, threads, false);
-  for (const auto& core : cores_) core->recall(pass_->meetings());
+  for (const auto& core : others.cores_) core->recall(pass_->meetings());
+}
+
+void SimulatedCores::begin_behind(const Block& block, unsigned threads) {
+  begin(*this, block, threads);
 }
 
 SimulatedCores SimulatedCores::begun_behind(const Block& block) {
   SimulatedCores out(program_, parameters_, causes_);
   out.pages_ = pages_;
-  out.begin_at(functional_pass(), block, 1);
-  observe(block, 1, false);
-  for (const auto& core : out.cores_) core->recall(pass_->meetings());
+  begin(out, block, 1);
   return out;
 }
 

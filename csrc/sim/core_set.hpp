@@ -82,6 +82,8 @@ class SimulatedCores {
   SimulatedCores(std::shared_ptr<const Program> program, std::span<const CoreParameters> cores,
                  bool causes);
   FunctionalPass& functional_pass();
+  // `others`, or these, go on behind what was observed here and `block`.
+  void begin(SimulatedCores& others, const Block& block, unsigned threads);
   void begin_at(const FunctionalPass& pass, const Block& block, unsigned threads);
   std::size_t parts_of_last(std::size_t rows) const;  // of the block's
   std::uint64_t physical(const Block& block, std::size_t row);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sim/cache.hpp"
+#include "sim/in_order_lines.hpp"
 #include "sim/predictors/make.hpp"
 #include "sim/wrong_path_lines.hpp"
 
@@ -86,7 +87,8 @@ void FunctionalPass::branch(const CodeMap& code, std::uint32_t part, bool taken,
                         return at + (code_[false]->touch(line, ++stamp_, false) ? hit : miss);
                       });
   if ((taken || guess != BranchUnit::Guess::right) && code_[true])
-    for (std::uint64_t k = 1; k <= lines_ahead; ++k) fetch_ahead((branch.pc >> line_bits) + k);
+    for (std::uint64_t k = 1; k <= InOrderLines::lines_ahead; ++k)
+      fetch_ahead((branch.pc >> line_bits) + k);
   history_.remember(code, part, taken, target);
 }
 

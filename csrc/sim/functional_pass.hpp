@@ -58,8 +58,7 @@ class FunctionalPass {
   BranchUnit branches(const CoreParameters& core) const;
 
  private:
-  // Lines behind taken branches that cores in order have asked for when they hear of the branch.
-  static constexpr std::uint64_t lines_ahead = 2;
+  // A line that cores in order have asked for when they hear of a branch before it.
   void fetch_ahead(std::uint64_t line);
 
   std::array<std::optional<warm::LineHistory>, 2> code_;  // out of order, in order

@@ -12,6 +12,8 @@ namespace tracekit {
 
 class InOrderLines {
  public:
+  // Behind a taken branch, asked for before Fetch1 hears of it.
+  static constexpr std::uint64_t lines_ahead = 2;
   explicit InOrderLines(Cycle latency) : latency_(latency) {}
   std::uint64_t line() const { return line_; }
   // The line of `pc` is asked for by a branch that the next stage foresees at `at`: in the cycle

@@ -8,15 +8,22 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/store_sets.hpp"
-
 namespace tracekit {
 
 class MemoryMeetings {
  public:
+  struct Pair {
+    std::uint64_t store_pc{}, load_pc{};
+    bool operator==(const Pair&) const = default;
+  };
+  struct PairHash {
+    std::size_t operator()(const Pair& p) const {
+      return static_cast<std::size_t>((p.store_pc * 3 + p.load_pc) * 0x9e3779b97f4a7c15u >> 16);
+    }
+  };
   std::uint64_t counted() const { return now_; }
   // From now on it is known when these two meet.
-  void watch(const StoreSets::Pair& pair) {
+  void watch(const Pair& pair) {
     met_.try_emplace(pair);
     watched_[slot(pair.load_pc)] = true;
   }
@@ -27,7 +34,7 @@ class MemoryMeetings {
     if (writes) store(pc, address);
   }
   // Whether they have met when more than `since` were counted.
-  bool met(const StoreSets::Pair& pair, std::uint64_t since) const {
+  bool met(const Pair& pair, std::uint64_t since) const {
     const auto found = met_.find(pair);
     return found != met_.end() && found->second > since;
   }
@@ -65,7 +72,7 @@ class MemoryMeetings {
   std::uint64_t now_{};
   std::vector<Written> written_ = std::vector<Written>(places);
   std::vector<std::uint8_t> watched_ = std::vector<std::uint8_t>(slots);  // by the load
-  std::unordered_map<StoreSets::Pair, std::uint64_t, StoreSets::PairHash> met_;
+  std::unordered_map<Pair, std::uint64_t, PairHash> met_;
 };
 
 }  // namespace tracekit

@@ -268,15 +268,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   // `code` outlives the core.
   OutOfOrderCore(const CoreParameters& p, const CodeMap& code);
   void look_ahead(AddressesAhead& ahead) final { ahead_ = &ahead; }
-  void recall(const MemoryMeetings& meetings) final {
-    sets_.recall(meetings.counted(), [&](const StoreSets::Pair& pair, std::uint64_t since) {
-      return meetings.met(pair, since);
-    });
-  }
-  void tell(MemoryMeetings& meetings) final {
-    const auto pairs = sets_.violated();
-    for (; told_ < pairs.size(); ++told_) meetings.watch(pairs[told_]);
-  }
+  void recall(const MemoryMeetings& meetings) final { sets_.recall(meetings); }
+  void tell(MemoryMeetings& meetings) final { sets_.tell(meetings); }
 
  private:
   using At = Stamp<Why>;
@@ -362,7 +355,6 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   CacheHierarchy caches_;
   IssueCalendar calendar_;
   StoreSets sets_;
-  std::size_t told_{};  // of the pairs that it has violated
   StoreBuffer stores_;
   // What an operation books: what it counts up, and for how many cycles its unit is held.
   struct OpBooking {

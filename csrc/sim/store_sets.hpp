@@ -5,26 +5,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <unordered_set>
 #include <vector>
 
 #include "sim/cycle.hpp"
+#include "sim/memory_meetings.hpp"
 
 namespace tracekit {
 
 class StoreSets {
  public:
   // A store, and a load that ran before it and read what it writes.
-  struct Pair {
-    std::uint64_t store_pc{}, load_pc{};
-    bool operator==(const Pair&) const = default;
-  };
-  struct PairHash {
-    std::size_t operator()(const Pair& p) const {
-      return static_cast<std::size_t>((p.store_pc * 3 + p.load_pc) * 0x9e3779b97f4a7c15u >> 16);
-    }
-  };
+  using Pair = MemoryMeetings::Pair;
   static constexpr int no_set = -1;
   static constexpr std::uint64_t never = 1 << 20;
   struct Last {
@@ -51,21 +43,22 @@ class StoreSets {
     if (known_.insert(pair).second) violated_.push_back(pair);
     join(pair);
   }
-  // Pairs that were in the wrong order at any time, each once.
-  std::span<const Pair> violated() const { return violated_; }
-  // As behind the first `counted` memory instructions, most of which were not seen here: what has
-  // a set are stores and loads of pairs of which `met(pair, count)` says that they have met when
-  // more than `count` were through.  Which sets have become one in the meantime nobody knows; it is
-  // taken for about what has become of them in as many instructions that were seen.
-  template <typename Met>
-  void recall(std::uint64_t counted, const Met& met) {
+  // Pairs that were in the wrong order, and have not been told yet, are to be watched.
+  void tell(MemoryMeetings& meetings) {
+    for (; told_ < violated_.size(); ++told_) meetings.watch(violated_[told_]);
+  }
+  // As behind all memory instructions that `meetings` has counted, most of which were not seen
+  // here: what has a set are stores and loads of pairs that have met since all would last have been
+  // forgotten.  Which sets have become one in the meantime nobody knows; it is taken for about what
+  // has become of them in as many instructions that were seen.
+  void recall(const MemoryMeetings& meetings) {
     if (walked_ > period) forget();
-    seen_ = counted % (period + 1);
+    seen_ = meetings.counted() % (period + 1);
     std::vector<std::int16_t> before(size, std::int16_t{no_set});
     std::swap(before, set_);
     std::vector<Pair> lately;
     for (const Pair& pair : violated_) {
-      if (!met(pair, counted - seen_)) continue;
+      if (!meetings.met(pair, meetings.counted() - seen_)) continue;
       lately.push_back(pair);
       for (const std::size_t s : {slot(pair.store_pc), slot(pair.load_pc)}) set_[s] = before[s];
     }
@@ -96,10 +89,11 @@ class StoreSets {
   static std::size_t slot(std::uint64_t pc) { return pc >> 2 & (size - 1); }
   std::vector<std::int16_t> set_ = std::vector<std::int16_t>(size, std::int16_t{no_set});
   std::vector<Last> last_ = std::vector<Last>(size);
-  std::uint64_t seen_{};    // since all were forgotten
-  std::uint64_t walked_{};  // the same, of those that came to of()
-  std::vector<Pair> violated_;
-  std::unordered_set<Pair, PairHash> known_;  // the same
+  std::uint64_t seen_{};        // since all were forgotten
+  std::uint64_t walked_{};      // the same, of those that came to of()
+  std::vector<Pair> violated_;  // at any time, each once
+  std::unordered_set<Pair, MemoryMeetings::PairHash> known_;  // the same
+  std::size_t told_{};                                        // of the first ones
 };
 
 }  // namespace tracekit
