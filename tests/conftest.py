@@ -32,6 +32,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 
 
+# Results are compared to the bit: a GPU's are others.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _elsewhere(tmp_path_factory: pytest.TempPathFactory):
     # Nor does a test see what the user's computer was measured to be.

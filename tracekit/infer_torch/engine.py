@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.errors import UsageError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.model import Card, load_card, load_tensors
 from tracekit.pipeline import overlap
 
@@ -61,6 +61,7 @@ class TorchEngine:
         self._net = Network(card.spec, card.columns)
         self._net.load(tensors)
         self._net.to(device=device, dtype=kinds[dtype]).eval().requires_grad_(False)
+        self._net.compact()
 
     def check(self, features: Array) -> None:
         """Raise UsageError unless these are features that the card describes."""
@@ -149,6 +150,10 @@ class TorchEngine:
             self._run(x, base, part, self.warmup, chunk, self.lookahead, low, found)
         for name, values in found.items():
             torch.from_numpy(out[name]).copy_(values)
+            if bad := int(values.isnan().any(1).sum()):
+                hint = "float16 ends at 65,504: dtype bf16 or f32" if self.dtype == "f16" else None
+                what = f"{name}: {bad:,} of the rows {low:,} to {high:,} are NaN in {self.dtype}"
+                raise TracekitError(what, hint=hint)
 
     def _slab(self, chunk: int) -> int:
         """Rows of a chunk that go through the layers at once: a whole window, looking ahead."""

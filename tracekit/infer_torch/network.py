@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.backends.cudnn import rnn as cudnn_rnn
 from torch.nn import functional
 
 from tracekit.errors import UsageError
@@ -93,6 +94,24 @@ class Network(nn.Module):
         with torch.no_grad():
             for name in self.spec.tensors():
                 self.tensor(name).copy_(torch.from_numpy(np.ascontiguousarray(tensors[name])))
+
+    def compact(self) -> None:
+        """Each recurrent layer's weights side by side, as cuDNN wants them: else every call copies
+        them.  To be called where the network has come to its device in its type."""
+        cudnn: Any = torch.backends.cudnn
+        rnn: Any = cudnn_rnn
+        for layer in self.spec.flat_layers():
+            if layer.type not in ("lstm", "gru"):
+                continue
+            weights = self._recurrent_weights(layer)
+            if not (weights[0].is_cuda and cudnn.is_available() and cudnn.enabled):
+                continue
+            mode = rnn.get_cudnn_mode(layer.type.upper())
+            with torch.no_grad(), torch.cuda.device(weights[0].device):
+                torch._cudnn_rnn_flatten_weight(
+                    *(weights, 4 if layer.bias else 2, layer.width_in, mode, layer.hidden),
+                    *(0, layer.layers, True, layer.directions == 2),
+                )
 
     def inputs(self, x: Tensor) -> Tensor:
         """spec.inputs of raw features."""
@@ -179,13 +198,7 @@ class Network(nn.Module):
         if v.shape[1] == 0:  # torch refuses it
             after[layer.name] = before
             return v.new_zeros(batch, 0, layer.width_out)
-        names = [
-            f"{layer.name}.{part}_{suffix}"
-            for suffix, _ in layer.parts()
-            for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            if layer.bias or part.startswith("weight")
-        ]
-        weights = [self.tensor(name) for name in names]
+        weights = self._recurrent_weights(layer)
         # v, state, weights, bias, layers, dropout, training, bidirectional, batch first
         options = (layer.bias, layer.layers, 0.0, self.training, both, True)
         if lstm:
@@ -194,6 +207,15 @@ class Network(nn.Module):
         else:
             v, after[layer.name] = torch._VF.gru(v, before, weights, *options)
         return v
+
+    def _recurrent_weights(self, layer: Layer) -> list[Tensor]:
+        """In torch's own order: layer by layer, a direction behind the other."""
+        return [
+            self.tensor(f"{layer.name}.{part}_{suffix}")
+            for suffix, _ in layer.parts()
+            for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            if layer.bias or part.startswith("weight")
+        ]
 
     def _mingru(self, layer: Layer, v: Tensor, state: State, after: State) -> Tensor:
         both = functional.linear(v, self.tensor(f"{layer.name}.weight"), self._bias(layer))

@@ -39,6 +39,7 @@ class Run:
         self.torch, self.spec, self.columns, self.o = torch, spec, columns, o
         self.machines = list(machines)
         self.net = Network(spec, columns).to(o.device)
+        self.net.compact()
         self.head = spec.heads[0]
         if o.preset == "default":
             weights = self.net.tensors()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.extras import install_command
 from tracekit.model import save_model
 from tracekit.perfvec.network import FEATURES, LAYERS, card, columns, model_spec
+from tracekit.pipeline import overlap
 from tracekit.sim.clock import period
 from tracekit.train.checkpoint import read_checkpoint, write_checkpoint
 from tracekit.train.row_streams import Streams, statistics
@@ -167,8 +168,7 @@ class _Run:
         started = saved = said = time.monotonic()
         first, blocks, size = at.block, self.streams.blocks, o.streams * o.step
         carried = self.share_of(at.carried)
-        while at.block < blocks:
-            x, y = self.block(self.streams, at.block, self.mine)
+        for x, y in self.blocks_ahead(first):
             found, carried = self.forward(x, carried)
             loss = torch.nn.functional.mse_loss(found, y)
             self.optimizer.zero_grad(set_to_none=True)
@@ -227,14 +227,19 @@ class _Run:
 
     # ---- one block
 
-    def block(self, streams: Streams, k: int, mine: Sequence[int]) -> tuple[Any, Any]:
+    def blocks_ahead(self, first: int) -> Iterator[tuple[Any, Any]]:
+        """The pass's blocks from ``first`` on, read in a thread while the network works."""
+        wanted = range(first, self.streams.blocks)
+        for x, y in overlap(lambda: (self.read(self.streams, k, self.mine) for k in wanted)):
+            yield self.to_device(x, y)
+
+    def read(self, streams: Streams, k: int, mine: Sequence[int]) -> tuple[F32, F32]:
         x, y = streams.block(k, mine)
-        x = (x - self.mean) / self.std
-        device = self.workers.device
-        return (
-            self.torch.from_numpy(x).to(device),
-            self.torch.from_numpy(y).to(device) * self.units,
-        )
+        return (x - self.mean) / self.std, y
+
+    def to_device(self, x: F32, y: F32) -> tuple[Any, Any]:
+        device, torch = self.workers.device, self.torch
+        return torch.from_numpy(x).to(device), torch.from_numpy(y).to(device) * self.units
 
     def forward(self, x: Any, carried: Any, network: Any = None) -> tuple[Any, Any]:
         kind = self.workers.device.split(":")[0]
@@ -262,7 +267,7 @@ class _Run:
                 count = min(self.options.streams, 16)
                 with Streams([p], FEATURES, count, self.options.step, self.options.rows) as s:
                     for k in range(s.blocks):
-                        x, y = self.block(s, k, range(count))
+                        x, y = self.to_device(*self.read(s, k, range(count)))
                         z, carried = self.forward(x, carried, self.network)
                         found, true = found + z.double().sum((0, 1)), true + y.double().sum((0, 1))
                 errors[i] = (found / true - 1).abs().mean()

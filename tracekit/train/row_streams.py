@@ -17,6 +17,9 @@ F32 = npt.NDArray[np.float32]
 
 #: Rows of each program that means and deviations are taken over.
 _SAMPLE = 1 << 17
+#: Rows of all streams together that are read at once: a file's chunk is then decoded a few times,
+#: not for every block of every stream that is in it.
+_AHEAD = 1 << 18
 
 
 class Streams:
@@ -43,12 +46,23 @@ class Streams:
         if self._each == 0:
             raise UsageError(f"{total} rows are too few for {streams} streams of {step}")
         self.blocks = self._each // step
+        self._together = max(1, _AHEAD // (streams * step))
+        self._held: tuple[Any, list[tuple[F32, F32]]] = (None, [])
 
     def block(self, k: int, streams: Sequence[int]) -> tuple[F32, F32]:
         """Features and cycles, float32 [streams, step, columns] and [streams, step, machines]."""
-        at = k * self._step
-        found = [self._rows(s * self._each + at, s * self._each + at + self._step) for s in streams]
-        return np.stack([x for x, _ in found]), np.stack([y for _, y in found])
+        group, place = divmod(k, self._together)
+        key = group, tuple(streams)
+        if self._held[0] != key:
+            self._held = key, [self._piece(s, group) for s in streams]
+        rows = slice(place * self._step, (place + 1) * self._step)
+        held = self._held[1]
+        return np.stack([x[rows] for x, _ in held]), np.stack([y[rows] for _, y in held])
+
+    def _piece(self, stream: int, group: int) -> tuple[F32, F32]:
+        """A stream's rows of the blocks that are read together."""
+        size, first = self._together * self._step, stream * self._each
+        return self._rows(first + group * size, first + min((group + 1) * size, self._each))
 
     def _rows(self, begin: int, end: int) -> tuple[F32, F32]:
         xs, ys = [], []
