@@ -321,6 +321,7 @@ CAUSES: tuple[tuple[str, str], ...]
 CORE_INST_BITS: dict[str, int]
 """What a row of a core is or does, by name: its bit in ``flags``."""
 CORE_INST_SOURCES: int
+MICROCODE_LOOP_CASES: int
 CORE_INST_DESTINATIONS: int
 NO_REGISTER: int
 MOST_CORE_REGISTERS: int
@@ -374,6 +375,11 @@ class SimulatedCores:
         base: npt.NDArray[np.uint16] = ...,
         number: npt.NDArray[np.int64] = ...,
         reach: int = 0,
+        loop_ids: npt.NDArray[np.uint32] = ...,
+        loop_from: npt.NDArray[np.uint32] = ...,
+        loop_branch: npt.NDArray[np.uint32] = ...,
+        loop_turns: npt.NDArray[np.uint8] = ...,
+        joined: bool = False,
         *,
         cores: npt.NDArray[np.float64],
         causes: bool = False,

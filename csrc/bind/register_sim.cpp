@@ -108,6 +108,32 @@ std::vector<RegisterValue> read_values(const Array<std::uint8_t>& told,
   return out;
 }
 
+// Loops of instructions `sids`: their first parts, branches and turns.
+MicrocodeLoops read_loops(const Array<std::uint32_t>& sids, const Array<std::uint32_t>& from,
+                          const Array<std::uint32_t>& branch, const Array<std::uint8_t>& turns,
+                          const Array<std::uint32_t>& begin) {
+  const py::ssize_t n = sids.size();
+  constexpr auto cases = static_cast<py::ssize_t>(MicrocodeLoop::cases);
+  if (from.size() != n || branch.size() != n || turns.ndim() != 2 || turns.shape(0) != n ||
+      turns.shape(1) != cases)
+    refuse("loops: " + std::to_string(cases) + " turns of each");
+  std::vector<MicrocodeLoop> out(static_cast<std::size_t>(n));
+  for (py::ssize_t i = 0; i < n; ++i) {
+    const std::uint32_t sid = sids.at(i);
+    if (sid + std::size_t{1} >= static_cast<std::size_t>(begin.size()))
+      refuse("loops: no such instruction");
+    if (from.at(i) < begin.at(sid) || branch.at(i) < from.at(i) ||
+        branch.at(i) >= begin.at(sid + std::size_t{1}))
+      refuse("loops: parts of another instruction");
+    MicrocodeLoop& loop = out[static_cast<std::size_t>(i)];
+    loop.from = from.at(i);
+    loop.branch = branch.at(i);
+    std::copy_n(turns.data(i, 0), MicrocodeLoop::cases, loop.turns.begin());
+  }
+  return {std::vector<std::uint32_t>(sids.data(), sids.data() + n), std::move(out),
+          static_cast<std::size_t>(begin.size())};
+}
+
 // The rows behind a block: the id of the next one, or ids, addresses and bits of some.
 std::vector<SimulatedCores::Row> rows_ahead(const py::object& next, std::uint32_t known) {
   std::vector<SimulatedCores::Row> out;
@@ -134,9 +160,12 @@ class Cores {
         const Array<std::uint16_t>& src, const Array<std::uint16_t>& dst,
         const Array<std::uint32_t>& parts, const Array<std::uint8_t>& told,
         const Array<std::uint16_t>& base, const Array<std::int64_t>& number, unsigned reach,
+        const Array<std::uint32_t>& loop_ids, const Array<std::uint32_t>& loop_from,
+        const Array<std::uint32_t>& loop_branch, const Array<std::uint8_t>& loop_turns, bool joined,
         const Array<double>& cores, bool causes)
       : cores_(read_insts(pc, flags, op, branch, size, offset, src, dst),
                read_values(told, base, number, pc.size()), reach, read_parts(parts, pc.size()),
+               read_loops(loop_ids, loop_from, loop_branch, loop_turns, parts), joined,
                read_cores(cores), causes),
         causes_(causes) {}
 
@@ -357,6 +386,7 @@ void register_definitions(py::module_& m) {
 #undef BIT
   m.attr("CORE_INST_BITS") = bits;
   m.attr("CORE_INST_SOURCES") = py::int_(CoreInst::sources);
+  m.attr("MICROCODE_LOOP_CASES") = py::int_(MicrocodeLoop::cases);
   m.attr("CORE_INST_DESTINATIONS") = py::int_(CoreInst::destinations);
   m.attr("NO_REGISTER") = py::int_(CoreInst::no_register);
   m.attr("MOST_CORE_REGISTERS") = py::int_(CoreInst::most_registers);
@@ -387,12 +417,19 @@ void register_sim(py::module_& m) {
                const Array<std::uint8_t>&, const Array<std::uint16_t>&, const Array<std::uint8_t>&,
                const Array<std::uint16_t>&, const Array<std::uint16_t>&,
                const Array<std::uint32_t>&, const Array<std::uint8_t>&, const Array<std::uint16_t>&,
-               const Array<std::int64_t>&, unsigned, const Array<double>&, bool>(),
+               const Array<std::int64_t>&, unsigned, const Array<std::uint32_t>&,
+               const Array<std::uint32_t>&, const Array<std::uint32_t>&, const Array<std::uint8_t>&,
+               bool, const Array<double>&, bool>(),
            py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
            py::arg("offset"), py::arg("src"), py::arg("dst"), py::arg("parts"),
            py::arg("told") = Array<std::uint8_t>(0), py::arg("base") = Array<std::uint16_t>(0),
-           py::arg("number") = Array<std::int64_t>(0), py::arg("reach") = 0, py::arg("cores"),
-           py::arg("causes") = false)
+           py::arg("number") = Array<std::int64_t>(0), py::arg("reach") = 0,
+           py::arg("loop_ids") = Array<std::uint32_t>(0),
+           py::arg("loop_from") = Array<std::uint32_t>(0),
+           py::arg("loop_branch") = Array<std::uint32_t>(0),
+           py::arg("loop_turns") =
+               Array<std::uint8_t>(std::vector<py::ssize_t>{0, MicrocodeLoop::cases}),
+           py::arg("joined") = false, py::arg("cores"), py::arg("causes") = false)
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
            py::arg("threads") = 1, py::arg("timed") = false, py::arg("difficulty") = false)
       .def("sums", &Cores::sums, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),

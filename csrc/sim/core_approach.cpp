@@ -14,7 +14,7 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
   for (const CoreRow& row : rows) {
     const CoreInst& inst = *row.inst;
     Cycle there = ++at;
-    if (row.first && inst.pc >> line_bits != line) {
+    if (inst.pc >> line_bits != line) {
       line = inst.pc >> line_bits;
       there = caches.fetch(inst.pc, at);
     }

@@ -84,7 +84,7 @@ struct CoreRow {
   const CoreInst* inst;
   std::uint64_t addr, next;  // next: the pc of the instruction behind
   bool taken, indirect_right, fault;
-  bool first, last;      // of the instruction's parts
+  bool last;             // of the instruction's parts
   std::uint32_t target;  // the part that is behind, in another instruction
 
   std::uint64_t second_line() const { return tracekit::second_line(addr, inst->bytes()); }

@@ -31,11 +31,12 @@ bool knows_what_is_in_flight(const CoreParameters& p) {
 
 SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values,
                                unsigned reach, std::vector<std::uint32_t> begin,
+                               MicrocodeLoops loops, bool joined,
                                std::span<const CoreParameters> cores, bool causes)
-    : SimulatedCores(
-          std::make_shared<const Program>(Program{
-              CodeMap(packed(std::move(insts)), std::move(values), reach), std::move(begin)}),
-          cores, causes) {}
+    : SimulatedCores(std::make_shared<const Program>(
+                         Program{CodeMap(packed(std::move(insts)), std::move(values), reach),
+                                 std::move(begin), std::move(loops), joined}),
+                     cores, causes) {}
 
 SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program,
                                std::span<const CoreParameters> cores, bool causes)
@@ -55,8 +56,48 @@ SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program,
   }
 }
 
+template <class DoPart>
+void SimulatedCores::each_part(const Block& block, std::size_t row, std::uint64_t& loops,
+                               const DoPart& do_part) const {
+  const auto& begin = program_->begin;
+  const std::uint32_t sid = block.sid[row], to = begin[sid + 1];
+  const std::uint32_t behind = begin[block.behind(row)];
+  const bool taken = (block.bits[row] & row_bit::taken) != 0;
+  bool traps = (block.bits[row] & row_bit::fault) != 0;
+  if (traps && program_->joined) {  // up to its access, then all of it again
+    const std::uint32_t trapping = first_access(sid);
+    if (trapping < to) {
+      for (std::uint32_t k = begin[sid]; k < trapping; ++k) do_part(k, false, k + 1, false);
+      do_part(trapping, false, begin[sid], true);
+    }
+    traps = false;
+  }
+  const MicrocodeLoop* loop = program_->loops.of(sid);
+  unsigned turns = loop ? loop->turns_of(loops++) : 0;
+  const std::span<const CoreInst> insts = program_->code.insts();
+  for (std::uint32_t k = begin[sid]; k < to; ++k) {
+    if (k + 1 == to || insts[k].branch == 0) {
+      do_part(k, taken, behind, traps);
+    } else if (loop && k == loop->branch && turns > 0) {  // a branch of the microcode
+      --turns;
+      do_part(k, true, loop->from, false);
+      k = loop->from - 1;
+    } else {
+      do_part(k, false, k + 1, false);
+    }
+  }
+}
+
+std::uint32_t SimulatedCores::first_access(std::uint32_t sid) const {
+  const auto& begin = program_->begin;
+  std::uint32_t k = begin[sid];
+  while (k < begin[sid + 1] && !program_->code.insts()[k].is(CoreInst::load | CoreInst::store)) ++k;
+  return k;
+}
+
 void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
-  const auto& [code, begin] = *program_;
+  const CodeMap& code = program_->code;
+  const std::vector<std::uint32_t>& begin = program_->begin;
   const std::span<const CoreInst> insts = code.insts();
   const std::size_t n = block.sid.size();
   rows_.clear();
@@ -65,14 +106,13 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
     if (!difficulty_) difficulty_.emplace();
   }
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
-    const std::uint32_t target = begin[block.behind(i)];
+    const std::uint32_t to = begin[block.sid[i] + 1];
     const std::uint64_t address = physical(block, i);
-    const std::uint64_t behind = insts[target].pc;
-    for (std::uint32_t k = from; k < to; ++k) {
+    const auto add = [&](std::uint32_t k, bool goes, std::uint32_t target, bool traps) {
       const CoreInst& inst = insts[k];
+      const std::uint64_t behind = insts[target].pc;
       const auto kind = static_cast<BranchKind>(inst.branch);
-      const bool taken = kind != BranchKind::none && (block.bits[i] & row_bit::taken);
+      const bool taken = kind != BranchKind::none && goes;
       bool indirect_right = true;
       if (kind != BranchKind::none) {
         const BranchEvent branch{inst.pc, behind, kind, taken};
@@ -80,11 +120,12 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
         if (difficulty) difficulty[i] |= difficulty_->wrong(branch, indirect_right);
       }
       // The calls of the system trap too, but what follows them is told by their flags.
-      const bool fault = inst.is(CoreInst::traps) || ((block.bits[i] & row_bit::fault) &&
-                                                      inst.is(CoreInst::load | CoreInst::store));
+      const bool fault =
+          inst.is(CoreInst::traps) || (traps && inst.is(CoreInst::load | CoreInst::store));
       rows_.push_back({&inst, address + inst.offset, behind, taken, indirect_right, fault,
-                       k == from, k + 1 == to, target});
-    }
+                       k + 1 == to && !(traps && program_->joined), target});
+    };
+    each_part(block, i, walked_loops_, add);
   }
   const std::size_t own = rows_.size();
   for (std::size_t i = 0; i < block.ahead.size(); ++i) {  // which no predictor meets here
@@ -94,7 +135,7 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
     for (std::uint32_t k = begin[row.sid]; k < begin[row.sid + 1]; ++k) {
       const bool taken = !last && insts[k].branch != 0 && (row.bits & row_bit::taken);
       rows_.push_back({&insts[k], pages_.later(row.addr) + insts[k].offset, insts[target].pc, taken,
-                       true, false, false, false, target});
+                       true, false, false, target});
     }
   }
   rows_.push_back({});
@@ -104,17 +145,20 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
 std::uint64_t SimulatedCores::physical(const Block& block, std::size_t row) {
   const std::uint64_t address = block.addr[row];
   if (block.bits[row] & row_bit::fault && address != 0) {
-    const auto& [code, begin] = *program_;
-    pages_.trap(address, code.insts()[begin[block.sid[row]]].bytes());
+    const std::uint32_t sid = block.sid[row], part = first_access(sid);
+    if (part < program_->begin[sid + 1]) {
+      const CoreInst& inst = program_->code.insts()[part];
+      pages_.trap(address + inst.offset, inst.bytes());
+    }
   }
   return pages_.physical(address);
 }
 
 std::size_t SimulatedCores::parts_of_last(std::size_t rows) const {
   std::size_t k = own_.size();
-  for (; rows > 0; --rows)
-    while (!own_[--k].first) {
-    }
+  for (; rows > 0; --rows) do
+      --k;
+    while (k > 0 && !own_[k - 1].last);
   return own_.size() - k;
 }
 
@@ -198,33 +242,32 @@ FunctionalPass& SimulatedCores::functional_pass() {
 void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses_only) {
   FunctionalPass& pass = functional_pass();
   for (const auto& core : cores_) core->tell(pass.meetings());
-  const auto& [code, begin] = *program_;
+  const CodeMap& code = program_->code;
+  const std::vector<std::uint32_t>& begin = program_->begin;
   const std::span<const CoreInst> insts = code.insts();
   const std::size_t n = block.sid.size();
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t from = begin[block.sid[i]], to = begin[block.sid[i] + 1];
     const std::uint64_t first = physical(block, i);
-    if (!accesses_only) pass.fetch(insts[from].pc);
-    for (std::uint32_t k = from; k < to; ++k) {
+    if (!accesses_only) pass.fetch(insts[begin[block.sid[i]]].pc);
+    const auto see = [&](std::uint32_t k, bool taken, std::uint32_t target, bool traps) {
       const CoreInst& inst = insts[k];
       if (accesses_only && inst.pc == touched_line::code_pc) {
         pass.fetch(block.addr[i]);
       } else if (inst.is(CoreInst::load | CoreInst::store)) {
-        const bool done = !(block.bits[i] & row_bit::fault);
+        const bool done = !traps;
         const bool store = inst.is(CoreInst::store);
         const std::uint64_t address = first + inst.offset;
         if (!accesses_only)
           pass.meetings().see(inst.pc, address, done && inst.is(CoreInst::load), done && store);
-        if (!done) continue;
+        if (!done) return;
         pass.access(address, store);
         if (const std::uint64_t second = second_line(address, inst.bytes()))
           pass.access(second, store);
       } else if (inst.branch != 0 && !accesses_only) {
-        const std::uint32_t target = begin[block.behind(i)];
-        const bool taken = (block.bits[i] & row_bit::taken) != 0;
         pass.branch(code, k, taken, target);
       }
-    }
+    };
+    each_part(block, i, observed_loops_, see);
   }
   pass.end_block(threads);
 }
@@ -252,6 +295,7 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
 }
 
 void SimulatedCores::begin(SimulatedCores& others, const Block& block, unsigned threads) {
+  others.walked_loops_ = observed_loops_;
   others.begin_at(functional_pass(), block, threads);
   observe(block, threads, false);
   for (const auto& core : others.cores_) core->recall(pass_->meetings());

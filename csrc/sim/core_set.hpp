@@ -11,6 +11,7 @@
 #include "sim/code_map.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/functional_pass.hpp"
+#include "sim/microcode_loop.hpp"
 #include "sim/out_of_order_core.hpp"
 #include "sim/page_frames.hpp"
 #include "sim/predictors/targets.hpp"
@@ -21,10 +22,11 @@ namespace tracekit {
 class SimulatedCores {
  public:
   // The parts of static instruction i, in their order, are insts[begin[i]] to insts[begin[i + 1]];
-  // at least one.  `values`, `reach`: CodeMap's.
+  // at least one.  `values`, `reach`: CodeMap's.  `joined`: a row that trapped is an instruction
+  // with its retry (macro/macro_join.hpp).
   SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned reach,
-                 std::vector<std::uint32_t> begin, std::span<const CoreParameters> cores,
-                 bool causes = false);
+                 std::vector<std::uint32_t> begin, MicrocodeLoops loops, bool joined,
+                 std::span<const CoreParameters> cores, bool causes = false);
 
   std::size_t cores() const { return cores_.size(); }
   std::size_t statics() const { return program_->begin.size() - 1; }
@@ -78,6 +80,8 @@ class SimulatedCores {
   struct Program {
     CodeMap code;
     std::vector<std::uint32_t> begin;
+    MicrocodeLoops loops;
+    bool joined;
   };
   SimulatedCores(std::shared_ptr<const Program> program, std::span<const CoreParameters> cores,
                  bool causes);
@@ -88,6 +92,13 @@ class SimulatedCores {
   std::size_t parts_of_last(std::size_t rows) const;  // of the block's
   std::uint64_t physical(const Block& block, std::size_t row);
   void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
+  // do_part(part, whether it is a branch that is taken, the part behind the instruction or the
+  // turn, whether the row's access traps there) of each part of a row, in the order of their
+  // execution.  `loops`: so many turned before.
+  template <class DoPart>
+  void each_part(const Block& block, std::size_t row, std::uint64_t& loops,
+                 const DoPart& do_part) const;
+  std::uint32_t first_access(std::uint32_t sid) const;  // the part, or the one behind the last
   template <class Work>  // work() is a thread's own function of a core's number
   void each_core(unsigned threads, const Work& work);
 
@@ -97,6 +108,7 @@ class SimulatedCores {
   std::vector<std::unique_ptr<Core>> cores_;
   std::unique_ptr<FunctionalPass> pass_;  // once asked for
   PageFrames pages_;
+  std::uint64_t walked_loops_{}, observed_loops_{};  // executions of microcode loops
   bp::IndirectTargets targets_;
   std::optional<BranchDifficulty> difficulty_;  // once asked for
   std::vector<CoreRow> rows_;     // of the block, then of those ahead, and one of no instruction

@@ -60,7 +60,7 @@ template <bool Why>
 typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
   const bool redirected = redirect_.at() >= 0;
-  if (row.first && (pc != pc_ || taken_ || redirected)) {  // no further part of an instruction
+  if (pc != pc_ || taken_ || redirected) {  // no further part of an instruction
     const Cycle fetched = fetch_.at().at();
     if (redirected || taken_ || pc >> line_bits != lines_.line()) {
       const At asked = redirected ? redirect_ : (fetch_.at() + 1).because(Cause::front_end_width);

@@ -191,9 +191,9 @@ class CoreOf : public Core {
       std::array<double, cause_count> spent{};
       auto& ledger = static_cast<Kind*>(this)->ledger_;
       ledger.put_into(spent.data());
+      ledger.take_events();
       around_.begin(rows);
       for (const CoreRow& row : rows) {
-        if (row.first) ledger.take_events();
         static_cast<Kind*>(this)->step(row);
         if (!row.last) continue;
         *out = ledger.take_events();

@@ -82,10 +82,13 @@ class Distribution:
         divisions = self.names.get("div", 0.0)  # by name at the macro level of X86 alone
         if not divisions:
             return 0.0
+        from tracekit.sim.microcode_loops import mean_turns
         from tracekit.sim.uop_cracking import crack
         from tracekit.sim.uop_forms import form_of
 
-        parts = divisions * len(crack(form_of("div rcx")))
+        uops = crack(form_of("div rcx"))
+        turn = sum(uop.back + 1 for uop in uops if uop.back)
+        parts = divisions * (len(uops) + turn * mean_turns("div"))
         return parts / (max(self.instructions, divisions) - divisions + parts)
 
     def unseen_names(self, seen: Distribution) -> list[str]:

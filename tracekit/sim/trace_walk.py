@@ -19,6 +19,7 @@ from tracekit.sim.access_sizes import access_sizes, masked
 from tracekit.sim.arm_values import arm_values
 from tracekit.sim.instruction_lengths import split
 from tracekit.sim.machine import PARAMETERS, core_row
+from tracekit.sim.microcode_loops import Loops
 from tracekit.sim.register_moves import to_general
 from tracekit.sim.register_values import RegisterValues, no_values
 from tracekit.sim.x86_values import x86_values
@@ -61,7 +62,6 @@ _INT, _VECTORS = 0, (1, 2)
 #: Registers of the system: gem5 does not rename them, and nothing waits for them
 #: (Scoreboard::getReg, src/cpu/o3/scoreboard.hh).  Classes above it are none.
 _MISC = 6
-_FAULT = np.uint8(schema.BITS["fault"][0])
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,9 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
     return out | _written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
 
 
-#: pc, flags, op, branch, size, offset, src, dst, where each instruction's parts begin, and
-#: RegisterValues.
-_Arrays = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any]
+#: pc, flags, op, branch, size, offset, src, dst, where each instruction's parts begin,
+#: RegisterValues, Loops, and whether a row that trapped has its retry in it.
+_Arrays = tuple[Any, ...]
 
 
 def _values(s: Any, arch: str, operands: _Operands, src: npt.NDArray[np.uint16]) -> RegisterValues:
@@ -184,7 +184,7 @@ def _values(s: Any, arch: str, operands: _Operands, src: npt.NDArray[np.uint16])
     return no_values()
 
 
-def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
+def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str, joined: bool) -> _Arrays:
     """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
     operands = _operands(s, arch, moves)
     src, dst = _registers(operands)
@@ -200,6 +200,8 @@ def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
         dst,
         np.arange(len(s) + 1, dtype=np.uint32),
         *_values(s, arch, operands, src),
+        *Loops.of([]),
+        joined,
     )
 
 
@@ -217,7 +219,7 @@ def _uop_arrays(s: Any) -> _Arrays:
     t = table(s)
     place = np.repeat(_place_flags(s, "x86"), np.diff(t.begin))
     own = t.pc, t.flags | place, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
-    return *own, *RegisterValues.empty(len(t.pc))
+    return *own, *RegisterValues.empty(len(t.pc)), *t.loops, True
 
 
 class RowsBehind(NamedTuple):
@@ -257,11 +259,11 @@ class RowSource:
     def __init__(self, trace: TraceFile) -> None:
         self._trace = trace
         self._arch = str(trace.index.get("arch", ""))
-        self._whole = self._arch == "x86" and trace.index.get("level") == "macro"
+        joined = trace.index.get("level") == "macro"
         self._uops = (
             _uop_arrays(trace.statics)
-            if self._whole
-            else _micro_arrays(trace.statics, _turned_moves(trace), self._arch)
+            if joined and self._arch == "x86"
+            else _micro_arrays(trace.statics, _turned_moves(trace), self._arch, joined)
         )
         self.path = trace.path
 
@@ -311,8 +313,6 @@ class RowSource:
             ids: npt.NDArray[np.uint32] = trace.column("static_id", places)
             addr: npt.NDArray[np.uint64] = trace.column("addr", places)
             bits: npt.NDArray[np.uint8] = trace.column("bits", places)
-            if self._whole:  # a page's first touch traps in gem5's system calls, unseen in a
-                bits = bits & ~_FAULT  # recording
             n = end - begin
             yield Block(begin, ids[:n], addr[:n], bits[:n], RowsBehind(ids[n:], addr[n:], bits[n:]))
 

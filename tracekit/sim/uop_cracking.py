@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from tracekit import _core
 from tracekit.isa.types import words
 from tracekit.isa.x86_ops import OPS, op_class
+from tracekit.sim.microcode_loops import DIVISION_TURNS
 from tracekit.sim.uop_forms import STRING, Form
 
 __all__ = ["Uop", "crack"]
@@ -42,10 +43,6 @@ _BYTE_SHIFTS: Final = words("psrldq pslldq")
 _FROM_LOW: Final = words("cvtdq2pd cvtps2pd")
 _TO_INTEGER: Final = re.compile(r"cvtt?s[sd]2si")
 _SCALAR: Final = re.compile(r"(?!p).*s[sd]|cmps[sd]_xmm")
-#: Divisions are loops of microcode of four steps, after five; the turns depend on values, which
-#: nobody records: what they were on average in 53 programs (64-bit numbers mostly for div, 32-bit
-#: ones for idiv).
-_DIV_TURNS: Final = {"div": 5, "idiv": 0}
 
 
 class Uop(NamedTuple):
@@ -63,6 +60,7 @@ class Uop(NamedTuple):
     flags: int = 0
     high: bool = False  # the access to the second 8 bytes
     branch: bool = False
+    back: int = 0  # of a microcode loop's branch: where it goes, so many parts in front of it
 
 
 _FREE: Final = Uop("IntAlu", "", "t")
@@ -221,7 +219,7 @@ def _integer(form: Form) -> list[Uop]:
             Uop("IntAlu", "i", low),
         ]
         return [*constant, *load, *product, Uop("IntAlu", "j", high)]
-    if name in _DIV_TURNS:
+    if name in DIVISION_TURNS:
         return _division(name, memory)
     if name in ("bsf", "bsr"):
         return _scan(name, load, source)
@@ -267,14 +265,8 @@ def _steps(name: str, by: str) -> list[Uop]:
     out = [Uop("IntDiv", begin + by, "qmn"), Uop("IntDiv", high + "qmn", left + "qm")]
     step = Uop("IntDiv", high + left + "qmn", left + "qm")
     last = Uop("IntDiv", high + left + "qmn", left + "qml")
-    turns = _DIV_TURNS[name]
-    for turn in range(turns + 1):
-        # Where the loop ends is not foreseen, mostly where it is still to go on.
-        missed = turns > 0 and turn == turns - 1
-        again = Uop("IntAlu", "f", flags=SERIALIZE_AFTER * missed)
-        more = 2 * (0 < turn == turns)  # half a turn
-        out += [*[step] * ((3 if turn else 4) + more), last, again]
-    return out
+    again = Uop("IntAlu", "f", branch=True, back=4)
+    return [*out, step, *[step] * 3, last, again]
 
 
 def _division(name: str, memory: bool) -> list[Uop]:
@@ -311,8 +303,8 @@ def _division(name: str, memory: bool) -> list[Uop]:
 
 def _scan(name: str, load: list[Uop], source: str) -> list[Uop]:
     """gem5's microcode (insts/general_purpose/compare_and_test/bit_scan.py): six halvings."""
-    begin = [*load, Uop("IntAlu", "", "t"), Uop("IntAlu", source + "z", "tz"), Uop("IntAlu", "f")]
-    begin.append(Uop("IntAlu", "p", "r"))
+    begin = [*load, Uop("IntAlu", "", "t"), Uop("IntAlu", source + "z", "tz")]
+    begin += [Uop("IntAlu", "f", branch=True), Uop("IntAlu", "p", "r")]  # of a zero
     if name == "bsf":
         begin += [Uop("IntAlu", "t", "u"), Uop("IntAlu", "tu", "t")]
     half = [Uop("IntAlu", "t", "3k"), Uop("IntAlu", "p", "4"), Uop("IntAlu", "p4f", "r")]

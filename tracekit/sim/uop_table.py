@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core, schema
+from tracekit.sim.microcode_loops import DIVISION_TURNS, Loops, likely_turns
 from tracekit.sim.uop_cracking import (
     BITWISE,
     EXTENSIONS,
@@ -47,6 +48,7 @@ class Table:
     src: npt.NDArray[np.uint16]
     dst: npt.NDArray[np.uint16]
     begin: npt.NDArray[np.uint32]
+    loops: Loops
 
 
 _OP: Final = {n: i for i, n in enumerate(schema.OP_CLASSES)}
@@ -94,7 +96,25 @@ def table(statics: Any) -> Table:
         src,
         dst,
         begin,
+        _loops(forms, form, lists, which, begin),
     )
+
+
+def _loops(
+    forms: list[Form],
+    form: npt.NDArray[np.intp],
+    lists: list[tuple[Uop, ...]],
+    which: npt.NDArray[np.intp],
+    begin: npt.NDArray[np.uint32],
+) -> Loops:
+    looping = np.array([f.name in DIVISION_TURNS for f in forms], bool)
+    found = []
+    for i in np.flatnonzero(looping[form]).tolist():
+        uops = lists[which[i]]
+        k = next(k for k, uop in enumerate(uops) if uop.back)
+        branch = int(begin[i]) + k
+        found.append((i, branch - uops[k].back, branch, likely_turns(forms[form[i]].name)))
+    return Loops.of(found)
 
 
 def _distinct(statics: Any, form: npt.NDArray[np.intp]) -> tuple[list[int], npt.NDArray[np.intp]]:
@@ -147,7 +167,7 @@ def _branch_kind(form: Form) -> int:
         return _KIND["call" if direct else "indirect_call"]
     if name in ("jmp", "ljmp"):
         return _KIND["jump" if direct else "indirect"]
-    if name.startswith(("j", "loop")):
+    if name.startswith(("j", "loop")) or name in DIVISION_TURNS or name in ("bsf", "bsr"):
         return _KIND["conditional"]
     return _KIND["none"]
 
