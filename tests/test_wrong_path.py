@@ -41,7 +41,7 @@ def test_values_agree_with_the_addresses_of_a_real_program(trace, tmp_path):
     is."""
     tracekit.extract(GOLDEN / trace, tmp_path / "t.zst", level="micro")
     with tracekit.open(tmp_path / "t.zst") as t:
-        told, base, number, reach = RowSource(t)._uops[9:]
+        told, base, number, reach = RowSource(t)._uops[9:13]
         flags, dst = RowSource(t)._uops[1], RowSource(t)._uops[7]
         rows = zip(t.column("static_id").tolist(), t.column("addr").tolist(), strict=True)
         known: dict[int, int] = {}

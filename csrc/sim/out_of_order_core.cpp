@@ -190,9 +190,10 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   at = later(at, memory_barrier_);
   if (set_ == StoreSets::no_set) return at;
   // It waits for the set's last store, unless a store that was squashed since had taken its place:
-  // then for none (gem5's StoreSet::squash).
+  // then for none (gem5's StoreSet::squash).  What a violation squashed are the rows that follow.
   const StoreSets::Last& store = sets_.last_store(set_);
-  const bool forgotten = store.row < squashed_from_ && store.next() <= squashed_to_;
+  const bool forgotten =
+      store.squashed || (store.row < squashed_from_ && store.next() <= squashed_to_);
   if (store.issue > dispatched.at() && !forgotten)
     at = later(at, {store.done, Cause::memory_dependence});
   return at;

@@ -439,6 +439,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cause store_port_held_{Cause::store_drain}, drained_held_{Cause::store_drain};
   int stores_now_{};
   int set_{StoreSets::no_set};
+  // Rows of the wrong path that are in the queues, which take them as soon as there is room; rename
+  // hears of it later.  And whether the stores among them have told their sets.
+  Cycle queued_ahead_{};
+  bool stores_told_{};
   std::uint64_t squashed_from_{}, squashed_to_{};  // rows, by the last misprediction or violation
   bool forwarded_{};
 };

@@ -1,6 +1,7 @@
 // What a squash leaves behind: how many rows of the wrong path there were, how long they hold the
 // reorder buffer, and from when on rename takes rows again.
 #include <algorithm>
+#include <utility>
 
 #include "sim/out_of_order_core.hpp"
 #include "sim/out_of_order_delays.hpp"
@@ -18,16 +19,23 @@ Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) 
   // come are issued; as many wait of the wrong path's.
   const int waiting = calendar_.waiting(dispatched);
   const int stuck = calendar_.waiting(std::min(dispatched + settles, at));
+  queued_ahead_ = most;
   if (stuck > 0) {
-    const Cycle free = p_.iq() - calendar_.waiting(std::max(dispatched, at - queue_refills));
     const Cycle rows = entries_held(retired_, next, p_.rob(), dispatched);
-    most = std::min(most, std::max(free, (free - waiting + stuck) * rows / stuck));
+    const auto fit = [&](Cycle free_by) {
+      const Cycle free = p_.iq() - calendar_.waiting(std::max(dispatched, free_by));
+      return std::max(free, (free - waiting + stuck) * rows / stuck);
+    };
+    most = std::min(most, fit(at - queue_refills));
+    queued_ahead_ = std::min(queued_ahead_, fit(at - 1));
   }
   send_stores(at);
   shares_.count_to({row_, loads_, store_count_, ints_, vecs_});
   const auto queue = [&](QueueShares::Of what, const auto& when, std::uint64_t n, int size,
                          Cycle delay) {
-    most = shares_.rows_for(what, size - entries_held(when, n, size, at - delay), most);
+    const Cycle free = size - entries_held(when, n, size, at - delay);
+    most = shares_.rows_for(what, free, most);
+    queued_ahead_ = shares_.rows_for(what, free, queued_ahead_);
   };
   queue(QueueShares::loads, load_retired_, loads_, p_.lq(), committed_delay);
   queue(QueueShares::stores, store_drained_, store_count_, p_.sq(), drained_delay);
@@ -58,9 +66,10 @@ void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed, s
     block(at + squash_blocks);
     rename_held_ = squashed + squash_blocks + cycles;
   }
-  squashed_from_ = row_;
-  squashed_to_ = row_ + static_cast<std::uint64_t>(
-                            std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, most));
+  squashed_from_ = squashed_to_ = row_;
+  if (!std::exchange(stores_told_, false))
+    squashed_to_ += static_cast<std::uint64_t>(
+        std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, queued_ahead_));
   const At until = squashed + (1 + cycles + older / p_.width());
   if (until.after(retire_)) retires(until, 1);
   for (Cycle k = 0; k < rows; ++k) retired_[first + static_cast<std::uint64_t>(k)] = retire_.at();

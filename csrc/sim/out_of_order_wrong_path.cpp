@@ -81,6 +81,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line;
   wrong_.begin();
+  stores_told_ = true;
   for (Cycle row = 0; row < rows + p_.fetch_queue() && at < resolved; ++row) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
@@ -95,6 +96,9 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     }
     fetched = next_block || way.taken() || fetched >= p_.width() ? 1 : fetched + 1;
     pc = inst.pc;
+    // In the cycle behind that in which the branch is resolved the last ones are dispatched.
+    if (row < queued_ahead_ && at + to_issue <= resolved + 1 && inst.is(CoreInst::store))
+      sets_.squashed(inst.pc);
     // Of what issues later no load goes any more.
     if (row < rows && at + to_issue <= resolved) run_part(branch, part, at + to_issue, resolved);
 

@@ -22,6 +22,7 @@ class StoreSets {
   struct Last {
     Cycle issue{-1}, done{-1};
     std::uint64_t row{};
+    bool squashed{};  // a younger one was
     std::uint64_t store_distance{never},
         store_distance_before{never};  // rows from the store before
     // By which row another store of the set is likely.
@@ -37,7 +38,13 @@ class StoreSets {
   const Last& last_store(int set) const { return last_[static_cast<std::size_t>(set)]; }
   void put(int set, Cycle issue, Cycle done, std::uint64_t row) {
     Last& l = last_[static_cast<std::size_t>(set)];
-    l = {issue, done, row, l.issue < 0 ? never : row - l.row, l.store_distance};
+    l = {issue, done, row, false, l.issue < 0 ? never : row - l.row, l.store_distance};
+  }
+  // A store of a wrong path was its set's last one when it was squashed: then there is none (gem5's
+  // StoreSet::squash).
+  void squashed(std::uint64_t pc) {
+    if (const int set = now(pc); set != no_set)
+      last_[static_cast<std::size_t>(set)].squashed = true;
   }
   void violation(const Pair& pair) {
     if (known_.insert(pair).second) violated_.push_back(pair);
