@@ -68,8 +68,8 @@ void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed, s
   }
   squashed_from_ = squashed_to_ = row_;
   if (!std::exchange(stores_told_, false))
-    squashed_to_ += static_cast<std::uint64_t>(
-        std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, queued_ahead_));
+    squashed_to_ +=
+        static_cast<std::uint64_t>(std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, most));
   const At until = squashed + (1 + cycles + older / p_.width());
   if (until.after(retire_)) retires(until, 1);
   for (Cycle k = 0; k < rows; ++k) retired_[first + static_cast<std::uint64_t>(k)] = retire_.at();
