@@ -96,8 +96,9 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     }
     fetched = next_block || way.taken() || fetched >= p_.width() ? 1 : fetched + 1;
     pc = inst.pc;
-    // In the cycle behind that in which the branch is resolved the last ones are dispatched.
-    if (row < queued_ahead_ && at + to_issue <= resolved + 1 && inst.is(CoreInst::store))
+    // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
+    // could issue in the next one.
+    if (row < queued_ahead_ && at + to_issue <= resolved + 2 && inst.is(CoreInst::store))
       sets_.squashed(inst.pc);
     // Of what issues later no load goes any more.
     if (row < rows && at + to_issue <= resolved) run_part(branch, part, at + to_issue, resolved);
