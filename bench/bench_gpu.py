@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench_infer import random_weights
 from numpy.typing import NDArray
 from repeat_trace import feats
 
@@ -32,6 +33,7 @@ from tracekit.neuroscalar.presets import paper_spec
 Array = NDArray[Any]
 FILE_ROWS, BLOCK = 2_000_000, 1 << 18
 PEER_CHUNKS, PEER_STEPS = 3072, 512
+KINDS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 FLOOR_ROWS, FLOOR_ROUNDS = 1 << 20, 20
 
 
@@ -51,12 +53,10 @@ def network(sample: Array) -> tuple[Card, dict[str, Array]]:
     """The paper's network for features like these, with weights of torch's initial range."""
     mean, std = sample.mean(0, np.float64), sample.std(0, dtype=np.float64)
     spec = paper_spec(mean, np.where(std > 0, std, 1))
-    rng = np.random.default_rng(0)
-    tensors = {n: rng.uniform(-1 / 16, 1 / 16, s) for n, s in spec.tensors().items()}
     card = Card(
         "bench", spec, tuple(e.column for e in spec.inputs), microarchitectures=[{"name": "a"}]
     )
-    return card, {k: v.astype(np.float32) for k, v in tensors.items()}
+    return card, random_weights(spec)
 
 
 def plain_torch(
@@ -65,7 +65,7 @@ def plain_torch(
     """The network by torch's own modules: cycles of the rows given."""
     import torch
 
-    kind = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
+    kind = getattr(torch, KINDS[dtype])
     weights = {n: torch.from_numpy(v).to(device, kind) for n, v in tensors.items()}
     rnn = torch.nn.LSTM(256, 256, 2, batch_first=True)
     rnn.load_state_dict({n[4:]: v for n, v in weights.items() if n.startswith("rnn.")})
@@ -102,7 +102,7 @@ def floor(tensors: Mapping[str, Array], device: str, dtype: str, rows: int) -> f
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32  # as in the LSTM
-    kind = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
+    kind = getattr(torch, KINDS[dtype])
     weights = [torch.from_numpy(v).to(device, kind) for v in tensors.values() if v.ndim == 2]
     inputs = [torch.rand(rows, w.shape[1], device=device, dtype=kind) for w in weights]
     outputs = [torch.empty(rows, w.shape[0], device=device, dtype=kind) for w in weights]

@@ -85,9 +85,14 @@ def build(shape: str) -> tuple[Card, dict[str, Array]]:
             "heads": part["heads"],
         }
     )
+    return Card(shape, spec, tuple(names)), random_weights(spec)
+
+
+def random_weights(spec: ModelSpec) -> dict[str, Array]:
+    """Every tensor, of torch's initial range for 256 inputs."""
     rng = np.random.default_rng(0)
     tensors = {n: rng.uniform(-1 / 16, 1 / 16, s) for n, s in spec.tensors().items()}
-    return Card(shape, spec, tuple(names)), {k: v.astype(np.float32) for k, v in tensors.items()}
+    return {k: v.astype(np.float32) for k, v in tensors.items()}
 
 
 def features(columns: int) -> Array:

@@ -4,14 +4,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/split_mix.hpp"
+
 namespace tracekit {
 namespace {
 
-// An odd number for each row of a chunk, without a pattern between them (splitmix64).
+// An odd number for each row of a chunk, without a pattern between them.
 std::uint64_t row_key(std::uint64_t row) {
-  std::uint64_t x = (row + 1) * 0x9e3779b97f4a7c15ULL;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+  const std::uint64_t x = split_mix(row);
   return (x ^ x >> 31) | 1;
 }
 

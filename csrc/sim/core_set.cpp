@@ -156,9 +156,8 @@ std::uint64_t SimulatedCores::physical(const Block& block, std::size_t row) {
 
 std::size_t SimulatedCores::parts_of_last(std::size_t rows) const {
   std::size_t k = own_.size();
-  for (; rows > 0; --rows) do
-      --k;
-    while (k > 0 && !own_[k - 1].last);
+  for (; rows > 0; --rows)
+    for (--k; k > 0 && !own_[k - 1].last;) --k;
   return own_.size() - k;
 }
 

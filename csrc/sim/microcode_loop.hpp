@@ -3,8 +3,12 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
+
+#include "core/split_mix.hpp"
 
 namespace tracekit {
 
@@ -15,12 +19,7 @@ struct MicrocodeLoop {
   std::array<std::uint8_t, cases> turns;  // each as likely as any other
 
   // Of the nth execution of such a loop: the same wherever a walk begins.
-  unsigned turns_of(std::uint64_t n) const {
-    n = (n + 1) * 0x9e3779b97f4a7c15;
-    n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;
-    n = (n ^ (n >> 27)) * 0x94d049bb133111eb;
-    return turns[(n >> 32) % cases];
-  }
+  unsigned turns_of(std::uint64_t n) const { return turns[(split_mix(n) >> 32) % cases]; }
 };
 
 // The loops of a program's static instructions.

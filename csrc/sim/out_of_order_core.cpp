@@ -231,7 +231,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     sets_.violation({s->pc, inst.pc});
     set_ = sets_.now(inst.pc);
     squash(fetch_.at(), dispatched.at(), executed, entry_,
-           room(executed.at(), dispatched.at(), entry_));
+           room(executed.at(), dispatched.at(), entry_).rows);
     const At again = executed + redirect_delay + p_.l1i_lat();
     if (again.after(fetch_)) {
       fetch_ = again;
@@ -362,9 +362,9 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
   } else if (guess == BranchUnit::Guess::wrong) {
     const At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
     redirect_ = known + redirect_delay;
-    const Cycle rows = room(known.at(), dispatched.at(), entry_ + 1);
-    const Cycle waited = run_wrong(row, dispatched.at(), known.at(), rows);
-    squash(fetch_.at() + waited, dispatched.at(), known, entry_ + 1, rows);
+    const Room found = room(known.at(), dispatched.at(), entry_ + 1);
+    const Cycle waited = run_wrong(row, dispatched.at(), known.at(), found);
+    squash(fetch_.at() + waited, dispatched.at(), known, entry_ + 1, found.rows);
   }
   if (row.is_branch()) remember(row);
   taken_ |= row.taken;

@@ -336,12 +336,17 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   void remember(const CoreRow& row) {
     history_.remember(code_, code_.number(*row.inst), row.taken, row.target);
   }
-  Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, Cycle rows);
+  // Rows of a wrong path: those that find room, as far as rename knows, and those that are in the
+  // queues, which take them as soon as there is room.
+  struct Room {
+    Cycle rows, queued;
+  };
+  Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, const Room& room);
   std::optional<std::int64_t> known(const CoreRow& branch, std::uint64_t root);
   void run_part(const CoreRow& branch, std::uint32_t part, Cycle at, Cycle resolved);
   Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle to_issue,
-                   Cycle resolved, Cycle rows);
-  Cycle room(Cycle at, Cycle dispatched, std::uint64_t next);
+                   Cycle resolved, const Room& room);
+  Room room(Cycle at, Cycle dispatched, std::uint64_t next);
   // `fetched`: when the last row was, and later by what fetch waited for lines behind it; `most`:
   // rows that find room.
   void squash(Cycle fetched, Cycle dispatched, At squashed, std::uint64_t first, Cycle most);
@@ -439,10 +444,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cause store_port_held_{Cause::store_drain}, drained_held_{Cause::store_drain};
   int stores_now_{};
   int set_{StoreSets::no_set};
-  // Rows of the wrong path that are in the queues, which take them as soon as there is room; rename
-  // hears of it later.  And whether the stores among them have told their sets.
-  Cycle queued_ahead_{};
-  bool stores_told_{};
+  bool stores_told_{};                             // to their sets, by those of the wrong path
   std::uint64_t squashed_from_{}, squashed_to_{};  // rows, by the last misprediction or violation
   bool forwarded_{};
 };

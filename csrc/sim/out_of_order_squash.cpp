@@ -13,35 +13,35 @@ namespace tracekit {
 // renamed the cycle before `at`, and rename knows then what has been free for a while (gem5's
 // Rename::readFreeEntries).
 template <bool Why>
-Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) {
-  Cycle most = p_.rob() - entries_held(retired_, next, p_.rob(), at - freed_delay);
+typename OutOfOrderCore<Why>::Room OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched,
+                                                             std::uint64_t next) {
+  const Cycle entries = p_.rob() - entries_held(retired_, next, p_.rob(), at - freed_delay);
+  Room out{entries, entries};
   // Of the rows that are in flight with the branch, so many still wait once those that had just
   // come are issued; as many wait of the wrong path's.
   const int waiting = calendar_.waiting(dispatched);
   const int stuck = calendar_.waiting(std::min(dispatched + settles, at));
-  queued_ahead_ = most;
   if (stuck > 0) {
     const Cycle rows = entries_held(retired_, next, p_.rob(), dispatched);
     const auto fit = [&](Cycle free_by) {
       const Cycle free = p_.iq() - calendar_.waiting(std::max(dispatched, free_by));
       return std::max(free, (free - waiting + stuck) * rows / stuck);
     };
-    most = std::min(most, fit(at - queue_refills));
-    queued_ahead_ = std::min(queued_ahead_, fit(at - 1));
+    out.rows = std::min(out.rows, fit(at - queue_refills));
+    out.queued = std::min(out.queued, fit(at - 1));
   }
   send_stores(at);
   shares_.count_to({row_, loads_, store_count_, ints_, vecs_});
   const auto queue = [&](QueueShares::Of what, const auto& when, std::uint64_t n, int size,
                          Cycle delay) {
     const Cycle free = size - entries_held(when, n, size, at - delay);
-    most = shares_.rows_for(what, free, most);
-    queued_ahead_ = shares_.rows_for(what, free, queued_ahead_);
+    for (Cycle* most : {&out.rows, &out.queued}) *most = shares_.rows_for(what, free, *most);
   };
   queue(QueueShares::loads, load_retired_, loads_, p_.lq(), committed_delay);
   queue(QueueShares::stores, store_drained_, store_count_, p_.sq(), drained_delay);
   queue(QueueShares::ints, int_retired_, ints_, free_ints_, committed_delay);
   queue(QueueShares::vecs, vec_retired_, vecs_, free_vecs_, committed_delay);
-  return most;
+  return out;
 }
 
 // What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
@@ -76,8 +76,8 @@ void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed, s
   entry_ += static_cast<std::uint64_t>(rows);
 }
 
-template Cycle OutOfOrderCore<false>::room(Cycle, Cycle, std::uint64_t);
-template Cycle OutOfOrderCore<true>::room(Cycle, Cycle, std::uint64_t);
+template OutOfOrderCore<false>::Room OutOfOrderCore<false>::room(Cycle, Cycle, std::uint64_t);
+template OutOfOrderCore<true>::Room OutOfOrderCore<true>::room(Cycle, Cycle, std::uint64_t);
 template void OutOfOrderCore<false>::squash(Cycle, Cycle, At, std::uint64_t, Cycle);
 template void OutOfOrderCore<true>::squash(Cycle, Cycle, At, std::uint64_t, Cycle);
 

@@ -29,11 +29,11 @@ Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved
 // find room.  For how many cycles its fetch waits for lines.
 template <bool Why>
 Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved,
-                                     Cycle rows) {
+                                     const Room& room) {
   WrongWay way(code_, history_);
   const std::uint32_t begin = way.begin(code_.number(*row.inst), row.taken);
   if (begin != CodeMap::nowhere)
-    return walk_wrong(row, way, begin, dispatched - fetch_.at() + 1, resolved, rows);
+    return walk_wrong(row, way, begin, dispatched - fetch_.at() + 1, resolved, room);
   // An indirect jump of unknown target, too (gem5's BPredUnit::predict).
   return row.taken ? run_past(row.inst->pc, fetch_.at(), resolved) : 0;
 }
@@ -76,13 +76,13 @@ void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cy
 // `to_issue` cycles later.  For how many cycles fetch waits for lines.
 template <bool Why>
 Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part,
-                                      Cycle to_issue, Cycle resolved, Cycle rows) {
+                                      Cycle to_issue, Cycle resolved, const Room& room) {
   Cycle at = fetch_.at(), waited = 0;
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line;
   wrong_.begin();
   stores_told_ = true;
-  for (Cycle row = 0; row < rows + p_.fetch_queue() && at < resolved; ++row) {
+  for (Cycle row = 0; row < room.rows + p_.fetch_queue() && at < resolved; ++row) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
     if (next_block) {
@@ -98,10 +98,11 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     pc = inst.pc;
     // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
     // could issue in the next one.
-    if (row < queued_ahead_ && at + to_issue <= resolved + 2 && inst.is(CoreInst::store))
+    if (row < room.queued && at + to_issue <= resolved + 2 && inst.is(CoreInst::store))
       sets_.squashed(inst.pc);
     // Of what issues later no load goes any more.
-    if (row < rows && at + to_issue <= resolved) run_part(branch, part, at + to_issue, resolved);
+    if (row < room.rows && at + to_issue <= resolved)
+      run_part(branch, part, at + to_issue, resolved);
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
     if (way.was_decoded()) at += 1 + decode_redirect;
@@ -114,11 +115,11 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
 
 #define ALL(Why)                                                                                  \
   template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, Cycle);                      \
-  template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, Cycle);             \
+  template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, const Room&);       \
   template std::optional<std::int64_t> OutOfOrderCore<Why>::known(const CoreRow&, std::uint64_t); \
   template void OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \
   template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle, \
-                                                 Cycle, Cycle);
+                                                 Cycle, const Room&);
 ALL(false)
 ALL(true)
 #undef ALL

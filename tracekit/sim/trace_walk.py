@@ -172,7 +172,7 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
 
 
 #: pc, flags, op, branch, size, offset, src, dst, where each instruction's parts begin,
-#: RegisterValues, Loops, and whether a row that trapped has its retry in it.
+#: RegisterValues and Loops.
 _Arrays = tuple[Any, ...]
 
 
@@ -184,7 +184,7 @@ def _values(s: Any, arch: str, operands: _Operands, src: npt.NDArray[np.uint16])
     return no_values()
 
 
-def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str, joined: bool) -> _Arrays:
+def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
     """A part for each row: what gem5's micro-ops, and other instruction sets' rows, are."""
     operands = _operands(s, arch, moves)
     src, dst = _registers(operands)
@@ -201,7 +201,6 @@ def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str, joined: bool) 
         np.arange(len(s) + 1, dtype=np.uint32),
         *_values(s, arch, operands, src),
         *Loops.of([]),
-        joined,
     )
 
 
@@ -219,7 +218,7 @@ def _uop_arrays(s: Any) -> _Arrays:
     t = table(s)
     place = np.repeat(_place_flags(s, "x86"), np.diff(t.begin))
     own = t.pc, t.flags | place, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
-    return *own, *RegisterValues.empty(len(t.pc)), *t.loops, True
+    return *own, *RegisterValues.empty(len(t.pc)), *t.loops
 
 
 class RowsBehind(NamedTuple):
@@ -260,11 +259,12 @@ class RowSource:
         self._trace = trace
         self._arch = str(trace.index.get("arch", ""))
         joined = trace.index.get("level") == "macro"
-        self._uops = (
+        own = (
             _uop_arrays(trace.statics)
             if joined and self._arch == "x86"
-            else _micro_arrays(trace.statics, _turned_moves(trace), self._arch, joined)
+            else _micro_arrays(trace.statics, _turned_moves(trace), self._arch)
         )
+        self._uops = *own, joined
         self.path = trace.path
 
     def __len__(self) -> int:

@@ -266,7 +266,7 @@ def _steps(name: str, by: str) -> list[Uop]:
     step = Uop("IntDiv", high + left + "qmn", left + "qm")
     last = Uop("IntDiv", high + left + "qmn", left + "qml")
     again = Uop("IntAlu", "f", branch=True, back=4)
-    return [*out, step, *[step] * 3, last, again]
+    return [*out, *[step] * 4, last, again]
 
 
 def _division(name: str, memory: bool) -> list[Uop]:

@@ -159,6 +159,7 @@ def _uops_of(
 
 
 def _branch_kind(form: Form) -> int:
+    """Of the form's branch, where it has one."""
     name = form.name
     if name.startswith(("ret", "iret")):
         return _KIND["return"]
@@ -167,9 +168,7 @@ def _branch_kind(form: Form) -> int:
         return _KIND["call" if direct else "indirect_call"]
     if name in ("jmp", "ljmp"):
         return _KIND["jump" if direct else "indirect"]
-    if name.startswith(("j", "loop")) or name in DIVISION_TURNS or name in ("bsf", "bsr"):
-        return _KIND["conditional"]
-    return _KIND["none"]
+    return _KIND["conditional"]  # those of the microcode, too
 
 
 def _pairs(statics: Any, kind: str, of: list[int]) -> list[list[tuple[int, int]]]:

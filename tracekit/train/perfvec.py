@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -168,30 +169,34 @@ class _Run:
         started = saved = said = time.monotonic()
         first, blocks, size = at.block, self.streams.blocks, o.streams * o.step
         carried = self.share_of(at.carried)
-        for x, y in self.blocks_ahead(first):
-            found, carried = self.forward(x, carried)
-            loss = torch.nn.functional.mse_loss(found, y)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            lost = float(self.workers.total(loss.detach().clone()).item()) / self.workers.world
-            if not math.isfinite(lost):
-                raise TracekitError(f"pass {at.epoch + 1}, block {at.block}: the loss is {lost}")
-            self.optimizer.step()
-            carried = tuple(h.detach() for h in carried)
-            at.block, at.lost = at.block + 1, at.lost + lost
-            now = time.monotonic()
-            over = o.minutes is not None and now - begin > 60 * o.minutes
-            what = 2 if over else 1 if now - saved > o.checkpoint_s else 0
-            what = self.workers.decide(what if at.block < blocks else 0)
-            if now - said > 10:
-                said, rate = now, (at.block - first) * size / (now - started)
-                report(self.progress(rate, lost))
-            if what:
-                at.carried = tuple(self.workers.gather(h, 1) for h in carried)
-                self.checkpoint()
-                saved = now
-                if what == 2:
-                    return False
+        with closing(self.read_ahead(first)) as ahead:
+            for block in ahead:
+                x, y = self.to_device(*block)
+                found, carried = self.forward(x, carried)
+                loss = torch.nn.functional.mse_loss(found, y)
+                self.optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                lost = float(self.workers.total(loss.detach().clone()).item()) / self.workers.world
+                if not math.isfinite(lost):
+                    raise TracekitError(
+                        f"pass {at.epoch + 1}, block {at.block}: the loss is {lost}"
+                    )
+                self.optimizer.step()
+                carried = tuple(h.detach() for h in carried)
+                at.block, at.lost = at.block + 1, at.lost + lost
+                now = time.monotonic()
+                over = o.minutes is not None and now - begin > 60 * o.minutes
+                what = 2 if over else 1 if now - saved > o.checkpoint_s else 0
+                what = self.workers.decide(what if at.block < blocks else 0)
+                if now - said > 10:
+                    said, rate = now, (at.block - first) * size / (now - started)
+                    report(self.progress(rate, lost))
+                if what:
+                    at.carried = tuple(self.workers.gather(h, 1) for h in carried)
+                    self.checkpoint()
+                    saved = now
+                    if what == 2:
+                        return False
         self.schedule.step()
         rate = (blocks - first) * size / (time.monotonic() - started)
         self.end_of_pass(rate, report)
@@ -227,11 +232,10 @@ class _Run:
 
     # ---- one block
 
-    def blocks_ahead(self, first: int) -> Iterator[tuple[Any, Any]]:
+    def read_ahead(self, first: int) -> Generator[tuple[F32, F32], None, None]:
         """The pass's blocks from ``first`` on, read in a thread while the network works."""
         wanted = range(first, self.streams.blocks)
-        for x, y in overlap(lambda: (self.read(self.streams, k, self.mine) for k in wanted)):
-            yield self.to_device(x, y)
+        return overlap(lambda: (self.read(self.streams, k, self.mine) for k in wanted))
 
     def read(self, streams: Streams, k: int, mine: Sequence[int]) -> tuple[F32, F32]:
         x, y = streams.block(k, mine)
