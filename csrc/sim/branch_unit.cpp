@@ -6,14 +6,15 @@
 namespace tracekit {
 
 BranchUnit::BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t return_entries)
-    : predictor_(make_predictor(predictor)), btb_(btb_entries, no_line), returns_(return_entries) {}
+    : BranchUnit(make_predictor(predictor), std::vector<std::uint64_t>(btb_entries, no_line),
+                 bp::ReturnStack(return_entries)) {}
 
 BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_right, Cycle now) {
   while (!commits_.empty() && commits_.oldest() < now) {  // heard of in the next cycle
     commits_.pop();
     predictor_->commit();
   }
-  std::uint64_t& entry = btb_[(branch.pc >> 2) % btb_.size()];
+  std::uint64_t& entry = btb_entry(branch.pc);
   // What behind a compressed branch that was wrongly thought taken the target buffer has.
   const bool straight = branch.compressed && entry == (branch.pc | 1);
   const bool known = entry == branch.pc || straight;

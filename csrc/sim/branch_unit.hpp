@@ -3,6 +3,7 @@
 // checkSignalsAndUpdate).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,7 +26,10 @@ class BranchUnit {
   // One that has learnt what these have.
   BranchUnit(std::unique_ptr<DirectionPredictor> predictor, std::vector<std::uint64_t> btb,
              bp::ReturnStack returns)
-      : predictor_(std::move(predictor)), btb_(std::move(btb)), returns_(std::move(returns)) {}
+      : predictor_(std::move(predictor)),
+        btb_(std::move(btb)),
+        btb_mask_(std::has_single_bit(btb_.size()) ? btb_.size() - 1 : 0),
+        returns_(std::move(returns)) {}
   // Whether its target comes from the target buffer.
   static bool in_btb(const BranchEvent& branch) {
     return branch.kind == BranchKind::conditional || branch.kind == BranchKind::jump ||
@@ -39,8 +43,13 @@ class BranchUnit {
   BranchUnit settled() const;
 
  private:
+  std::uint64_t& btb_entry(std::uint64_t pc) {
+    return btb_[btb_mask_ != 0 ? pc >> 2 & btb_mask_ : (pc >> 2) % btb_.size()];
+  }
+
   std::unique_ptr<DirectionPredictor> predictor_;
   std::vector<std::uint64_t> btb_;
+  std::size_t btb_mask_;  // 0: of a number of entries that is no power of two, or one
   bp::ReturnStack returns_;
   bp::InFlight<Cycle> commits_;
 };

@@ -17,7 +17,6 @@ constexpr Cycle in_constants = 1;
 constexpr Cycle rest_of_line = 2;
 // The same of a line that only the right to write it came for.
 constexpr Cycle rest_of_upgrade = 1;
-constexpr std::uint64_t line_size = std::uint64_t{1} << line_bits;
 // After an MSHR is free again: until a load is issued again, and a store or a cache's
 // request sent again.
 constexpr Cycle retry_load = 3, retry = 1;
@@ -285,7 +284,7 @@ Cycle CacheHierarchy::miss(std::uint64_t address, Cycle at, Cycle sends, std::ui
   const Cycle ready = request_l2(address, sends, pc, strides2_);
   const CacheLevel server = served_;
   (storing_ ? l1d_store_mshrs_ : l1d_load_mshrs_).take(ready);
-  put(ready).first = static_cast<std::uint8_t>(address & (line_size - 1));
+  put(ready).first = static_cast<std::uint8_t>(address & (line_bytes - 1));
   if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
   served_ = server;
   return ready;
@@ -320,7 +319,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
     Cycle ready = at + p_.l1d_lat();
     if (pending) {
       const Cycle rest = w->upgraded ? rest_of_upgrade : rest_of_line;
-      ready = w->ready + (w->first == (address & (line_size - 1)) ? 0 : rest);
+      ready = w->ready + (w->first == (address & (line_bytes - 1)) ? 0 : rest);
     } else if (at < filled + rest_of_line) {
       ready = filled + rest_of_line + 2 * p_.l1d_lat();
     }

@@ -46,7 +46,8 @@ struct CoreInst {
   std::uint8_t branch{};                              // BranchKind
   std::uint8_t offset{};                              // of the access from the row's address
   std::uint8_t int_writes : 4 {}, vec_writes : 4 {};  // registers of a kind that it writes
-  std::uint16_t size{};
+  // Of its access, as the store buffer counts them: one where that is not known, a line at most.
+  std::uint16_t bytes{};
   std::uint16_t src[sources], dst[destinations];
   std::uint8_t reads{}, writes{};  // how many of them there are
   // What is told of it by the arrays and flags above.
@@ -61,22 +62,20 @@ struct CoreInst {
     writes = front(dst, unread);
     int_writes = static_cast<std::uint8_t>(is(writes_int) + is(second_int) + is(third_int));
     vec_writes = static_cast<std::uint8_t>(is(writes_vec) + is(second_vec));
+    bytes = std::clamp<std::uint16_t>(bytes, 1, line_bytes);
   }
   std::span<const std::uint16_t> read() const { return {src, reads}; }
   std::span<const std::uint16_t> written() const { return {dst, writes}; }
 
   bool is(unsigned mask) const { return (flags & mask) != 0; }
   bool serializes() const { return is(serialize_before | serialize_after); }
-  // Of its access, as the store buffer counts them: one where the size is not known, a line at
-  // most.
-  unsigned bytes() const { return std::clamp<unsigned>(size, 1, 64); }
 };
 
 // The first byte of an access in another line, or 0: then two lines are asked for (gem5's
 // LSQ::SplitDataRequest).
 inline std::uint64_t second_line(std::uint64_t address, unsigned bytes) {
-  const std::uint64_t last = (address + bytes - 1) >> line_bits;
-  return address >> line_bits == last ? 0 : last << line_bits;
+  const std::uint64_t in_line = address & (line_bytes - 1);
+  return in_line + bytes <= line_bytes ? 0 : address - in_line + line_bytes;
 }
 
 // One row, with what is the same for all cores.
@@ -87,7 +86,7 @@ struct CoreRow {
   bool last;             // of the instruction's parts
   std::uint32_t target;  // the part that is behind, in another instruction
 
-  std::uint64_t second_line() const { return tracekit::second_line(addr, inst->bytes()); }
+  std::uint64_t second_line() const { return tracekit::second_line(addr, inst->bytes); }
   bool is_branch() const { return static_cast<BranchKind>(inst->branch) != BranchKind::none; }
   BranchEvent event() const {
     return {inst->pc, next, static_cast<BranchKind>(inst->branch), taken, false};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <numeric>
 #include <thread>
 
 #include "core/row_batch.hpp"
@@ -148,7 +147,7 @@ std::uint64_t SimulatedCores::physical(const Block& block, std::size_t row) {
     const std::uint32_t sid = block.sid[row], part = first_access(sid);
     if (part < program_->begin[sid + 1]) {
       const CoreInst& inst = program_->code.insts()[part];
-      pages_.trap(address + inst.offset, inst.bytes());
+      pages_.trap(address + inst.offset, inst.bytes);
     }
   }
   return pages_.physical(address);
@@ -161,14 +160,26 @@ std::size_t SimulatedCores::parts_of_last(std::size_t rows) const {
   return own_.size() - k;
 }
 
+std::vector<std::size_t> SimulatedCores::first_parts(std::span<const std::uint32_t> rows) const {
+  std::vector<std::size_t> out;
+  std::size_t k = 0, row = 0;
+  for (const std::uint32_t to : rows) {
+    for (; row < to; ++row)
+      while (!own_[k++].last) {
+      }
+    out.push_back(k);
+  }
+  return out;
+}
+
 template <class Work>
 void SimulatedCores::each_core(unsigned threads, const Work& work) {
   std::atomic<std::size_t> turn{0};
   const auto some = [&] {
     auto with = work();
-    AddressesAhead ahead(program_->code);
+    ValuesAround values(program_->code);
     for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();) {
-      cores_[k]->look_ahead(ahead);
+      cores_[k]->look_around(values);
       with(k);
     }
   };
@@ -195,14 +206,9 @@ void SimulatedCores::run(const Block& block, float* out, unsigned threads, bool 
 void SimulatedCores::sums(const Block& block, std::span<const std::uint32_t> edges, double* out,
                           unsigned threads) {
   prepare(block);
+  const std::vector<std::size_t> parts = first_parts(edges);
   each_core(threads, [&] {
-    // A core's cycles stay in the cache until they are added up.
-    return [&, cycles = std::vector<float>(block.sid.size())](std::size_t k) mutable {
-      cores_[k]->run(own_, cycles.data(), 1);
-      for (std::size_t e = 1; e < edges.size(); ++e)
-        out[(e - 1) * cores_.size() + k] =
-            std::accumulate(cycles.begin() + edges[e - 1], cycles.begin() + edges[e], 0.0);
-    };
+    return [&](std::size_t k) { cores_[k]->run_sums(own_, parts, out + k, cores_.size()); };
   });
 }
 
@@ -260,7 +266,7 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
           pass.meetings().see(inst.pc, address, done && inst.is(CoreInst::load), done && store);
         if (!done) return;
         pass.access(address, store);
-        if (const std::uint64_t second = second_line(address, inst.bytes()))
+        if (const std::uint64_t second = second_line(address, inst.bytes))
           pass.access(second, store);
       } else if (inst.branch != 0 && !accesses_only) {
         pass.branch(code, k, taken, target);

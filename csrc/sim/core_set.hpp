@@ -90,6 +90,8 @@ class SimulatedCores {
   void begin(SimulatedCores& others, const Block& block, unsigned threads);
   void begin_at(const FunctionalPass& pass, const Block& block, unsigned threads);
   std::size_t parts_of_last(std::size_t rows) const;  // of the block's
+  // Of rows of the block, and of the one behind it, in their order: which parts they begin at.
+  std::vector<std::size_t> first_parts(std::span<const std::uint32_t> rows) const;
   std::uint64_t physical(const Block& block, std::size_t row);
   void prepare(const Block& block, std::uint8_t* difficulty = nullptr);
   // do_part(part, whether it is a branch that is taken, the part behind the instruction or the

@@ -128,8 +128,8 @@ Cycle InOrderCore<Why>::answered(Cycle there) {
 template <bool Why>
 typename InOrderCore<Why>::At InOrderCore<Why>::load(const CoreRow& row, At at) {
   const CoreInst& inst = *row.inst;
-  if (const DrainingStores::Store* s = stores_.last(row.addr, inst.bytes(), at.at())) {
-    if (s->covers(row.addr, inst.bytes()) && !inst.is(CoreInst::in_order))
+  if (const DrainingStores::Store* s = stores_.last(row.addr, inst.bytes, at.at())) {
+    if (s->covers(row.addr, inst.bytes) && !inst.is(CoreInst::in_order))
       return at.because(Cause::load_forward);
     at = later(at, {s->done, Cause::load_forward});
   }
@@ -297,7 +297,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
       const Cycle written = inst.is(CoreInst::zero_line)
                                 ? caches_.zero_line(row.addr, drains, inst.pc)
                                 : caches_.store(row.addr, drains, inst.pc);
-      stores_.put(row.addr, inst.bytes(), drains, answered(written));
+      stores_.put(row.addr, inst.bytes, drains, answered(written));
     }
     ledger_.data_from(caches_.served());
     last_store_ = {retired.at(), number + 1};

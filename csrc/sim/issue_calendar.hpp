@@ -22,15 +22,13 @@ class IssueCalendar {
   static constexpr Cycle horizon = 1 << 14;
   static constexpr int full = 128;
   static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c & (horizon - 1)); }
-  // How many leave the queue in a cycle; how many results are there to be written back, how many of
+  // What is known of a cycle: counters of a byte, of units and of all of them, with marks of units;
+  // how many leave the queue in it; how many results are there to be written back, how many of
   // those that are of long operations, and whose the first one of these is.
   struct OfCycle {
+    std::uint64_t used{};
     std::uint16_t issued{}, results{}, longer{}, whose{};
   };
-  static int issued(std::span<const OfCycle> cycles) {
-    return std::accumulate(cycles.begin(), cycles.end(), 0,
-                           [](int n, const OfCycle& c) { return n + c.issued; });
-  }
   // The cycles from `from` on, at most `left`, whose entries lie side by side.
   template <class Ring>
   static auto beside(Ring& ring, Cycle from, Cycle left) {
@@ -38,43 +36,47 @@ class IssueCalendar {
     return std::span(ring).subspan(first,
                                    std::min(static_cast<std::size_t>(left), ring.size() - first));
   }
+  static int issued(std::span<const OfCycle> cycles) {
+    return std::accumulate(cycles.begin(), cycles.end(), 0,
+                           [](int n, const OfCycle& c) { return n + c.issued; });
+  }
 
  public:
   explicit IssueCalendar(const CoreParameters& p)
-      : empty_(empty({p.int_alu(), p.int_mul(), p.fp(), p.simd(), p.load_ports(), p.store_ports(),
-                      full, p.issue_width()})),
+      : empty_{empty({p.int_alu(), p.int_mul(), p.fp(), p.simd(), p.load_ports(), p.store_ports(),
+                      full, p.issue_width()})},
         width_(static_cast<unsigned>(p.issue_width())),
-        used_(horizon, empty_),
-        cycle_(horizon) {}
+        cycle_(horizon, empty_) {}
 
   // Forget everything before `to`: dispatch has come that far.
   void advance(Cycle to) {
+    if (to <= at_) return;
     if (to - at_ > 8) {
       skip(to);
     } else {
       for (; at_ < to; ++at_) {
-        waiting_ -= cycle_[slot(at_)].issued;
-        cycle_[slot(at_)] = {};
-        used_[slot(at_)] = empty_;
+        OfCycle& gone = cycle_[slot(at_)];
+        waiting_ -= gone.issued;
+        gone = empty_;
       }
     }
-    while (!far_.empty() && far_.top() < to) {
-      --waiting_;
-      far_.pop();
-    }
+    end_ = at_ + planned;
+    if (!far_.empty()) [[unlikely]]
+      leave_far(to);
   }
   int waiting() const { return waiting_; }
-  int waiting(Cycle then) const {
-    int n = waiting_;
-    Cycle from = at_;
-    for (Cycle left = std::min(then - at_, horizon); left > 0;) {
+  // How many still wait at `then`, of those that do at the earlier `from`; at first: from now on.
+  int waiting(Cycle then, Cycle from, int then_waited) const {
+    from = std::max(from, at_);
+    for (Cycle left = std::min(then, at_ + horizon) - from; left > 0;) {
       const auto cycles = beside(cycle_, from, left);
-      n -= issued(cycles);
+      then_waited -= issued(cycles);
       from += static_cast<Cycle>(cycles.size());
       left -= static_cast<Cycle>(cycles.size());
     }
-    return n;
+    return then_waited;
   }
+  int waiting(Cycle then) const { return waiting(then, at_, waiting_); }
 
   // What an instruction of a unit counts up in its cycle: its unit, and all of them together.
   static constexpr std::uint64_t all = std::uint64_t{1} << 56;
@@ -83,10 +85,13 @@ class IssueCalendar {
   }
   // The first cycle from `ready` on that has room; the unit is held for `held` cycles.
   Cycle book(Cycle ready, std::uint64_t counted, int held) {
-    const Cycle end = at_ + horizon - 64;
-    if (held > 1) return book_held(ready, end, counted, held);
-    while (ready < end && used_[slot(ready)] & counted * full) ++ready;
-    if (ready < end) used_[slot(ready)] += counted;  // else too far ahead to be planned
+    if (held > 1) return book_held(ready, counted, held);
+    for (; ready < end_; ++ready) {  // what is too far ahead is not planned
+      std::uint64_t& used = cycle_[slot(ready)].used;
+      if (used & counted * full) continue;
+      used += counted;
+      break;
+    }
     return ready;
   }
   // When a result that is there at `done` is written back: as many are in a cycle as issue.  What
@@ -95,10 +100,28 @@ class IssueCalendar {
   // scheduleReadyInsts).  The rows that will take a longer one's place are not known yet when its
   // own turn comes: it is late if it was the last time that the instruction at `pc` ran.
   Cycle write_back(Cycle done, bool longer, std::uint64_t pc) {
-    const Cycle end = at_ + horizon - 64;
-    if (done >= end) return done;
+    if (done >= end_) return done;
     OfCycle& here = cycle_[slot(done)];
     const unsigned before = here.results++;
+    if (!longer && before < width_) return done;
+    return write_back_late(done, before, longer, pc);
+  }
+  // An instruction's place in the queue is free from the cycle behind `at` on.
+  void leave(Cycle at) {
+    ++waiting_;
+    if (at < end_) [[likely]]
+      ++cycle_[slot(at)].issued;
+    else
+      far_.push(at);
+  }
+
+ private:
+  static constexpr Cycle planned = horizon - 64;  // from the first cycle on
+
+  // Of a longer operation, or one of more than may be written back in a cycle.
+  [[gnu::noinline]] Cycle write_back_late(Cycle done, unsigned before, bool longer,
+                                          std::uint64_t pc) {
+    OfCycle& here = cycle_[slot(done)];
     const auto who = static_cast<std::uint16_t>(pc >> 1 & (late_.size() - 1));
     const bool late = longer && std::exchange(late_[who], false);
     if (before < width_) {
@@ -106,23 +129,13 @@ class IssueCalendar {
       return done + late;
     }
     // One of them stays for the next cycle.
-    for (Cycle next = done + 1; next < end; ++next) {
+    for (Cycle next = done + 1; next < end_; ++next) {
       OfCycle& then = cycle_[slot(next)];
       if (then.results++ < width_) break;
       displace(then);
     }
     return !longer && displace(here) ? done : done + before / width_;
   }
-  // An instruction's place in the queue is free from the cycle behind `at` on.
-  void leave(Cycle at) {
-    ++waiting_;
-    if (at < at_ + horizon - 64)
-      ++cycle_[slot(at)].issued;
-    else
-      far_.push(at);
-  }
-
- private:
   // Whether a longer operation has the place of another result from now on.
   bool displace(OfCycle& cycle) {
     if (cycle.longer == 0) return false;
@@ -130,48 +143,50 @@ class IssueCalendar {
     late_[cycle.whose] = true;
     return true;
   }
-  void skip(Cycle to) {
+  [[gnu::noinline]] void skip(Cycle to) {
     for (Cycle left = std::min(to - at_, horizon); left > 0;) {
       const auto cycles = beside(cycle_, at_, left);
       waiting_ -= issued(cycles);
-      std::ranges::fill(cycles, OfCycle{});
-      std::ranges::fill(beside(used_, at_, left), empty_);
+      std::ranges::fill(cycles, empty_);
       at_ += static_cast<Cycle>(cycles.size());
       left -= static_cast<Cycle>(cycles.size());
     }
     at_ = to;
   }
+  [[gnu::noinline]] void leave_far(Cycle to) {
+    for (; !far_.empty() && far_.top() < to; far_.pop()) --waiting_;
+  }
   // It takes a unit that is free in its first cycle.  Older rows that were not ready then, and have
   // booked later cycles, do not keep it back (gem5's InstructionQueue::scheduleReadyInsts), unless
   // they hold the unit themselves.  They would come behind it, and what they have booked stays:
   // their cycles are taken behind it instead.
-  [[gnu::noinline]] Cycle book_held(Cycle ready, Cycle end, std::uint64_t counted, int held) {
+  [[gnu::noinline]] Cycle book_held(Cycle ready, std::uint64_t counted, int held) {
     const std::uint64_t unit = counted & ~all, mark = held_mark(unit);
     const auto taken = [&](int k) {
-      const std::uint64_t there = used_[slot(ready + k)];
+      const std::uint64_t there = used(ready + k);
       return (there & unit * full) != 0 && (there & mark) != 0;
     };
     const auto fits = [&] {
-      if (used_[slot(ready)] & counted * full) return false;
+      if (used(ready) & counted * full) return false;
       for (int k = 1; k < held; ++k)
         if (taken(k)) return false;
       return true;
     };
-    while (ready < end && !fits()) ++ready;
-    if (ready >= end) return ready;
-    used_[slot(ready)] += counted;
-    used_[slot(ready)] |= mark;
+    while (ready < end_ && !fits()) ++ready;
+    if (ready >= end_) return ready;
+    used(ready) += counted;
+    used(ready) |= mark;
     int behind = 0;
     for (int k = 1; k < held; ++k) {
-      std::uint64_t& there = used_[slot(ready + k)];
+      std::uint64_t& there = used(ready + k);
       if (there & unit * full)
         ++behind;
       else
         there += unit;
       there |= mark;
     }
-    for (Cycle at = ready + held; behind > 0 && at < end; ++at) {
-      std::uint64_t& there = used_[slot(at)];
+    for (Cycle at = ready + held; behind > 0 && at < end_; ++at) {
+      std::uint64_t& there = used(at);
       if (there & unit * full) continue;
       there += unit;
       --behind;
@@ -192,13 +207,14 @@ class IssueCalendar {
     return word;
   }
 
-  std::uint64_t empty_;
+  std::uint64_t& used(Cycle c) { return cycle_[slot(c)].used; }
+
+  OfCycle empty_;
   unsigned width_;
-  std::vector<std::uint64_t> used_;  // counters of a byte: units, and all of them; marks of units
   std::vector<OfCycle> cycle_;
   std::array<bool, 1024> late_{};  // by pc: its last result was
   std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> far_;
-  Cycle at_{};
+  Cycle at_{}, end_{planned};  // what is planned: from the one until before the other
   int waiting_{};
 };
 

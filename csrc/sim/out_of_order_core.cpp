@@ -22,6 +22,35 @@ void OutOfOrderCore<Why>::fetch_next_line(const CoreRow& row) {
   caches_.fetch((line + 1) << line_bits, fetch_.at() + passed);
 }
 
+// Fetch begins at `at`, with nothing of that cycle yet.
+template <bool Why>
+void OutOfOrderCore<Why>::enter(At at) {
+  fetch_ = at;
+  fetched_ = 0;
+}
+
+// The block at `pc` is the next one; whether its line missed.
+template <bool Why>
+bool OutOfOrderCore<Why>::next_block(std::uint64_t pc) {
+  const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(pc, fetch_);
+  enter(there.after(next) ? there : next);
+  fetch_speed_.took(p_.l1i_lat());
+  return caches_.served() != CacheLevel::l1;
+}
+
+// Fetch goes on at `pc` as it was told; whether its line missed.
+template <bool Why>
+bool OutOfOrderCore<Why>::redirected(std::uint64_t pc) {
+  if (redirect_.after(fetch_)) enter(redirect_);
+  const At there = fetched_line(pc, fetch_);
+  const bool missed = caches_.served() != CacheLevel::l1;
+  // A hit's latency belongs to the resteer.
+  enter(missed ? there : there.because(fetch_.cause()));
+  redirect_ = {-1, Cause::base};
+  fetch_speed_.took(p_.l1i_lat());
+  return missed;
+}
+
 // Blocks of fetch_buffer bytes: a new one costs an access to the instruction cache, which begins in
 // the cycle of the fetch before it; a taken branch ends a cycle's fetch.  Micro-ops behind the
 // first one of their instruction come from the decoder.
@@ -29,37 +58,16 @@ template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
   const std::uint64_t block = fetch_block(pc);
-  const bool from_decoder = pc == pc_ && redirect_.at() < 0;
-  bool missed = false;
+  const bool goes_on = redirect_.at() < 0, from_decoder = pc == pc_ && goes_on;
   pc_ = pc;
-  const auto enter = [&](At at) {
-    fetch_ = at;
-    fetched_ = 0;
-  };
-  const auto next_block = [&](std::uint64_t at) {
-    const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(at, fetch_);
-    missed = caches_.served() != CacheLevel::l1;
-    enter(there.after(next) ? there : next);
-    fetch_speed_.took(p_.l1i_lat());
-  };
-  if (redirect_.at() >= 0) {
-    if (redirect_.after(fetch_)) enter(redirect_);
-    const At there = fetched_line(pc, fetch_);
-    missed = caches_.served() != CacheLevel::l1;
-    // A hit's latency belongs to the resteer.
-    enter(missed ? there : there.because(fetch_.cause()));
-    redirect_ = {-1, Cause::base};
-    taken_ = false;
-    fetch_speed_.took(p_.l1i_lat());
-  } else if (block != block_ && !from_decoder) {
-    next_block(pc);
+  if (!goes_on || (block != block_ && !from_decoder)) {
+    if (goes_on ? next_block(pc) : redirected(pc)) fetch_next_line(row);
     taken_ = false;
   } else if (taken_ || fetched_ >= p_.width()) {
     enter((fetch_ + 1).because(Cause::front_end_width));
     taken_ = false;
     fetch_speed_.took(1);
   }
-  if (missed) fetch_next_line(row);
   fetch_speed_.row();
   if (!from_decoder) {
     block_ = block;
@@ -70,10 +78,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
       block_ = fetch_block(rest);
     }
   }
-  if (row_ >= static_cast<unsigned>(p_.fetch_queue())) {
-    const At room = sent_[row_ - static_cast<unsigned>(p_.fetch_queue())] + 1;
-    if (room.after(fetch_)) enter(room);
-  }
+  const At room = sent_[row_ - static_cast<unsigned>(p_.fetch_queue())] + 1;
+  if (room.after(fetch_)) enter(room);
   ++fetched_;
   return fetch_;
 }
@@ -221,10 +227,11 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
   // store executes, and comes again (gem5's LSQUnit::checkViolations, IEW::squashDueToMemOrder).
   const std::uint64_t oldest =
       row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
-  issued = behind_part(row, issued);
-  while (const auto* s = stores_.passed(row.addr, inst.bytes(), issued.at(), oldest)) {
+  const StoreBuffer::Store* const last = stores_.last(row.addr, inst.bytes);
+  issued = behind_part(row, last, issued);
+  while (const auto* s = stores_.passed(row.addr, inst.bytes, issued.at(), oldest)) {
     if (p_.ideal_memory_order()) {  // it knew, and waits for that store alone
-      issued = behind_part(row, book({s->issued, Cause::memory_dependence}, inst.op));
+      issued = behind_part(row, last, book({s->issued, Cause::memory_dependence}, inst.op));
       continue;
     }
     const At executed{s->issued + store_executes_, Cause::memory_order_squash};
@@ -239,23 +246,25 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     }
     redispatch(dispatched, fetch_);
     issued = book(later(ready(row, dispatched), {s->issued, Cause::memory_order_squash}), inst.op);
-    issued = behind_part(row, issued);
+    issued = behind_part(row, last, issued);
   }
   send_stores(issued.at() + store_executes_);
-  const StoreBuffer::Store* store = stores_.last(row.addr, inst.bytes());
-  forwarded_ = store && store->sent >= issued.at() + store_executes_;
+  forwarded_ = last && last->sent >= issued.at() + store_executes_;
   return issued;
 }
 
-// A load that meets a store which holds only a part of what it reads issues again behind the cycle
+// A load that meets a store (of those whose last one is `last`) which holds only a part of what it
+// reads issues again behind the cycle
 // in which that one is sent to the cache.  Until then it has no address, so that older stores which
 // execute meanwhile do not find that it has passed them (gem5's LSQUnit::read, storePostSend).
 template <bool Why>
-typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_part(const CoreRow& row, At issued) {
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_part(const CoreRow& row,
+                                                                  const StoreBuffer::Store* last,
+                                                                  At issued) {
   const CoreInst& inst = *row.inst;
   for (;;) {
-    const StoreBuffer::Store* s = stores_.met(row.addr, inst.bytes(), issued.at());
-    if (!s || s->covers(row.addr, inst.bytes())) return issued;
+    const StoreBuffer::Store* s = stores_.met(last, row.addr, inst.bytes, issued.at());
+    if (!s || s->covers(row.addr, inst.bytes)) return issued;
     send_stores(issued.at() + store_executes_);
     if (s->sent < issued.at() + store_executes_) return issued;
     while (s->sent == StoreBuffer::not_sent) send_stores(never, 1);
@@ -340,7 +349,9 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
   }
   last_issued_ = issued.at();
   const auto leaves = [this](Freed& when, std::uint64_t& n, unsigned entries) {
-    for (; entries > 0; --entries) when[n++] = retire_.at();
+    when[n] = retire_.at();  // whether it takes one or not
+    for (unsigned k = 1; k < entries; ++k) when[n + k] = retire_.at();
+    n += entries;
   };
   leaves(load_retired_, loads_, inst.is(CoreInst::load));
   leaves(int_retired_, ints_, inst.int_writes);

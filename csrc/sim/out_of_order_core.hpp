@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "core/op_class.hpp"
-#include "sim/addresses_ahead.hpp"
 #include "sim/branch_unit.hpp"
 #include "sim/cache_model.hpp"
 #include "sim/cause.hpp"
@@ -41,6 +40,7 @@
 #include "sim/store_buffer.hpp"
 #include "sim/store_sets.hpp"
 #include "sim/symbolic_values.hpp"
+#include "sim/values_around.hpp"
 #include "sim/wrong_path.hpp"
 #include "sim/wrong_path_code.hpp"
 
@@ -77,6 +77,9 @@ class Core {
   // The cycles by which each instruction moves the time of the last retirement, at its last part;
   // then `out` moves on by `stride`.
   virtual void run(std::span<const CoreRow> rows, float* out, std::size_t stride) = 0;
+  // Their sums instead: from each of `edges`, which are parts, to the next one.
+  virtual void run_sums(std::span<const CoreRow> rows, std::span<const std::size_t> edges,
+                        double* out, std::size_t stride) = 0;
   // What made them, too, of the last part: core_timing::count numbers.
   virtual void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) = 0;
   // Adds each instruction's cycles to their causes: to the cause_count numbers at
@@ -98,7 +101,7 @@ class Core {
   // These pairs are to be watched.
   virtual void tell(MemoryMeetings&) {}
   // Before any of these: what is known of the rows, for as long as it is there.
-  virtual void look_ahead(AddressesAhead&) {}
+  virtual void look_around(ValuesAround&) {}
 
  protected:
   // Where a row's cycles come from; the next row's gap counts from `next_gap_origin`.
@@ -171,6 +174,19 @@ class CoreOf : public Core {
     walk(rows, out, stride,
          [](float* to, Cycle cycles, const Times&, Cycle) { *to = static_cast<float>(cycles); });
   }
+  void run_sums(std::span<const CoreRow> rows, std::span<const std::size_t> edges, double* out,
+                std::size_t stride) final {
+    around_.begin(rows);
+    std::size_t from = edges.front();
+    cycles(rows.first(from));
+    for (const std::size_t edge : edges.subspan(1)) {
+      *out = static_cast<double>(cycles(rows.subspan(from, edge - from)));
+      out += stride;
+      from = edge;
+    }
+    cycles(rows.subspan(from));
+    around_.end();
+  }
   void run_timed(std::span<const CoreRow> rows, float* out, std::size_t stride) final {
     walk(rows, out, stride, put_times);
   }
@@ -233,6 +249,15 @@ class CoreOf : public Core {
     }
     around_.end();
   }
+  Cycle cycles(std::span<const CoreRow> rows) {
+    Cycle retired = reported_;
+    for (const CoreRow& row : rows) {
+      const Times t = static_cast<Kind*>(this)->step(row);
+      retired = t.retired;
+      gap_origin_ = t.next_gap_origin;
+    }
+    return retired - std::exchange(reported_, retired);
+  }
   Cycle reported_{}, gap_origin_{};
 
  protected:
@@ -252,10 +277,10 @@ class CycleSet {
 };
 
 // What a load, or a fetch, waits for that this level serves.
-Cause load_cause(CacheLevel served);
-Cause fetch_cause(CacheLevel served);
+[[gnu::const]] Cause load_cause(CacheLevel served);
+[[gnu::const]] Cause fetch_cause(CacheLevel served);
 // What the fetch behind a branch waits for that was not predicted.
-Cause misprediction_cause(BranchKind branch);
+[[gnu::const]] Cause misprediction_cause(BranchKind branch);
 
 // Of a row's way through the core, which is one function of the loop over the rows.
 #define TRACEKIT_INLINE [[gnu::always_inline]] inline
@@ -267,7 +292,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
 
   // `code` outlives the core.
   OutOfOrderCore(const CoreParameters& p, const CodeMap& code);
-  void look_ahead(AddressesAhead& ahead) final { ahead_ = &ahead; }
+  void look_around(ValuesAround& values) final { values_ = &values; }
   void recall(const MemoryMeetings& meetings) final { sets_.recall(meetings); }
   void tell(MemoryMeetings& meetings) final { sets_.tell(meetings); }
 
@@ -293,6 +318,9 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     ledger_.fetched_from(caches_.served());
     return {there, fetch_cause(caches_.served())};
   }
+  TRACEKIT_INLINE void enter(At at);
+  bool next_block(std::uint64_t pc);
+  bool redirected(std::uint64_t pc);
   void fetch_next_line(const CoreRow& row);
   TRACEKIT_INLINE At arrive(At fetched);
   void block(Cycle at);
@@ -300,7 +328,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE At ready(const CoreRow& row, At dispatched);
   TRACEKIT_INLINE At book(At ready, OpClass op);
   TRACEKIT_INLINE At issue(const CoreRow& row, At& dispatched);
-  TRACEKIT_INLINE At behind_part(const CoreRow& row, At issued);
+  TRACEKIT_INLINE At behind_part(const CoreRow& row, const StoreBuffer::Store* last, At issued);
   TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
   TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
   // The last retirement is at `at`, as the `now`-th of its cycle.
@@ -317,6 +345,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   bool send_store(Cycle before);
   // Stores that go to the cache before `before` do; at most `most` of them.
   void send_stores(Cycle before, std::uint64_t most = ~std::uint64_t{0}) {
+    if (before <= no_store_before_) return;
     for (; most > 0 && stores_sent_ < store_count_ && send_store(before); --most) {
     }
   }
@@ -342,7 +371,6 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     Cycle rows, queued;
   };
   Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, const Room& room);
-  std::optional<std::int64_t> known(const CoreRow& branch, std::uint64_t root);
   void run_part(const CoreRow& branch, std::uint32_t part, Cycle at, Cycle resolved);
   Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle to_issue,
                    Cycle resolved, const Room& room);
@@ -383,15 +411,15 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   BranchHistory history_;
   SymbolicRegisters wrong_;         // along the wrong path
   std::vector<Cycle> wrong_ready_;  // when what it wrote is there
-  AddressesAhead* ahead_{};
+  ValuesAround* values_{};
   BranchUnit branches_;
   CauseLedger<Why> ledger_;
   Cycle last_issued_{};  // the row before
 
-  // When what took an entry, or a register, was done with it: of as many as there are, and one
-  // more.
+  // When what took an entry, or a register, was done with it: of as many as there are, the one
+  // before, and the next one, which has no meaning yet.
   using Freed = Ring<Cycle>;
-  static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 1, long_ago); }
+  static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 2, long_ago); }
   static constexpr Cycle long_ago = -(Cycle{1} << 40);
   Freed retired_, int_retired_, vec_retired_, load_retired_, store_drained_;
   Ring<Cause> store_held_;  // what store_drained_ waits for
@@ -404,7 +432,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Ring<QueuedStore> queued_;
   Ring<At> sent_;
   std::uint64_t row_{}, loads_{}, store_count_{}, stores_sent_{}, ints_{}, vecs_{};
-  std::uint64_t entry_{};  // of the reorder buffer: squashed rows have some, too
+  Cycle no_store_before_{};  // goes to the cache: the first one that waits cannot
+  std::uint64_t entry_{};    // of the reorder buffer: squashed rows have some, too
 
   int fetch_shift_;            // of the fetch buffer's bytes; -1: no power of two
   int free_ints_, free_vecs_;  // registers that rename has

@@ -41,7 +41,7 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, const CodeMap& code
       store_drained_(freed_ring(p.sq())),
       store_held_(static_cast<std::size_t>(p.sq()), Cause::store_drain),
       queued_(static_cast<std::size_t>(p.sq()) + 1),
-      sent_(static_cast<std::size_t>(p.fetch_queue())),
+      sent_(static_cast<std::size_t>(p.fetch_queue()), At{long_ago, Cause::base}),
       fetch_shift_(shift_of(static_cast<unsigned>(p.fetch_buffer()))),
       free_ints_(p.phys_int()),
       free_vecs_(p.phys_vec()),

@@ -20,15 +20,17 @@ typename OutOfOrderCore<Why>::Room OutOfOrderCore<Why>::room(Cycle at, Cycle dis
   // Of the rows that are in flight with the branch, so many still wait once those that had just
   // come are issued; as many wait of the wrong path's.
   const int waiting = calendar_.waiting(dispatched);
-  const int stuck = calendar_.waiting(std::min(dispatched + settles, at));
+  const int stuck = calendar_.waiting(std::min(dispatched + settles, at), dispatched, waiting);
   if (stuck > 0) {
     const Cycle rows = entries_held(retired_, next, p_.rob(), dispatched);
-    const auto fit = [&](Cycle free_by) {
-      const Cycle free = p_.iq() - calendar_.waiting(std::max(dispatched, free_by));
+    const auto fit = [&](int still_waiting) {
+      const Cycle free = p_.iq() - still_waiting;
       return std::max(free, (free - waiting + stuck) * rows / stuck);
     };
-    out.rows = std::min(out.rows, fit(at - queue_refills));
-    out.queued = std::min(out.queued, fit(at - 1));
+    const Cycle refilled = std::max(dispatched, at - queue_refills);
+    const int then = calendar_.waiting(refilled, dispatched, waiting);
+    out.rows = std::min(out.rows, fit(then));
+    out.queued = std::min(out.queued, fit(calendar_.waiting(at - 1, refilled, then)));
   }
   send_stores(at);
   shares_.count_to({row_, loads_, store_count_, ints_, vecs_});

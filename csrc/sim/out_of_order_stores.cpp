@@ -21,7 +21,7 @@ template <bool Why>
 void OutOfOrderCore<Why>::queue_store(const CoreRow& row, Cycle issued, Cycle done) {
   const CoreInst& inst = *row.inst;
   const std::uint32_t number =
-      stores_.put(row.addr, inst.size, issued, inst.pc, row_, inst.is(CoreInst::masked));
+      stores_.put(row.addr, inst.bytes, issued, inst.pc, row_, inst.is(CoreInst::masked));
   if constexpr (Why) ledger_.data_from(caches_.level_of(row.addr));
   store_drained_[store_count_] = never - drained_delay;
   queued_[store_count_++] = {row.inst, row.addr, retire_.at(), number};
@@ -53,7 +53,10 @@ bool OutOfOrderCore<Why>::send_store(Cycle before) {
       if (held == Cause::store_drain) held = Cause::unit_busy;
     }
   }
-  if (at >= before) return false;
+  if (at >= before) {
+    no_store_before_ = at;
+    return false;
+  }
   if (!follows) stores_since_ = wanted;
   if (at != store_port_) {
     store_port_ = at;
@@ -66,7 +69,7 @@ bool OutOfOrderCore<Why>::send_store(Cycle before) {
     written = caches_.zero_line(store.address, at, inst.pc);
   } else {
     written = caches_.store(store.address, at, inst.pc);
-    if (const std::uint64_t second = second_line(store.address, inst.bytes()))
+    if (const std::uint64_t second = second_line(store.address, inst.bytes))
       written = std::max(written, caches_.store(second, at, inst.pc));
   }
   if (load_answers_.has(written))  // it is the first answer of the next cycle, whatever comes then

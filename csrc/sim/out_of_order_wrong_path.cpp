@@ -38,14 +38,6 @@ Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle
   return row.taken ? run_past(row.inst->pc, fetch_.at(), resolved) : 0;
 }
 
-// What the root of a value on the path behind `branch` stands for.
-template <bool Why>
-std::optional<std::int64_t> OutOfOrderCore<Why>::known(const CoreRow& branch, std::uint64_t root) {
-  if (const auto told = ahead_->value(branch, root)) return told;
-  if (root & SymbolicValue::computed) return {};
-  return this->around_.value_before(branch, static_cast<std::uint16_t>(root - 1), code_);
-}
-
 // A part of the wrong path behind `branch` that may issue from `at` on.
 template <bool Why>
 void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
@@ -62,7 +54,7 @@ void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cy
     // executes (gem5's IEW::executeInsts).
     if (executes <= resolved + 1) {
       const SymbolicValue address = wrong_.address(inst, part, code_.value(part));
-      if (const auto value = known(branch, address.root))
+      if (const auto value = values_->value(branch, address.root, this->around_))
         done = caches_.load(static_cast<std::uint64_t>(*value + address.number), executes, inst.pc);
     }
   }
@@ -116,7 +108,6 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
 #define ALL(Why)                                                                                  \
   template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, Cycle);                      \
   template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, const Room&);       \
-  template std::optional<std::int64_t> OutOfOrderCore<Why>::known(const CoreRow&, std::uint64_t); \
   template void OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \
   template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle, \
                                                  Cycle, const Room&);

@@ -1,10 +1,9 @@
-// The rows around the one that a core walks: what they say of a register there.
+// The rows around the one that a core walks, of its block and of the one before.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,35 +30,13 @@ class RowsAround {
     before_.insert(before_.end(), rows_.end() - static_cast<std::ptrdiff_t>(n), rows_.end());
     rows_ = {};
   }
-  // What the register holds behind `row` of the block: from the accesses by it and the numbers that
-  // it is told before.  What a call of the system writes no row tells.
-  std::optional<std::int64_t> value_before(const CoreRow& row, std::uint16_t r,
-                                           const CodeMap& code) const {
-    const auto writes = [r](const CoreInst& inst) {
-      const std::span<const std::uint16_t> written = inst.written();
-      return std::ranges::find(written, r) != written.end();
-    };
-    std::int64_t moved = 0;  // since, by what is added to it
-    const auto before = [&](const CoreRow& at) -> std::optional<std::optional<std::int64_t>> {
-      const RegisterValue& says = code.value(code.number(*at.inst));
-      if (at.inst->serializes()) return std::optional<std::int64_t>{};
-      if (writes(*at.inst)) {
-        if (says.kind == RegisterValue::constant) return says.number + moved;
-        if (says.kind != RegisterValue::sum || says.base != r) return std::optional<std::int64_t>{};
-        moved += says.number;
-      } else if (says.kind == RegisterValue::access && says.base == r) {
-        return static_cast<std::int64_t>(at.addr) - says.number + moved;
-      }
-      return {};
-    };
-    std::size_t n = most_before;
-    for (const CoreRow* at = &row; n > 0; --n, --at) {
-      if (const auto told = before(*at)) return *told;
-      if (at == rows_.data()) break;
-    }
-    for (auto at = before_.rbegin(); at != before_.rend() && n > 1; --n, ++at)
-      if (const auto told = before(*at)) return *told;
-    return {};
+  // do_row of rows up to `row` of the block, the earliest one first.
+  template <class DoRow>
+  void each_before(const CoreRow& row, const DoRow& do_row) const {
+    const auto own = std::min(static_cast<std::size_t>(&row - rows_.data()) + 1, most_before);
+    const std::size_t earlier = std::min(before_.size(), most_before - own);
+    std::for_each(before_.end() - static_cast<std::ptrdiff_t>(earlier), before_.end(), do_row);
+    std::for_each(&row + 1 - own, &row + 1, do_row);
   }
 
   // Where the branch goes when it is taken, if that is soon.

@@ -46,10 +46,9 @@ class StoreBuffer {
         executed_(2 * static_cast<std::size_t>(rob) + 2),
         kept_executed_(2 * static_cast<std::uint32_t>(rob) + 2) {}
 
-  // The last store to any of these bytes that has issued by `issued`; null where it is forgotten or
-  // there was none.
-  const Store* met(std::uint64_t address, unsigned bytes, Cycle issued) const {
-    const Store* const s = last(address, bytes);
+  // Of the stores to any of these bytes, whose last one is `s`, the last that has issued by
+  // `issued`; null where it is forgotten or there was none.
+  const Store* met(const Store* s, std::uint64_t address, unsigned bytes, Cycle issued) const {
     return !s || s->issued <= issued ? s : met_before(address, bytes, issued);
   }
   // The last store that wrote any of these bytes.
@@ -85,10 +84,9 @@ class StoreBuffer {
   // Its number, to say later when it was `sent`.
   std::uint32_t put(std::uint64_t address, unsigned bytes, Cycle issued, std::uint64_t pc,
                     std::uint64_t row, bool masked) {
-    const unsigned n = std::clamp(bytes, 1u, 64u);
-    const std::uint64_t last = address + n - 1;
+    const std::uint64_t last = address + bytes - 1;
     if (++stores_ == 0) ++stores_;  // none has no number
-    store_[stores_] = {address, n, masked, issued, not_sent};
+    store_[stores_] = {address, bytes, masked, issued, not_sent};
     for (std::uint64_t w = address >> 2; w <= last >> 2; ++w) word_[w & (size - 1)] = stores_;
     latest_ = std::max(latest_, issued);
     put_block({address >> 4, issued, pc, row, stores_});

@@ -37,7 +37,7 @@ __all__ = [
     "walk",
 ]
 
-BLOCK = 1 << 15
+BLOCK = 1 << 17
 ROWS_AHEAD: int = _core.ROWS_AHEAD
 #: What a timed walk gives for each row and core (core_timing, csrc/sim/out_of_order_core.hpp).
 TIMING: tuple[str, ...] = _core.CORE_TIMING
