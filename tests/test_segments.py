@@ -18,6 +18,7 @@ from tracekit.cli.main import main
 from tracekit.errors import FormatError, UsageError
 from tracekit.sim import KeptRows, RowSource, sample_sums, totals, walk
 from tracekit.sim.segments import segment_sums
+from tracekit.sim.trace_walk import BLOCK
 
 #: One of each class: out of order and in order, without prefetchers and with.
 PLAIN, PREFETCHING = ("o3_small", "io_1w", "u004"), ("u007", "io_2w")
@@ -200,7 +201,7 @@ def test_rows_that_are_decoded_ahead_are_the_same(long_trace):
         )
     before = threading.active_count()
     parts = walk(long_trace, machines(PLAIN), 2)
-    assert len(next(parts).cycles) == 1 << 15
+    assert len(next(parts).cycles) == BLOCK
     parts.close()
     assert threading.active_count() == before
     source = Unreadable(long_trace)

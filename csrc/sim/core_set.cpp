@@ -177,7 +177,7 @@ void SimulatedCores::each_core(unsigned threads, const Work& work) {
   std::atomic<std::size_t> turn{0};
   const auto some = [&] {
     auto with = work();
-    ValuesAround values(program_->code);
+    ValuesAround values(program_->code, own_);
     for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();) {
       cores_[k]->look_around(values);
       with(k);

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "sim/code_map.hpp"
@@ -17,25 +16,26 @@
 
 namespace tracekit {
 
-// Of the rows of one block; each branch that is asked for is looked around once, whichever core
+// Of the rows of one block: each branch that is asked for is looked around once, whichever core
 // asks.
 class ValuesAround {
  public:
   // Rows behind the branch that are looked at.
   static constexpr std::ptrdiff_t most = 128;
-  explicit ValuesAround(const CodeMap& code) : code_(code) {}
-  // What the root of values behind `row` of the block stands for: as far as the accesses of the
+  ValuesAround(const CodeMap& code, std::span<const CoreRow> rows)
+      : code_(code), rows_(rows), looked_(rows.size()) {}
+  // What the root of values behind `row` of `rows` stands for: as far as the accesses of the
   // rows that follow tell, else those before, which tell of registers alone.
   std::optional<std::int64_t> value(const CoreRow& row, std::uint64_t root,
                                     const RowsAround& around) {
     if (root == SymbolicValue::zero) return 0;
-    if (&row != last_) {
-      const auto [at, first] = told_.try_emplace(&row);
-      if (first) at->second = looked(row, around);
-      last_ = &row;
-      last_told_ = at->second;
+    std::uint32_t& looked = looked_[static_cast<std::size_t>(&row - rows_.data())];
+    if (looked == 0) {
+      told_.push_back(look(row, around));
+      looked = static_cast<std::uint32_t>(told_.size());
     }
-    for (std::size_t k = last_told_.from; k < last_told_.to; ++k)
+    const Told& told = told_[looked - 1];
+    for (std::size_t k = told.from; k < told.to; ++k)
       if (roots_[k] == root) return values_[k];
     return {};
   }
@@ -44,7 +44,7 @@ class ValuesAround {
   struct Told {
     std::size_t from{}, to{};
   };
-  Told looked(const CoreRow& row, const RowsAround& around) {
+  Told look(const CoreRow& row, const RowsAround& around) {
     from_ = roots_.size();
     look_behind(row);
     look_before(row, around);
@@ -106,18 +106,18 @@ class ValuesAround {
   }
 
   const CodeMap& code_;
+  std::span<const CoreRow> rows_;
+  std::vector<std::uint32_t> looked_;  // by row: 1 + its place in told_, once it was
+  std::vector<Told> told_;
+  std::vector<std::uint64_t> roots_;
+  std::vector<std::int64_t> values_;
   SymbolicRegisters registers_;
   struct Held {
     std::uint16_t in;
     std::int64_t value;
   };
   std::vector<Held> held_;
-  std::unordered_map<const CoreRow*, Told> told_;
   std::size_t from_{};  // what is told of the row that is looked around
-  std::vector<std::uint64_t> roots_;
-  std::vector<std::int64_t> values_;
-  const CoreRow* last_{};
-  Told last_told_;
 };
 
 }  // namespace tracekit
