@@ -2,11 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "core/remainder.hpp"
 #include "sim/cycle.hpp"
 
 namespace tracekit::hardware {
@@ -22,7 +22,7 @@ class Lines {
   Lines(std::size_t entries, std::size_t ways)
       : ways_(std::max<std::size_t>(1, std::min(ways, entries))),
         sets_(std::max<std::size_t>(1, entries / ways_)),
-        mask_(std::has_single_bit(sets_) ? sets_ - 1 : 0),
+        in_sets_(sets_),
         way_(sets_ * ways_) {}
 
   // The way that has it, made the most recent one; null where there is none.
@@ -62,12 +62,11 @@ class Lines {
   }
 
  private:
-  std::size_t set_of(std::uint64_t key) const {
-    return mask_ != 0 || sets_ == 1 ? key & mask_ : key % sets_;
-  }
+  std::size_t set_of(std::uint64_t key) const { return in_sets_(key); }
   Way* set(std::uint64_t key) { return &way_[set_of(key) * ways_]; }
 
-  std::size_t ways_, sets_, mask_;
+  std::size_t ways_, sets_;
+  Remainder in_sets_;
   std::vector<Way> way_;
 };
 

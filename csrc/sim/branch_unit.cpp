@@ -14,7 +14,7 @@ BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_rig
     commits_.pop();
     predictor_->commit();
   }
-  std::uint64_t& entry = btb_entry(branch.pc);
+  std::uint64_t& entry = btb_[btb_entry_(branch.pc >> 2)];
   // What behind a compressed branch that was wrongly thought taken the target buffer has.
   const bool straight = branch.compressed && entry == (branch.pc | 1);
   const bool known = entry == branch.pc || straight;

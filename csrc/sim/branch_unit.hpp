@@ -3,12 +3,12 @@
 // checkSignalsAndUpdate).
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "core/remainder.hpp"
 #include "sim/cycle.hpp"
 #include "sim/predictors/direction_predictor.hpp"
 #include "sim/predictors/in_flight.hpp"
@@ -28,7 +28,7 @@ class BranchUnit {
              bp::ReturnStack returns)
       : predictor_(std::move(predictor)),
         btb_(std::move(btb)),
-        btb_mask_(std::has_single_bit(btb_.size()) ? btb_.size() - 1 : 0),
+        btb_entry_(btb_.size()),
         returns_(std::move(returns)) {}
   // Whether its target comes from the target buffer.
   static bool in_btb(const BranchEvent& branch) {
@@ -43,13 +43,9 @@ class BranchUnit {
   BranchUnit settled() const;
 
  private:
-  std::uint64_t& btb_entry(std::uint64_t pc) {
-    return btb_[btb_mask_ != 0 ? pc >> 2 & btb_mask_ : (pc >> 2) % btb_.size()];
-  }
-
   std::unique_ptr<DirectionPredictor> predictor_;
   std::vector<std::uint64_t> btb_;
-  std::size_t btb_mask_;  // 0: of a number of entries that is no power of two, or one
+  Remainder btb_entry_;
   bp::ReturnStack returns_;
   bp::InFlight<Cycle> commits_;
 };

@@ -1,7 +1,5 @@
 #include "sim/cache.hpp"
 
-#include <bit>
-
 namespace tracekit {
 
 warm::CacheShape Cache::shape(int kb, int ways) {
@@ -11,8 +9,7 @@ warm::CacheShape Cache::shape(int kb, int ways) {
 }
 
 Cache::Cache(int kb, int ways, int policy)
-    : ways_(shape(kb, ways).ways), sets_(shape(kb, ways).sets) {
-  mask_ = std::has_single_bit(sets_) ? sets_ - 1 : 0;
+    : ways_(shape(kb, ways).ways), sets_(shape(kb, ways).sets), in_sets_(sets_) {
   way_.resize(sets_ * ways_);
   policy_ = make_replacement(policy, sets_, ways_);
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/remainder.hpp"
 #include "sim/cycle.hpp"
 #include "sim/replacement.hpp"
 #include "warm/cache_contents.hpp"
@@ -74,15 +75,14 @@ class Cache {
   Way* find_in(Way* s, std::uint64_t line);
   // Of a number of sets that is no power of two (36 MB of 12 ways) the remainder, as hardware that
   // has such caches does in effect; gem5 refuses them.
-  std::size_t set_of(std::uint64_t line) const {
-    return mask_ != 0 || sets_ == 1 ? line & mask_ : line % sets_;
-  }
+  std::size_t set_of(std::uint64_t line) const { return in_sets_(line); }
   Way* set(std::uint64_t line) {
     const std::size_t s = set_of(line);
     if (restored_ && !filled_[s]) fill(s);
     return &way_[s * ways_];
   }
-  std::size_t ways_{}, sets_{1}, mask_{};
+  std::size_t ways_{}, sets_{1};
+  Remainder in_sets_{1};
   std::vector<Way> way_;
   std::unique_ptr<Replacement> policy_;  // null: least recently used, the last way goes
   std::shared_ptr<const warm::CacheContents> restored_;  // null: it was always simulated

@@ -153,13 +153,6 @@ std::uint64_t SimulatedCores::physical(const Block& block, std::size_t row) {
   return pages_.physical(address);
 }
 
-std::size_t SimulatedCores::parts_of_last(std::size_t rows) const {
-  std::size_t k = own_.size();
-  for (; rows > 0; --rows)
-    for (--k; k > 0 && !own_[k - 1].last;) --k;
-  return own_.size() - k;
-}
-
 std::vector<std::size_t> SimulatedCores::first_parts(std::span<const std::uint32_t> rows) const {
   std::vector<std::size_t> out;
   std::size_t k = 0, row = 0;
@@ -289,7 +282,9 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
   });
   targets_ = pass.targets();
   prepare(block);
-  const std::size_t late = parts_of_last(block.sid.size() * 4 / 5);
+  const std::size_t rows = block.sid.size();
+  const std::array walked{static_cast<std::uint32_t>(rows - rows * 4 / 5)};
+  const std::size_t late = own_.size() - first_parts(walked).front();
   each_core(threads, [&] {
     return [&](std::size_t k) {
       const CoreParameters& p = parameters_[k];

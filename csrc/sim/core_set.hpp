@@ -89,7 +89,6 @@ class SimulatedCores {
   // `others`, or these, go on behind what was observed here and `block`.
   void begin(SimulatedCores& others, const Block& block, unsigned threads);
   void begin_at(const FunctionalPass& pass, const Block& block, unsigned threads);
-  std::size_t parts_of_last(std::size_t rows) const;  // of the block's
   // Of rows of the block, and of the one behind it, in their order: which parts they begin at.
   std::vector<std::size_t> first_parts(std::span<const std::uint32_t> rows) const;
   std::uint64_t physical(const Block& block, std::size_t row);

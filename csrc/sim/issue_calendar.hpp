@@ -65,16 +65,16 @@ class IssueCalendar {
       leave_far(to);
   }
   int waiting() const { return waiting_; }
-  // How many still wait at `then`, of those that do at the earlier `from`; at first: from now on.
-  int waiting(Cycle then, Cycle from, int then_waited) const {
+  // How many still wait at `then`, of `waiting` that do at the earlier `from`.
+  int waiting(Cycle then, Cycle from, int waiting) const {
     from = std::max(from, at_);
     for (Cycle left = std::min(then, at_ + horizon) - from; left > 0;) {
       const auto cycles = beside(cycle_, from, left);
-      then_waited -= issued(cycles);
+      waiting -= issued(cycles);
       from += static_cast<Cycle>(cycles.size());
       left -= static_cast<Cycle>(cycles.size());
     }
-    return then_waited;
+    return waiting;
   }
   int waiting(Cycle then) const { return waiting(then, at_, waiting_); }
 
@@ -87,9 +87,8 @@ class IssueCalendar {
   Cycle book(Cycle ready, std::uint64_t counted, int held) {
     if (held > 1) return book_held(ready, counted, held);
     for (; ready < end_; ++ready) {  // what is too far ahead is not planned
-      std::uint64_t& used = cycle_[slot(ready)].used;
-      if (used & counted * full) continue;
-      used += counted;
+      if (used(ready) & counted * full) continue;
+      used(ready) += counted;
       break;
     }
     return ready;

@@ -253,10 +253,10 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
   return issued;
 }
 
-// A load that meets a store (of those whose last one is `last`) which holds only a part of what it
-// reads issues again behind the cycle
+// A load that meets a store which holds only a part of what it reads issues again behind the cycle
 // in which that one is sent to the cache.  Until then it has no address, so that older stores which
 // execute meanwhile do not find that it has passed them (gem5's LSQUnit::read, storePostSend).
+// `last`: of all stores to these bytes.
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_part(const CoreRow& row,
                                                                   const StoreBuffer::Store* last,
