@@ -254,16 +254,14 @@ def main() -> int:
         }
         traces = [(opened[n].trace, cycles[n]) for n in args.programs]
         marked = [(opened[n].trace, cycles[n], labels[n]) for n in args.programs]
-        widths = [w for _, y in traces if (w := search.width_of(y, settings)) is not None]
 
         told = partial(tell, machine, args.programs, kept, walked, others, cycles, labels)
         begin = time.process_time()
         found, every = ours(traces, begun, settings)
         told("tracekit", found, every, time.process_time() - begin)
         told("tracekit, best 12", every.best(KEPT), every, 0.0)
-        first = [search._of_width(c, max(widths)) for c in begun] if widths else begun
-        first = [c for c in first if possible(c)]
-        space = Space(first, bool(widths))
+        first, given = search.begun(traces, begun, settings=settings)
+        space = Space(first, "width" in given)
         for method, run in PEERS.items():
             judge = Counted(search.Judge(marked, args.rows, settings=settings))
             begin = time.process_time()

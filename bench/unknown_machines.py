@@ -7,7 +7,8 @@ Five folds by family; machine k is tuned on programs of the training part of fol
 ``--choose`` on those three (``--programs``) that, of other machines tuned without their parameters,
 tell most; with ``--suggest`` on those that ``tracekit tune --suggest`` names; else on drawn ones.
 Drawn cores take nothing from the machine that is left out: what they do not draw is alike in all.
-Beside the search: the mixture without it, parameters known, and the baselines.  A line for each
+With ``--known`` these parameters of each machine are told to the search.  Beside the search: the
+mixture without it, parameters known, and the baselines.  A line for each
 machine, and the means at the end; results are kept under --work, so that a run that was stopped
 goes on.
 """
@@ -59,6 +60,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--choose", nargs="+", default=[], metavar="MACHINE")
     p.add_argument("--suggest", action="store_true")
     p.add_argument("--programs", type=int, default=3, help="that each machine is tuned on")
+    p.add_argument("--known", nargs="+", default=[], metavar="PARAMETER")
     p.add_argument("--no-search", action="store_true", help="the mixture alone, which is quick")
     p.add_argument("--every", type=int, default=1, help="only every Nth program is predicted")
     p.add_argument("--random-designs", type=int, default=128)
@@ -133,12 +135,15 @@ def main() -> int:
         picked = chosen.get(j % 5) or random.choice(rest, args.programs, replace=False).tolist()
         tested = [i for i in range(0, len(programs), args.every) if i not in picked]
         part_of = [f"every{args.every}"] if args.every > 1 else []
-        label = "-".join([m, str(args.seed), *(programs[i].name for i in picked), *part_of])
+        told = {k: manifest.machines[m][k] for k in args.known}
+        label = "-".join(
+            [m, str(args.seed), *(programs[i].name for i in picked), *part_of, *sorted(told)]
+        )
         kept = args.work / f"unknown-{label}.json"
         if not args.no_search and not kept.exists():
             for i in {*picked} - walked.keys():
                 walked[i] = _class_times(args, programs[i], m, [*known, *designs])
-            new = _search(args, programs, known, designs, m, walked, picked, tested)
+            new = _search(args, programs, known, designs, m, walked, picked, tested, told)
             kept.write_text(json.dumps(new))
         result = {"cpu_s": 0.0, "sums": {}} if args.no_search else json.loads(kept.read_text())
         # Columns: the cores of the other machines, the drawn ones, those found, its own.
@@ -206,15 +211,16 @@ def _class_times(args, program, machine, cores) -> ClassTimes:
         return class_times(d.trace, cycles, cores, args.threads)
 
 
-def _search(args, programs, known, designs, machine, walked, picked, tested) -> dict:
+def _search(args, programs, known, designs, machine, walked, picked, tested, told) -> dict:
     """The search on the picked programs, and what its cores take for the tested ones.  ``walked``:
-    what the known and drawn cores take for classes of the picked ones."""
+    what the known and drawn cores take for classes of the picked ones; ``told``: parameters that
+    the search knows."""
     opened = [programs[i].open() for i in picked]
     traces = [(d.trace, d.cycles()[:, d.column_of(machine)].astype(float)) for d in opened]
     others = [k for k, c in enumerate([*known, *designs]) if c["name"] != machine]
     start = [[*known, *designs][k] for k in others]
     begin = time.process_time()
-    cores = similar_cores(traces, start, seed=args.seed, threads=args.threads)
+    cores = similar_cores(traces, start, seed=args.seed, threads=args.threads, known=told)
     spent = time.process_time() - begin
     sums, information = {}, []
     for i in {*picked, *tested}:

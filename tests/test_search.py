@@ -13,6 +13,7 @@ from tracekit.calibration import search
 from tracekit.calibration.random_designs import possible, random_designs
 from tracekit.calibration.row_classes import CLASSES, class_labels, class_residuals
 from tracekit.calibration.search_settings import Round, SearchSettings
+from tracekit.errors import UsageError
 from tracekit.sim import walk
 
 HIDDEN = {**MACHINE, "width": 2, "issue_width": 2, "rob": 40, "l1d_lat": 4, "bp": "TAGE"}
@@ -88,6 +89,13 @@ def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path):
     assert all(possible(c) for c in found)
     assert found == search.similar_cores(traces, start, 6, 7, 1, settings=small)
     assert found != search.similar_cores(traces, start, 6, 8, settings=small)
+    told = {"width": 2, "l1d_lat": 4, "phys_float": 96, "l1d_kb": 48, "l1d_assoc": 6}
+    some = search.similar_cores(traces, start, 6, 7, settings=small, known=told)
+    assert len(some) == 6 and all(told.items() <= c.items() and possible(c) for c in some)
+    assert len({c["rob"] for c in some} | {c["l2_kb"] for c in some}) > 2
+    told = {"l1d_kb": 1, "l1d_assoc": 32}
+    with pytest.raises(UsageError, match="no simulated core is possible with l1d_kb=1, l1d_assoc"):
+        search.similar_cores(traces, start, settings=small, known=told)
     judge = search.Judge([(*traces[0], class_labels(trace, 3000))], 3000)
     errors, least = judge(found)[0], judge(start)[0].min()
     assert errors[0] < least and (errors <= least).all()

@@ -15,7 +15,7 @@ from tracekit.calibration import add_machines, tune, write_machine
 from tracekit.calibration.search_settings import Round, SearchSettings
 from tracekit.errors import FormatError
 from tracekit.mixture.model import Mixture
-from tracekit.mixture.survivors import APART, SHARED, WIDER, survivor_halves
+from tracekit.mixture.survivors import SHARED, WIDER, survivor_halves
 from tracekit.prediction.intervals import model_halves
 from tracekit.sim import walk
 
@@ -36,7 +36,7 @@ def test_the_interval_reaches_the_farthest_survivor():
     sums, cycles = np.array([100.0, 150.0]), np.array([180.0, 180.0])
     found = survivor_halves(["other", "mine"], survivors, ["a", "b"], sums, cycles, 0.0)
     assert np.isnan(found[0])
-    assert found[1] == pytest.approx(APART * np.log(180 / 150) + SHARED)
+    assert found[1] == pytest.approx(np.log(180 / 150) + SHARED)
     strange = survivor_halves(["mine"], survivors, ["a", "b"], sums, cycles[1:], 0.5)
     assert strange[0] - found[1] == pytest.approx(SHARED * 0.5 * WIDER)
     # Of a single instruction's share of the time it is the same: nothing but ratios counts.
@@ -68,7 +68,7 @@ def test_a_tuned_machine_has_an_interval(tmp_path):
     times = [sums[names.index(c)] * x for c, x in made["survivors"].items()]
     farthest = np.abs(np.log(np.array(times) / found.cycles[2])).max()
     seen = model_halves(wider, sums, found.intervals.strange)[2]
-    assert seen == pytest.approx(APART * farthest + SHARED * (1 + WIDER * found.intervals.strange))
+    assert seen == pytest.approx(farthest + SHARED * (1 + WIDER * found.intervals.strange))
     told = found.to_dict()["machines"]
     assert told[0]["model_half_interval"] is None
     assert told[2]["model_half_interval"] == pytest.approx(found.intervals.model[2])

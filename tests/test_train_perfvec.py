@@ -200,6 +200,51 @@ def test_tuning_a_new_machine(data, model, tmp_path, known):
         add_machines(wider, [tmp_path / "new.json"])
 
 
+def test_tuning_keeps_the_parameters_that_are_known(data, model, tmp_path):
+    small = SearchSettings(rounds=(Round(1000, 2, 0),), population=24, offers=2)
+    found = load_model(model)
+    with tracekit.open(str(data / "p0.zst")) as t:
+        traces = [(t, np.concatenate([w.cycles for w in walk(t, [NEW])])[:, 0].astype(float))]
+        known = {"clock_ghz": 1.75, "l1d_kb": 16, "mem": "LPDDR3_1600_1x32"}
+        tuned = tune(found, traces, "new", known=known, settings=small)
+        assert tuned["machine"] == {**known, "name": "new"} and not tuned["parameters_known"]
+        own = [c for c in tuned["cores"] if c["name"] in tuned["survivors"]]
+        assert own and all(known.items() <= c.items() for c in own)
+        write_machine(tmp_path / "new.json", tuned)
+        assert add_machines(found, [tmp_path / "new.json"]).machines[-1]["clock_ghz"] == 1.75
+        for wrong, message in (
+            ({"widht": 3}, "no parameter .did you mean width"),
+            ({"width": 0, "bp": "Best"}, "width is 0.*; bp is 'Best'"),
+            ({"name": "n"}, "the name is no parameter"),
+        ):
+            with pytest.raises(UsageError, match=message):
+                tune(found, traces, "new", known=wrong)
+        for without in ({"parameters": NEW}, {"searched": 0}):
+            with pytest.raises(UsageError, match="for a search"):
+                tune(found, traces, "new", known=known, **without)
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        (["width"], "'width': NAME=VALUE"),
+        (["width=2,"], "'': NAME=VALUE"),
+        (["width=2", "width=3"], "width is given twice"),
+        (["width=1.5"], "width is 1.5, no whole number"),
+        (["width=nan"], "width is nan"),
+        (["mem=SRAM,l9_kb=3"], "mem is 'SRAM'"),
+    ],
+)
+def test_known_parameters_that_are_wrong_are_told(data, model, tmp_path, capsys, known, message):
+    options = [x for k in known for x in ("--known", k)]
+    arguments = ["tune", str(data / "p0.data.zst"), "--name", "n", "--column", "a", *options]
+    assert main([*arguments, "-o", str(tmp_path / "n.json"), "--model", str(model)]) == 2
+    told = capsys.readouterr().err
+    assert message in told and "Traceback" not in told and not (tmp_path / "n.json").exists()
+    both = [*arguments, "--parameters", str(data / "a.json"), "-o", str(tmp_path / "n.json")]
+    assert main(both) == 2 and "--known: means nothing" in capsys.readouterr().err
+
+
 def test_tune_reads_joined_files_and_arrays(data, model, tmp_path, capsys):
     cycles = np.load(data / "p0.npy")
     np.save(tmp_path / "one.npy", cycles[0])

@@ -31,6 +31,7 @@ from tracekit.mixture.fit import (
 )
 from tracekit.mixture.model import Mixture
 from tracekit.sim import check_machines, totals
+from tracekit.sim.parameters import joined, value_error
 from tracekit.sim.spread import Spread, spread_totals
 from tracekit.store.reader import TraceFile
 
@@ -77,12 +78,23 @@ def _check(traces: Traces) -> None:
             raise UsageError("a target is negative or not a number", path=trace.path)
 
 
+def _check_known(known: Mapping[str, Any], search: bool) -> None:
+    if not search:
+        raise UsageError("some known parameters are for a search, and none is made")
+    errors = [e for k, v in known.items() if (e := value_error(k, v)) is not None]
+    if "name" in known:
+        errors.append("the name is no parameter that a search keeps")
+    if errors:
+        raise UsageError(joined(errors))
+
+
 def tune(
     model: Mixture,
     traces: Traces,
     name: str,
     *,
     parameters: Mapping[str, Any] | None = None,
+    known: Mapping[str, Any] | None = None,
     designs: int = RANDOM_DESIGNS,
     searched: int = CANDIDATES,
     seed: int = 0,
@@ -93,9 +105,12 @@ def tune(
 ) -> dict[str, Any]:
     """The machine ``name``, as ``write_machine`` writes and ``add_machines`` reads it: its cores,
     its row over the model's cores and those, and how well the row explains the traces it was tuned
-    on.  ``spread``: who walks the traces."""
+    on.  ``parameters``: all of the machine's; ``known``: some of them, which all cores of the
+    search have; ``spread``: who walks the traces."""
     if not traces:
         raise UsageError("tuning needs at least one trace")
+    if known:
+        _check_known(known, bool(searched and not parameters))
     if name in model.names:
         raise UsageError(f"the model already knows a machine {name}")
     _check(traces)
@@ -109,7 +124,9 @@ def tune(
     else:
         cores = [*model.cores, *random_designs(model.cores, designs, seed)]
         if searched:
-            cores += similar_cores(traces, cores, searched, seed, threads, report, settings, spread)
+            cores += similar_cores(
+                traces, cores, searched, seed, threads, report, settings, spread, known
+            )
             times = [class_times(t, cycles, cores, threads, spread) for t, cycles in traces]
             weights = regularized_row(times, searched)
             whole = [(t.total_x, t.total_y) for t in times]
@@ -129,12 +146,11 @@ def tune(
         elif weight > 0 or core["name"] in survivors:
             row.append(weight)
             new.append({**core, "name": name if parameters else f"{name}.{core['name']}"})
-    known = {**parameters} if parameters else {}
     return {
         "format": FORMAT,
         "version": VERSION,
         "name": name,
-        "machine": {**known, "name": name},
+        "machine": {**(parameters or known or {}), "name": name},
         "cores": new,
         "parameters_known": parameters is not None,
         "columns": columns,

@@ -15,15 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.calibration.ensemble import Ensemble
+from tracekit.calibration.open_values import OpenValues
 from tracekit.calibration.random_designs import GRID, possible
 from tracekit.calibration.row_classes import CLASSES, class_labels, informative_classes, log_shares
 from tracekit.calibration.search_settings import DEFAULT, Round, SearchSettings
 from tracekit.calibration.spread_classes import spread_classes
+from tracekit.errors import UsageError
 from tracekit.sim import ClassedRows
 from tracekit.sim.spread import Question, Spread
 from tracekit.store.reader import TraceFile
 
-__all__ = ["CANDIDATES", "Judge", "Report", "similar_cores", "width_of"]
+__all__ = ["CANDIDATES", "Judge", "Report", "begun", "similar_cores", "width_of"]
 
 F64 = npt.NDArray[np.float64]
 Core = dict[str, Any]
@@ -132,25 +134,41 @@ def similar_cores(
     report: Report = lambda _: None,
     settings: SearchSettings = DEFAULT,
     spread: Spread | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> list[Core]:
     """``count`` cores that explain the traces, best first, bred from ``start``; the same again for
-    the same seed.  ``traces``: with each its cycles between retirements; ``spread``: who walks."""
-    cores: list[Core] = [dict(c) for c in start]
-    widths = [w for _, cycles in traces if (w := width_of(cycles, settings)) is not None]
-    if widths:
-        cores = [_of_width(c, max(widths)) for c in cores]
-    cores = [c for c in cores if possible(c)] or [dict(c) for c in start]
+    the same seed.  ``traces``: with each its cycles between retirements; ``spread``: who walks;
+    ``known``: parameters that all cores have.  UsageError where none is possible with them."""
+    cores, given = begun(traces, start, known, settings)
     keys = [k for k in dict.fromkeys((*GRID, *_ALSO)) if all(k in c for c in cores)]
-    values = {k: _values(k, cores) for k in keys if not (widths and k == "width")}
-    search = _Search(
-        traces, cores, values, np.random.default_rng(seed), threads, report, settings, spread
-    )
+    values = {k: _values(k, cores) for k in keys if k not in given}
+    random = np.random.default_rng(seed)
+    search = _Search(traces, cores, values, given, random, threads, report, settings, spread)
     for one in settings.rounds:
         search.breed(one)
     search.settle()
     search.spread()
     found, _ = _best(search.cores, search.errors, count)
     return [{**c, "name": f"candidate{i}"} for i, c in enumerate(found)]
+
+
+def begun(
+    traces: Sequence[tuple[TraceFile, F64]],
+    start: Sequence[Mapping[str, Any]],
+    known: Mapping[str, Any] | None = None,
+    settings: SearchSettings = DEFAULT,
+) -> tuple[list[Core], dict[str, Any]]:
+    """The cores that a search starts with, and what all of its cores have: what is ``known``, and
+    the width that the machine's bursts tell."""
+    given = dict(known or {})
+    widths = [w for _, cycles in traces if (w := width_of(cycles, settings)) is not None]
+    if widths and (cores := _possible(start, measured := {"width": max(widths)} | given)):
+        return cores, measured
+    # Bursts of which no core is capable tell no width.
+    if not (cores := _possible(start, given)):
+        told = ", ".join(f"{k}={v}" for k, v in given.items())
+        raise UsageError(f"no simulated core is possible with {told}")
+    return cores, given
 
 
 class _Search:
@@ -161,6 +179,7 @@ class _Search:
         traces: Sequence[tuple[TraceFile, F64]],
         cores: list[Core],
         values: Mapping[str, tuple[Any, ...]],
+        given: Mapping[str, Any],
         random: np.random.Generator,
         threads: int | None,
         report: Report,
@@ -168,10 +187,12 @@ class _Search:
         spread: Spread | None = None,
     ) -> None:
         self.cores, self.errors = cores, np.zeros(0)
-        self._designs, self._values, self._random = cores, values, random
+        self._designs, self._values, self._given, self._random = cores, values, given, random
         self._threads, self._report, self._s, self._spread = threads, report, settings, spread
         self._traces = [(t, c, class_labels(t, settings.settling_rows)) for t, c in traces]
         self._done = 0
+        # The core whose parameters were changed one by one, and by how much its objective rose.
+        self._changed, self._rises = cores[0], dict[tuple[str, Any], float]()
 
     def breed(self, one: Round) -> None:
         """Generations on the first rows."""
@@ -198,10 +219,11 @@ class _Search:
     def spread(self) -> None:
         """Draws anew what the traces do not tell: offers that are about as good are taken."""
         s = self._s
+        left = OpenValues(self._values, self._designs, self._changed, self._rises, s.tolerated)
         judge = Judge(self._traces, s.offering_rows, self._threads, s, self._spread)
         errors, _ = judge(self.cores)
         for _ in range(s.offers):
-            offers = [self._offered(c) for c in self.cores]
+            offers = [self._offered(c, left) for c in self.cores]
             found, _ = judge(offers)
             taken = found <= np.maximum(errors, errors.min() + s.tolerated)
             self.cores = [
@@ -230,7 +252,7 @@ class _Search:
     def _generation(self, count: int) -> None:
         size, random = len(self.cores), self._random
         moved = self._ensemble.proposals(count, size, random)
-        children = [_one_vector_file(c) for c in moved if random.random() < self._s.proposed]
+        children = [_made(c, self._given) for c in moved if random.random() < self._s.proposed]
         children += [self._child() for _ in range(2 * count)]
         children = [c for c in children if possible(c)][:count]
         errors = np.append(self.errors, self._judged(children))
@@ -245,12 +267,14 @@ class _Search:
             at = known.index(core[key])
             ordered = not isinstance(known[0], str)
             for i, value in enumerate(known):
-                other = _one_vector_file({**core, key: value})
+                other = _made({**core, key: value}, self._given)
                 near = not ordered or abs(i - at) <= self._s.steps
                 if i != at and near and possible(other):
                     changes.append((key, value))
                     changed.append(other)
         errors = self._judged(changed)
+        self._changed = core
+        self._rises = dict(zip(changes, np.maximum(errors - error, 0).tolist(), strict=True))
         better: dict[str, Any] = {}
         for i in np.argsort(errors, kind="stable").tolist():
             if errors[i] < error:
@@ -265,7 +289,7 @@ class _Search:
         for k in range(count):
             first = dict(list(better.items())[: k + 2])
             some = {n: v for n, v in better.items() if self._random.random() < 0.5}
-            other = _one_vector_file(core | (first if k < count // 2 else some))
+            other = _made(core | (first if k < count // 2 else some), self._given)
             if possible(other):
                 out.append(other)
         return out
@@ -287,20 +311,22 @@ class _Search:
             for key in _TOGETHER[int(random.integers(len(_TOGETHER)))]:
                 if key in self._values:
                     _move(out, key, self._values[key], up, random)
-        return _one_vector_file(out)
+        return _made(out, self._given)
 
-    def _offered(self, core: Core) -> Core:
-        """The core with some parameters of one that was there before the search."""
-        random = self._random
-        other = self._designs[int(random.integers(len(self._designs)))]
-        some = {k: other[k] for k in self._values if random.random() < self._s.offered}
-        out = _one_vector_file(core | some)
+    def _offered(self, core: Core, left: OpenValues) -> Core:
+        out = _made(left.drawn(core, self._s.offered, self._random), self._given)
         return out if possible(out) else core
 
 
-def _of_width(core: Core, width: int) -> Core:
-    more = core["issue_width"] - core["width"]
-    return {**core, "width": width, "issue_width": max(1, width + more)}
+def _possible(cores: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> list[Core]:
+    """Those that are possible with what is given.  Of a given width they issue as many more than
+    that as before."""
+    out: list[Core] = []
+    for c in cores:
+        width = given.get("width", c["width"])
+        more = {"issue_width": max(1, width + c["issue_width"] - c["width"])}
+        out.append({**c, **(more if "width" in given else {}), **given})
+    return [c for c in out if possible(c)]
 
 
 def _values(key: str, cores: Sequence[Core]) -> tuple[Any, ...]:
@@ -316,11 +342,14 @@ def _best(cores: list[Core], errors: F64, count: int) -> tuple[list[Core], F64]:
     return [cores[i] for i in order.tolist()], errors[order]
 
 
-def _one_vector_file(core: Core) -> Core:
-    """With as many registers for numbers as for vectors: one of them is what vectors take."""
-    if "phys_float" in core and "phys_vec" in core:
-        core["phys_float"] = core["phys_vec"]
-    return core
+def _made(core: Core, given: Mapping[str, Any]) -> Core:
+    """With what is given; and with as many registers for numbers as for vectors, since one of them
+    is what vectors take, unless both are given."""
+    out: Core = {**core, **given}
+    if "phys_float" in out and "phys_vec" in out:
+        own = "phys_float" if "phys_float" in given else "phys_vec"
+        out = {**out, "phys_float": out[own], "phys_vec": out[own], **given}
+    return out
 
 
 def _move(

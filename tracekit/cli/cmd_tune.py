@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
@@ -29,6 +30,13 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--name", required=True, help="of the machine")
     p.add_argument("--column", help="which machine of the joined files it is (--name unless given)")
     p.add_argument("--parameters", help="the machine's JSON, where its parameters are known")
+    p.add_argument(
+        "--known",
+        action="append",
+        metavar="NAME=VALUE,…",
+        help="parameters that are known where others are not: the search keeps them, like "
+        "width=4,l2_kb=1024,clock_ghz=3.2 (repeatable)",
+    )
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     p.add_argument("--threads", type=int)
     p.add_argument(
@@ -50,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.sim import load_machine, machine_notes
 
     if args.parameters:
-        refuse(args, ("seed",), "with --parameters: no core is drawn")
+        refuse(args, ("seed", "known"), "with --parameters: no core is drawn")
     check_output(args.output, args.force)
     model = load_model(args.model)
     traces = []
@@ -66,13 +74,22 @@ def run(args: argparse.Namespace) -> int:
             cycles = trace.targets("cycles")
         traces.append((trace, cycles.astype(float)))
     parameters = load_machine(args.parameters) if args.parameters else None
+    known = _known(args.known or [])
 
     options: dict[str, Any] = {"threads": args.threads, "seed": args.seed}
     with contextlib.ExitStack() as stack:
         if wanted(args):
             options["spread"] = stack.enter_context(run_of(args)).spread
         report = stack.enter_context(Events("search", "steps"))
-        found = tune(model, traces, args.name, parameters=parameters, report=report, **options)
+        found = tune(
+            model,
+            traces,
+            args.name,
+            parameters=parameters,
+            known=known,
+            report=report,
+            **options,
+        )
     write_machine(args.output, found, force=args.force)
     if reported(args, found):
         return 0
@@ -85,3 +102,23 @@ def run(args: argparse.Namespace) -> int:
         )
     print(f"wrote {args.output}")
     return 0
+
+
+def _known(given: Sequence[str]) -> dict[str, float | int | str]:
+    """Of NAME=VALUE: numbers where they are numbers."""
+    from tracekit.errors import UsageError
+
+    out: dict[str, float | int | str] = {}
+    for text in ",".join(given).split(",") if given else ():
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not (name and sign and value):
+            raise UsageError(f"--known {text!r}: NAME=VALUE, like width=4")
+        if name in out:
+            raise UsageError(f"--known: {name} is given twice")
+        try:
+            number = float(value)
+        except ValueError:
+            out[name] = value
+        else:
+            out[name] = int(number) if number.is_integer() else number
+    return out

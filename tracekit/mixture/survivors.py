@@ -20,10 +20,9 @@ F64 = npt.NDArray[np.float64]
 #: did on the programs that it was tuned on.
 Survivors = Mapping[str, float]
 
-#: How many times as far as its survivors a machine may be from its row's time, and what is added:
-#: survivors share what no core explains.  Of the pairs that hold 95 % of the other programs on
-#: four machines used for development, about the one with the narrowest intervals.
-APART, SHARED = 2.0, 0.065
+#: What is added to how far the farthest survivor is from its row's time: survivors share what no
+#: core explains.  It was chosen on machines used for development (docs/validation.md).
+SHARED = 0.065
 #: How much wider what is added is for a program all of whose instructions are outside.
 WIDER = 4.0
 
@@ -55,4 +54,4 @@ def survivor_halves(
 
 def half_width(gaps: F64, strange: float = 0.0) -> float:
     """Of logarithms of survivors' times over the row's."""
-    return float(APART * np.abs(gaps).max() + SHARED * (1 + WIDER * strange))
+    return float(np.abs(gaps).max() + SHARED * (1 + WIDER * strange))
