@@ -51,7 +51,7 @@ class IssueCalendar {
   // Forget everything before `to`: dispatch has come that far.
   void advance(Cycle to) {
     if (to <= at_) return;
-    if (to - at_ > 8) {
+    if (to - at_ > 8) [[unlikely]] {
       skip(to);
     } else {
       for (; at_ < to; ++at_) {
@@ -85,9 +85,11 @@ class IssueCalendar {
   }
   // The first cycle from `ready` on that has room; the unit is held for `held` cycles.
   Cycle book(Cycle ready, std::uint64_t counted, int held) {
-    if (held > 1) return book_held(ready, counted, held);
+    if (held > 1) [[unlikely]]
+      return book_held(ready, counted, held);
     for (; ready < end_; ++ready) {  // what is too far ahead is not planned
-      if (used(ready) & counted * full) continue;
+      if (used(ready) & counted * full) [[unlikely]]
+        continue;
       used(ready) += counted;
       break;
     }
@@ -102,7 +104,8 @@ class IssueCalendar {
     if (done >= end_) return done;
     OfCycle& here = cycle_[slot(done)];
     const unsigned before = here.results++;
-    if (!longer && before < width_) return done;
+    if (!longer && before < width_) [[likely]]
+      return done;
     return write_back_late(done, before, longer, pc);
   }
   // An instruction's place in the queue is free from the cycle behind `at` on.

@@ -73,7 +73,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     block_ = block;
     // The next 16 bytes have a part of it, too: maybe another block, which is fetched for it.
     const std::uint64_t rest = pc + 15;
-    if (row.inst->is(CoreInst::split) && fetch_block(rest) != block) {
+    if (row.inst->is(CoreInst::split) && fetch_block(rest) != block) [[unlikely]] {
       next_block(rest);
       block_ = fetch_block(rest);
     }
@@ -91,7 +91,7 @@ template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::arrive(At fetched) {
   const At unblocks = later(renames_.at, rename_held_);
   At at = sends_.next(fetched, p_.width());
-  if (at.at() > fetch_blocked_) {
+  if (at.at() > fetch_blocked_) [[unlikely]] {
     // Decode has none left then.  It may have been stopped since, which fetch hears of, too.
     at = later(at, decodes_.at + 1);
     fetch_blocked_ = rename_blocked_ == never ? never : rename_blocked_ + 1;
@@ -103,7 +103,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::arrive(At fetched) {
   at = sends_.take(at, p_.width());
   sent_[row_] = at;
   at = decodes_.next(at + p_.front_delay(), p_.width());
-  if (at.at() > rename_blocked_) {
+  if (at.at() > rename_blocked_) [[unlikely]] {
     at = later(at, unblocks + 1);
     rename_blocked_ = never;
   }
@@ -134,7 +134,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     room = (room + 1).because(Cause::scheduler_full);
     calendar_.advance(room.at());
   }
-  if (room.at() > renames_.at.at() + 1) {
+  if (room.at() > renames_.at.at() + 1) [[unlikely]] {
     block(renames_.at.at() + 1);
     rename_held_ = later(rename_held_, room);
   }
@@ -143,7 +143,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   at.wait_for(later(serial_, rename_held_));
   serial_ = {};
   // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
-  if (inst.is(CoreInst::serialize_before))
+  if (inst.is(CoreInst::serialize_before)) [[unlikely]]
     at = later(at, {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization});
   const auto takes = [&](const Freed& when, std::uint64_t n, unsigned entries, int size, Cause why,
                          Cycle delay) {
@@ -184,9 +184,10 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   };
   constexpr std::size_t common = 3;  // few read more; where one reads less nothing writes the rest
   for (std::size_t k = 0; k < common; ++k) read(inst.src[k]);
-  for (std::size_t k = common; k < inst.reads; ++k) read(inst.src[k]);
+  if (inst.reads > common) [[unlikely]]
+    for (std::size_t k = common; k < inst.reads; ++k) read(inst.src[k]);
   operands_ = at;
-  if (inst.is(CoreInst::in_order | CoreInst::barrier)) {  // and behind all stores
+  if (inst.is(CoreInst::in_order | CoreInst::barrier)) [[unlikely]] {  // and behind all stores
     const Cause why = inst.is(CoreInst::barrier) ? Cause::barrier : Cause::serialization;
     at = later(at, {retire_.at() + in_order_delay, why});
     const Cycle drained = all_drained();
@@ -194,7 +195,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   }
   if (!inst.is(CoreInst::load | CoreInst::store)) return at;
   at = later(at, memory_barrier_);
-  if (set_ == StoreSets::no_set) return at;
+  if (set_ == StoreSets::no_set) [[likely]]
+    return at;
   // It waits for the set's last store, unless a store that was squashed since had taken its place:
   // then for none (gem5's StoreSet::squash).  What a violation squashed are the rows that follow.
   const StoreSets::Last& store = sets_.last_store(set_);
@@ -219,7 +221,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
   set_ = memory ? sets_.of(inst.pc) : StoreSets::no_set;
   forwarded_ = false;
   At issued = ready(row, dispatched);
-  if (inst.is(CoreInst::no_op)) return issued;
+  if (inst.is(CoreInst::no_op)) [[unlikely]]
+    return issued;
   issued = book(issued, inst.op);
   if (!inst.is(CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
 
@@ -229,7 +232,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
       row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
   const StoreBuffer::Store* const last = stores_.last(row.addr, inst.bytes);
   issued = behind_part(row, last, issued);
-  while (const auto* s = stores_.passed(row.addr, inst.bytes, issued.at(), oldest)) {
+  while (const auto* s = stores_.passed(row.addr, inst.bytes, issued.at(), oldest)) [[unlikely]] {
     if (p_.ideal_memory_order()) {  // it knew, and waits for that store alone
       issued = behind_part(row, last, book({s->issued, Cause::memory_dependence}, inst.op));
       continue;
@@ -264,7 +267,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_part(const CoreRow&
   const CoreInst& inst = *row.inst;
   for (;;) {
     const StoreBuffer::Store* s = stores_.met(last, row.addr, inst.bytes, issued.at());
-    if (!s || s->covers(row.addr, inst.bytes)) return issued;
+    if (!s || s->covers(row.addr, inst.bytes)) [[likely]]
+      return issued;
     send_stores(issued.at() + store_executes_);
     if (s->sent < issued.at() + store_executes_) return issued;
     while (s->sent == StoreBuffer::not_sent) send_stores(never, 1);
@@ -277,16 +281,18 @@ template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& row, At issued,
                                                                At dispatched) {
   const CoreInst& inst = *row.inst;
-  if (inst.is(CoreInst::no_op)) return dispatched + 1;
+  if (inst.is(CoreInst::no_op)) [[unlikely]]
+    return dispatched + 1;
   const Cycle executed = issued.at() + p_.issue_to_exec() - 1 + latency(inst.op);
   if (!inst.is(CoreInst::load) || inst.is(CoreInst::store) || row.fault)
     return {executed, op_cause_[static_cast<std::size_t>(inst.op)]};
   if (forwarded_) return {executed + 1, Cause::load_forward};
   Cycle there = caches_.load(row.addr, executed, inst.pc);
   ledger_.data_from(caches_.served());
-  if (inst.is(CoreInst::data_prefetch)) return {executed, Cause::load_l1};
+  if (inst.is(CoreInst::data_prefetch)) [[unlikely]]
+    return {executed, Cause::load_l1};
   there = load_answered(there);
-  if (const std::uint64_t second = row.second_line()) {
+  if (const std::uint64_t second = row.second_line()) [[unlikely]] {
     there = std::max(there, load_answered(caches_.load(second, executed, inst.pc)));
     ledger_.data_from(caches_.served());
   }
@@ -298,7 +304,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
 // goes before a store, which the next store waits for under total store order.
 template <bool Why>
 Cycle OutOfOrderCore<Why>::load_answered(Cycle there) {
-  if (load_answers_.has(there)) return there + 1;
+  if (load_answers_.has(there)) [[unlikely]]
+    return there + 1;
   load_answers_.put(there);
   if (p_.tso() && there >= stores_since_ && store_answers_.has(there)) ++drained_;
   return there;
@@ -327,7 +334,8 @@ void OutOfOrderCore<Why>::put_results(const CoreInst& inst, At issued, At done) 
   };
   constexpr std::size_t common = 3;  // few write more; where one writes less nothing reads the rest
   for (std::size_t k = 0; k < common; ++k) write(inst.dst[k]);
-  for (std::size_t k = common; k < inst.writes; ++k) write(inst.dst[k]);
+  if (inst.writes > common) [[unlikely]]
+    for (std::size_t k = common; k < inst.writes; ++k) write(inst.dst[k]);
 }
 
 template <bool Why>
@@ -357,9 +365,9 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
   leaves(int_retired_, ints_, inst.int_writes);
   leaves(vec_retired_, vecs_, inst.vec_writes);
   if (inst.is(CoreInst::store) && !row.fault) queue_store(row, issued.at(), done.at());
-  if (inst.is(CoreInst::barrier))
+  if (inst.is(CoreInst::barrier)) [[unlikely]]
     memory_barrier_ = later(memory_barrier_, {retire_.at() + 1, Cause::barrier});
-  if (inst.is(CoreInst::serialize_after))
+  if (inst.is(CoreInst::serialize_after)) [[unlikely]]
     serial_ = {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization};
 }
 
@@ -367,10 +375,10 @@ template <bool Why>
 void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, At dispatched,
                                   At done) {
   const CoreInst& inst = *row.inst;
-  if (guess == BranchUnit::Guess::resteer) {
+  if (guess == BranchUnit::Guess::resteer) [[unlikely]] {
     redirect_ = (decodes_.at + decode_redirect).because(Cause::resteer_decode);
     run_past(inst.pc, fetch_.at(), redirect_.at() - decode_tells);
-  } else if (guess == BranchUnit::Guess::wrong) {
+  } else if (guess == BranchUnit::Guess::wrong) [[unlikely]] {
     const At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
     redirect_ = known + redirect_delay;
     const Room found = room(known.at(), dispatched.at(), entry_ + 1);
@@ -379,7 +387,7 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
   }
   if (row.is_branch()) remember(row);
   taken_ |= row.taken;
-  if (row.fault) {  // it waits for all older stores (gem5's Commit::commitHead)
+  if (row.fault) [[unlikely]] {  // it waits for all older stores (gem5's Commit::commitHead)
     const Cycle delay = inst.is(CoreInst::traps) ? warning_delay : fault_delay;
     retires({std::max(retire_.at(), all_drained()) + delay, Cause::fault}, 0);
     redirect_ = retire_ + redirect_delay;
@@ -402,7 +410,8 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
   if (!row.inst->is(CoreInst::no_op)) {
     const bool longer = !row.inst->is(CoreInst::load) && latency(row.inst->op) > 1;
     const Cycle w = calendar_.write_back(done.at(), longer, row.inst->pc);
-    if (w != done.at()) done = At{w, Cause::unit_busy};
+    if (w != done.at()) [[unlikely]]
+      done = At{w, Cause::unit_busy};
   }
   if (!row.inst->is(CoreInst::no_op))
     calendar_.leave((row.inst->is(CoreInst::load | CoreInst::store) ? done : issued).at());
