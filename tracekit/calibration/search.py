@@ -159,9 +159,14 @@ def begun(
     settings: SearchSettings = DEFAULT,
 ) -> tuple[list[Core], dict[str, Any]]:
     """The cores that a search starts with, and what all of its cores have: what is ``known``, and
-    the width that the machine's bursts tell."""
+    the width that the machine's bursts tell.  UsageError where none is possible, or where bursts
+    are longer than a known width."""
     given = dict(known or {})
     widths = [w for _, cycles in traces if (w := width_of(cycles, settings)) is not None]
+    if widths and max(widths) > given.get("width", max(widths)):
+        raise UsageError(
+            f"the width is {given['width']}, but {max(widths)} rows of a trace retire in one cycle"
+        )
     if widths and (cores := _possible(start, measured := {"width": max(widths)} | given)):
         return cores, measured
     # Bursts of which no core is capable tell no width.
