@@ -94,10 +94,10 @@ class Space:
         return self.ensemble._place(core) / self.most
 
     def core(self, base: Core, numbers: np.ndarray) -> Core:
-        return search._one_vector_file(self.ensemble._core(base, np.asarray(numbers) * self.most))
+        return search._made(self.ensemble._core(base, np.asarray(numbers) * self.most), {})
 
     def chosen(self, base: Core, choice: Mapping[str, int]) -> Core:
-        return search._one_vector_file(base | {k: self.values[k][i] for k, i in choice.items()})
+        return search._made(base | {k: self.values[k][i] for k, i in choice.items()}, {})
 
     def choice(self, core: Core) -> dict[str, int]:
         return {k: v.index(core[k]) for k, v in self.values.items()}
