@@ -136,9 +136,8 @@ def main() -> int:
         tested = [i for i in range(0, len(programs), args.every) if i not in picked]
         part_of = [f"every{args.every}"] if args.every > 1 else []
         told = {k: manifest.machines[m][k] for k in args.known}
-        label = "-".join(
-            [m, str(args.seed), *(programs[i].name for i in picked), *part_of, *sorted(told)]
-        )
+        names_of = [programs[i].name for i in picked]
+        label = "-".join([m, str(args.seed), *names_of, *part_of, *sorted(told)])
         kept = args.work / f"unknown-{label}.json"
         if not args.no_search and not kept.exists():
             for i in {*picked} - walked.keys():
@@ -177,11 +176,8 @@ def main() -> int:
             for i, size in zip(tested, e, strict=True):
                 held["unseen" if i in parts[j % 5] else "seen"].append(float(size))
             line.append(f"{np.mean(e):.1%} {name}")
-        programs_named = ", ".join(programs[i].name for i in picked)
-        print(
-            f"{m} ({programs_named}; {result['cpu_s']:.0f} s): {'; '.join(line[:3])}",
-            flush=True,
-        )
+        of = f"{', '.join(names_of)}; {result['cpu_s']:.0f} s"
+        print(f"{m} ({of}): {'; '.join(line[:3])}", flush=True)
     _summary(len(args.machines), errors, intervals)
     return 0
 

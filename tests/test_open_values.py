@@ -35,11 +35,11 @@ def test_weights_are_those_of_the_designs_where_nothing_was_tried():
 def test_parameters_are_drawn_by_their_weights():
     found = left({("lat", 2): 1.0, ("lat", 4): 1.0, ("bp", "A"): 500.0, ("bp", "C"): 0.5})
     random = np.random.default_rng(0)
-    drawn = [found.drawn(CORE, 1.0, random) for _ in range(4000)]
+    samples = [found.sampled(CORE, 1.0, random) for _ in range(4000)]
     for key, known in VALUES.items():
-        often = np.array([sum(d[key] == v for d in drawn) for v in known]) / len(drawn)
+        often = np.array([sum(d[key] == v for d in samples) for v in known]) / len(samples)
         assert often == pytest.approx(found.weights(key), abs=0.03)
-    assert all(d["kept"] == 7 and d["bp"] != "A" for d in drawn)
-    assert all(found.drawn(CORE, 0.0, random) == CORE for _ in range(10))
-    moved = [found.drawn(CORE, 0.25, random) != CORE for _ in range(2000)]
+    assert all(d["kept"] == 7 and d["bp"] != "A" for d in samples)
+    assert all(found.sampled(CORE, 0.0, random) == CORE for _ in range(10))
+    moved = [found.sampled(CORE, 0.25, random) != CORE for _ in range(2000)]
     assert 0.1 < np.mean(moved) < 0.3

@@ -45,7 +45,7 @@ class OpenValues:
         """Of a parameter's values, adding up to one."""
         return self._weights[key]
 
-    def drawn(self, core: Mapping[str, Any], part: float, random: np.random.Generator) -> Core:
+    def sampled(self, core: Mapping[str, Any], part: float, random: np.random.Generator) -> Core:
         """The core with a part of its parameters drawn anew."""
         out = dict(core)
         for key, known in self._values.items():

@@ -171,8 +171,8 @@ def begun(
         return cores, measured
     # Bursts of which no core is capable tell no width.
     if not (cores := _possible(start, given)):
-        told = ", ".join(f"{k}={v}" for k, v in given.items())
-        raise UsageError(f"no simulated core is possible with {told}")
+        known_ones = ", ".join(f"{k}={v}" for k, v in given.items())
+        raise UsageError(f"no simulated core is possible with {known_ones}")
     return cores, given
 
 
@@ -319,7 +319,7 @@ class _Search:
         return _made(out, self._given)
 
     def _offered(self, core: Core, left: OpenValues) -> Core:
-        out = _made(left.drawn(core, self._s.offered, self._random), self._given)
+        out = _made(left.sampled(core, self._s.offered, self._random), self._given)
         return out if possible(out) else core
 
 
