@@ -19,9 +19,16 @@ _TO: Final = r"(?:[xw]\d+|[xw]zr|w?sp|ureg0)"
 _NUMBER: Final = r"#(?P<number>-?\d+)"
 #: ``ldr x0, [x3, #48]``, and with the base moved on before or behind.
 _MEMORY: Final = re.compile(rf"\[{_BASE}(?:, {_NUMBER})?\]")
-_ADD: Final = re.compile(rf"(?:add|addxi_uop)\s+{_TO}, {_BASE}, {_NUMBER}$")
-_SUBTRACT: Final = re.compile(rf"(?:sub|subxi_uop)\s+{_TO}, {_BASE}, {_NUMBER}$")
+_WITH_NUMBER: Final = re.compile(rf"\w+\s+{_TO}, {_BASE}, {_NUMBER}$")
 _MOVE: Final = re.compile(rf"orr\s+{_TO}, [xw]zr, {_BASE}$")
+#: By name: its text, and how often the number is added.
+_SUMS: Final = {
+    "add": (_WITH_NUMBER, 1),
+    "addxi_uop": (_WITH_NUMBER, 1),
+    "sub": (_WITH_NUMBER, -1),
+    "subxi_uop": (_WITH_NUMBER, -1),
+    "orr": (_MOVE, 0),
+}
 _PAGE: Final = re.compile(rf"adrp\s+{_TO}, {_NUMBER}$")
 _PLACE: Final = re.compile(rf"adr\s+{_TO}, {_NUMBER}$")
 _SMALL: Final = re.compile(rf"movz\s+{_TO}, {_NUMBER}(?:, #(?P<shift>\d+))?$")
@@ -38,20 +45,22 @@ def _index(name: str) -> int | None:
 
 def _told(text: str, pc: int) -> Told | None:
     """What a micro-op at ``pc`` tells."""
-    if found := _MEMORY.search(text):
+    if "[" in text and (found := _MEMORY.search(text)):
         # The upper half of a vector is a micro-op of its own, whose text has the lower one's.
         number = int(found["number"] or 0) + (8 if "qtfp" in text else 0)
         base = _index(found["base"])
         return None if base is None else Told.access(base, number)
-    for pattern, sign in ((_ADD, 1), (_SUBTRACT, -1), (_MOVE, 0)):
-        if found := pattern.match(text):
-            base = _index(found["base"])
-            return None if base is None else Told.sum(base, sign and sign * int(found["number"]))
-    if found := _PAGE.match(text):
+    name = text.partition(" ")[0]
+    if name in _SUMS:
+        pattern, sign = _SUMS[name]
+        if not (found := pattern.match(text)) or (base := _index(found["base"])) is None:
+            return None
+        return Told.sum(base, sign and sign * int(found["number"]))
+    if name == "adrp" and (found := _PAGE.match(text)):
         return Told.constant(int(found["number"]) + (pc & ~0xFFF))
-    if found := _PLACE.match(text):
+    if name == "adr" and (found := _PLACE.match(text)):
         return Told.constant(int(found["number"]) + pc)
-    if found := _SMALL.match(text):
+    if name == "movz" and (found := _SMALL.match(text)):
         return Told.constant(int(found["number"]) << int(found["shift"] or 0))
     return None
 

@@ -107,23 +107,18 @@ def _operands(statics: Any, arch: str, moves: npt.NDArray[np.intp]) -> _Operands
 
 def _registers(own: _Operands) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
     """Sources and destinations as numbers of one dense numbering, most used first."""
-    parts = []
-    for cls, index in ((own.src_class, own.src_index), (own.dst_class, own.dst_index)):
-        parts.append(np.where(cls >= _MISC, -1, cls.astype(np.int32) << 16 | index))
-    names, which, counts = np.unique(
-        np.concatenate([p.ravel() for p in parts]), return_inverse=True, return_counts=True
+    none = _MISC << 16
+    src, dst = (
+        np.where(cls >= _MISC, none, cls.astype(np.int32) << 16 | index)
+        for cls, index in ((own.src_class, own.src_index), (own.dst_class, own.dst_index))
     )
-    order = np.argsort(-counts[names >= 0], kind="stable")
-    rank = np.full(len(names), NO_REGISTER, np.uint16)
-    numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.arange(len(order))
+    counts = np.bincount(np.concatenate([src.ravel(), dst.ravel()]), minlength=none + 1)
+    names = np.flatnonzero(counts[:none])
     # A table of thousands of registers is no real machine's: the rarest are left out.
-    rank[names >= 0] = np.where(numbers < _core.MOST_CORE_REGISTERS, numbers, NO_REGISTER).astype(
-        np.uint16
-    )
-    src, dst = np.split(rank[which.ravel()], [parts[0].size])
-    src, dst = src.reshape(parts[0].shape), dst.reshape(parts[1].shape)
-    return np.ascontiguousarray(src), np.ascontiguousarray(dst)
+    kept = names[np.argsort(-counts[names], kind="stable")][: _core.MOST_CORE_REGISTERS]
+    rank = np.full(none + 1, NO_REGISTER, np.uint16)
+    rank[kept] = np.arange(len(kept), dtype=np.uint16)
+    return rank[src], rank[dst]
 
 
 def _of_text(statics: Any, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:

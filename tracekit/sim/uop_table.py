@@ -53,19 +53,21 @@ class Table:
 
 _OP: Final = {n: i for i, n in enumerate(schema.OP_CLASSES)}
 _KIND: Final = {n: i for i, n in enumerate(schema.BRANCH_KINDS)}
+#: Letters of a part that stand for the same registers in all instructions: its temporaries first.
+_ALWAYS: Final = {
+    **{k: [_TEMPORARY + i] for i, k in enumerate("tux3456qmnijklUV")},
+    "s": [_RSP],
+    "A": [_RAX],
+    "D": [_RDX],
+}
+_FLAGS: Final = [_CC, _CC + 1, *_ALWAYS["k"], *_ALWAYS["l"]]
 
 
 def table(statics: Any) -> Table:
     """The parts of every static instruction of a trace at the macro level."""
-    numbers: dict[Form, int] = {}
-    known = {text: form_of(text) for text in set(statics.disassembly)}
-    sizes = zip(statics.disassembly, statics.access_size.tolist(), strict=True)
-    of_size = (known[t]._replace(narrow=known[t].narrow or 0 < size < 4) for t, size in sizes)
-    each = [numbers.setdefault(form, len(numbers)) for form in of_size]
-    form = np.array(each, np.intp)
+    forms, form = _forms(statics)
     # What an instruction's parts are follows from its form and its registers: each found once.
     firsts, which = _distinct(statics, form)
-    forms = list(numbers)
     lists = [crack(forms[form[i]]) for i in firsts]
     parts = _uops_of([forms[form[i]] for i in firsts], lists, statics, firsts)
     lengths = np.array([len(p) for p in lists], np.intp)
@@ -98,6 +100,21 @@ def table(statics: Any) -> Table:
         begin,
         _loops(forms, form, lists, which, begin),
     )
+
+
+def _forms(statics: Any) -> tuple[list[Form], npt.NDArray[np.intp]]:
+    """The forms that there are, and which of them each static instruction has."""
+    numbers: dict[Form, int] = {}
+    known: dict[tuple[str, bool], int] = {}
+    small = ((statics.access_size > 0) & (statics.access_size < 4)).tolist()
+    each = []
+    for key in zip(statics.disassembly, small, strict=True):
+        if (number := known.get(key)) is None:
+            form = form_of(key[0])
+            form = form._replace(narrow=form.narrow or key[1])
+            number = known[key] = numbers.setdefault(form, len(numbers))
+        each.append(number)
+    return list(numbers), np.array(each, np.intp)
 
 
 def _loops(
@@ -211,21 +228,18 @@ def _roles(
     # A vector operation is merged into its destination's old value, but for the bitwise ones.
     merges = not BITWISE.fullmatch(form.name)
     masks = [_MASK + (k & 7) for c, k in src if c == 4]
-    temporary = {k: [_TEMPORARY + i] for i, k in enumerate("tux3456qmnijklUV")}
-    fixed = {"s": [_RSP], "A": [_RAX], "D": [_RDX]}
     lanes = outs + [r for r in vectors if r not in outs] if merges else vectors
     reads = {
-        "a": temporary["x"] if "P" in form.operands else address,
+        "a": _ALWAYS["x"] if "P" in form.operands else address,
         "d": data + masks,
         "e": [r for r in data if r not in (_RAX, _RDX)],
         "p": written,
-        "f": [_CC, _CC + 1, *temporary["k"], *temporary["l"]],
+        "f": _FLAGS,
         "z": [_CC],
         "o": [_CC + 1],
         "v": [_LOW + r for r in lanes],
         "w": [_HIGH + r for r in lanes],
-        **temporary,
-        **fixed,
+        **_ALWAYS,
     }
     flags = any(c == 5 for c, _ in dst)
     out_general = written + [_MASK + (k & 7) for c, k in dst if c == 4]
@@ -237,8 +251,7 @@ def _roles(
         "o": [_CC + 1] if flags else [],
         "v": [_LOW + r for r in outs],
         "w": [_HIGH + r for r in outs],
-        **temporary,
-        **fixed,
+        **_ALWAYS,
     }
     return reads, writes
 
