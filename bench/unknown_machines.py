@@ -8,9 +8,8 @@ Five folds by family; machine k is tuned on programs of the training part of fol
 tell most; with ``--suggest`` on those that ``tracekit tune --suggest`` names; else on drawn ones.
 Drawn cores take nothing from the machine that is left out: what they do not draw is alike in all.
 With ``--known`` these parameters of each machine are told to the search.  Beside the search: the
-mixture without it, parameters known, and the baselines.  A line for each
-machine, and the means at the end; results are kept under --work, so that a run that was stopped
-goes on.
+mixture without it, parameters known, and the baselines.  A line for each machine, and the means at
+the end; results are kept under --work, so that a run that was stopped goes on.
 """
 
 from __future__ import annotations

@@ -32,7 +32,9 @@ def missing(tree: ast.AST) -> Iterator[str]:
             whole = module(str(node.module))
             for a in node.names:
                 try:
-                    found = getattr(whole, a.name, None) or module(f"{node.module}.{a.name}")
+                    if not hasattr(whole, a.name):
+                        module(f"{node.module}.{a.name}")  # which is then there
+                    found = getattr(whole, a.name)
                 except ModuleNotFoundError:
                     yield f"{node.lineno}: {node.module}.{a.name}"
                     continue

@@ -210,18 +210,18 @@ void SimulatedCores::class_sums(const Block& block, std::span<const std::uint16_
   prepare(block);
   const std::size_t rows = block.sid.size();
   each_core(threads, [&] {
-    return [&, cycles = std::vector<float>(rows), first = std::vector<std::uint32_t>(rows),
+    return [&, cycles = std::vector<float>(rows), later = std::vector<std::uint32_t>(rows),
             sums = std::vector<double>(classes)](std::size_t k) mutable {
       cores_[k]->run(own_, cycles.data(), 1);
       // Most rows retire in the cycle of the one before, and add nothing to any class.
       std::size_t count = 0;
       for (std::uint32_t i = 0; i < rows; ++i) {
-        first[count] = i;
+        later[count] = i;
         count += cycles[i] != 0;
       }
       std::ranges::fill(sums, 0.0);
       for (std::size_t from = 0; from < labels.size(); from += rows)
-        for (const std::uint32_t i : std::span(first).first(count))
+        for (const std::uint32_t i : std::span(later).first(count))
           sums[labels[from + i]] += cycles[i];
       for (std::size_t c = 0; c < classes; ++c) out[c * cores_.size() + k] = sums[c];
     };

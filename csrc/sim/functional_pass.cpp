@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "core/remainder.hpp"
 #include "sim/cache.hpp"
 #include "sim/in_order_lines.hpp"
 #include "sim/predictors/make.hpp"
@@ -112,10 +113,12 @@ void FunctionalPass::end_block(unsigned threads) {
   for (auto& [set, unit] : units_)
     units.push_back({&unit, static_cast<Cycle>(lag_of(static_cast<unsigned>(set[0])))});
   const Cycle before = branches_seen_ - static_cast<Cycle>(branches_.size());
-  for (const BranchEvent& b : branches_) {
+  for (const BranchEvent& b : branches_)
     for (auto& [size, stack] : returns_) stack.right(b);
-    if (!b.taken || !BranchUnit::in_btb(b)) continue;
-    for (auto& [size, entry] : btb_) entry[(b.pc >> 2) % size] = b.pc;
+  for (auto& [size, entry] : btb_) {
+    const Remainder place(size);
+    for (const BranchEvent& b : branches_)
+      if (b.taken && BranchUnit::in_btb(b)) entry[place(b.pc >> 2)] = b.pc;
   }
   std::vector<Learner*> kinds;
   for (auto& [kind, learner] : predictor_) kinds.push_back(&learner);

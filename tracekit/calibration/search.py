@@ -328,10 +328,12 @@ def _possible(cores: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> l
     that as before."""
     out: list[Core] = []
     for c in cores:
-        width = given.get("width", c["width"])
-        more = {"issue_width": max(1, width + c["issue_width"] - c["width"])}
-        out.append({**c, **(more if "width" in given else {}), **given})
-    return [c for c in out if possible(c)]
+        core = {**c, **given}
+        if "width" in given and "issue_width" not in given:
+            core["issue_width"] = max(1, given["width"] + c["issue_width"] - c["width"])
+        if possible(core):
+            out.append(core)
+    return out
 
 
 def _values(key: str, cores: Sequence[Core]) -> tuple[Any, ...]:

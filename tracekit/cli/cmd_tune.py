@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.parameters:
         refuse(args, ("seed", "known"), "with --parameters: no core is drawn")
+    known = _known(args.known or [])
     check_output(args.output, args.force)
     model = load_model(args.model)
     traces = []
@@ -74,7 +75,6 @@ def run(args: argparse.Namespace) -> int:
             cycles = trace.targets("cycles")
         traces.append((trace, cycles.astype(float)))
     parameters = load_machine(args.parameters) if args.parameters else None
-    known = _known(args.known or [])
 
     options: dict[str, Any] = {"threads": args.threads, "seed": args.seed}
     with contextlib.ExitStack() as stack:

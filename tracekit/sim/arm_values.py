@@ -50,7 +50,7 @@ def _told(text: str, pc: int) -> Told | None:
         number = int(found["number"] or 0) + (8 if "qtfp" in text else 0)
         base = _index(found["base"])
         return None if base is None else Told.access(base, number)
-    name = text.partition(" ")[0]
+    name = (text.split(maxsplit=1) or [""])[0]
     if name in _SUMS:
         pattern, sign = _SUMS[name]
         if not (found := pattern.match(text)) or (base := _index(found["base"])) is None:

@@ -112,7 +112,8 @@ def _registers(own: _Operands) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.u
         np.where(cls >= _MISC, none, cls.astype(np.int32) << 16 | index)
         for cls, index in ((own.src_class, own.src_index), (own.dst_class, own.dst_index))
     )
-    counts = np.bincount(np.concatenate([src.ravel(), dst.ravel()]), minlength=none + 1)
+    counts = np.bincount(src.ravel(), minlength=none + 1)
+    counts += np.bincount(dst.ravel(), minlength=none + 1)
     names = np.flatnonzero(counts[:none])
     # A table of thousands of registers is no real machine's: the rarest are left out.
     kept = names[np.argsort(-counts[names], kind="stable")][: _core.MOST_CORE_REGISTERS]
