@@ -1,4 +1,5 @@
-"""What a core takes to be on its way behind a mispredicted branch (csrc/sim/wrong_path.hpp)."""
+"""What a core takes to be on its way behind a mispredicted branch (csrc/sim/wrong_path.hpp,
+csrc/sim/wrong_path_units.hpp)."""
 
 from __future__ import annotations
 
@@ -71,3 +72,15 @@ def test_a_wrong_path_takes_entries_that_are_freed_just_before_its_end(tmp_path)
     # What a load from memory held retires while the branch behind it is resolved; some 330 cycles
     # more were taken where rename heard of that two cycles later.
     assert cycles(trace, **{**WIDE, "rob": 16}) < 34_450
+
+
+def test_divisions_of_a_wrong_path_take_their_turn_between_older_ones(tmp_path):
+    """gem5 gives its one divider to whatever is ready.  Where a division's reader may issue when
+    the divider is free, which is where nothing is between issue and execution, an older one is."""
+    first = ("udiv   x1, x6, x5", "IntDiv", "IsInteger")  # whatever the iteration before
+    apart, chained = loop(tmp_path, [first, *[DIVIDE] * 3]), loop(tmp_path, [DIVIDE] * 4)
+    late, soon = ({**WIDE, "int_mul": 1, "issue_to_exec": k} for k in (2, 1))
+    assert cycles(apart, **soon) < cycles(chained, **soon) + ITERATIONS
+    # Half of the branches are foreseen wrongly, each behind three gaps between divisions.
+    assert cycles(apart, **late) > cycles(chained, **late) + 30 * ITERATIONS
+    assert cycles(apart, **{**late, "int_mul": 2}) < cycles(chained, **late)

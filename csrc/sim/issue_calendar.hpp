@@ -95,6 +95,22 @@ class IssueCalendar {
     }
     return ready;
   }
+  // The first cycles from `from` on and before `end` in which a unit is free; at most `most`.
+  struct Gap {
+    Cycle from, cycles;
+  };
+  Gap gap(Cycle from, std::uint64_t counted, Cycle most, Cycle end) const {
+    end = std::min(end, end_);
+    from = std::max(from, at_);
+    while (from < end && taken(from, counted)) ++from;
+    Cycle cycles = 0;
+    while (cycles < most && from + cycles < end && !taken(from + cycles, counted)) ++cycles;
+    return {from, cycles};
+  }
+  // Whether all units of a kind are taken in a cycle.
+  bool taken(Cycle at, std::uint64_t counted) const {
+    return at >= at_ && at < end_ && (cycle_[slot(at)].used & (counted & ~all) * full) != 0;
+  }
   // When a result that is there at `done` is written back: as many are in a cycle as issue.  What
   // was left of the cycle before goes first, then loads and operations of one cycle, then those of
   // more (`longer`), whatever their age (gem5's InstructionQueue::processFUCompletion comes behind
@@ -163,21 +179,10 @@ class IssueCalendar {
   // they hold the unit themselves.  They would come behind it, and what they have booked stays:
   // their cycles are taken behind it instead.
   [[gnu::noinline]] Cycle book_held(Cycle ready, std::uint64_t counted, int held) {
-    const std::uint64_t unit = counted & ~all, mark = held_mark(unit);
-    const auto taken = [&](int k) {
-      const std::uint64_t there = used(ready + k);
-      return (there & unit * full) != 0 && (there & mark) != 0;
-    };
-    const auto fits = [&] {
-      if (used(ready) & counted * full) return false;
-      for (int k = 1; k < held; ++k)
-        if (taken(k)) return false;
-      return true;
-    };
-    while (ready < end_ && !fits()) ++ready;
+    const std::uint64_t unit = counted & ~all;
+    while (ready < end_ && (used(ready) & counted * full)) ++ready;
     if (ready >= end_) return ready;
     used(ready) += counted;
-    used(ready) |= mark;
     int behind = 0;
     for (int k = 1; k < held; ++k) {
       std::uint64_t& there = used(ready + k);
@@ -185,7 +190,6 @@ class IssueCalendar {
         ++behind;
       else
         there += unit;
-      there |= mark;
     }
     for (Cycle at = ready + held; behind > 0 && at < end_; ++at) {
       std::uint64_t& there = used(at);

@@ -197,14 +197,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   at = later(at, memory_barrier_);
   if (set_ == StoreSets::no_set) [[likely]]
     return at;
-  // It waits for the set's last store, unless a store that was squashed since had taken its place:
-  // then for none (gem5's StoreSet::squash).  What a violation squashed are the rows that follow.
-  const StoreSets::Last& store = sets_.last_store(set_);
-  const bool forgotten =
-      store.squashed || (store.row < squashed_from_ && store.next() <= squashed_to_);
-  if (store.issue > dispatched.at() && !forgotten)
-    at = later(at, {store.done, Cause::memory_dependence});
-  return at;
+  return later(at, {set_waits_for(set_, dispatched.at()), Cause::memory_dependence});
 }
 
 template <bool Why>
@@ -223,6 +216,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
   At issued = ready(row, dispatched);
   if (inst.is(CoreInst::no_op)) [[unlikely]]
     return issued;
+  if (set_ != StoreSets::no_set && issued.at() > operands_.at() + p_.l1d_lat()) [[unlikely]]
+    go_ahead(row, dispatched.at(), issued.at());
   issued = book(issued, inst.op);
   if (!inst.is(CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
 
@@ -379,10 +374,16 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
     redirect_ = (decodes_.at + decode_redirect).because(Cause::resteer_decode);
     run_past(inst.pc, fetch_.at(), redirect_.at() - decode_tells);
   } else if (guess == BranchUnit::Guess::wrong) [[unlikely]] {
-    const At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
-    redirect_ = known + redirect_delay;
+    At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
     const Room found = room(known.at(), dispatched.at(), entry_ + 1);
+    wrong_units_.begin();
     const Cycle waited = run_wrong(row, dispatched.at(), known.at(), found);
+    if (const Cycle late = wrong_units_.late(calendar_, known.at() - 2 * p_.issue_to_exec());
+        late > 0) [[unlikely]] {
+      known = known + late;
+      if (const At at = (known + 1).because(Cause::unit_busy); at.after(retire_)) retires(at, 1);
+    }
+    redirect_ = known + redirect_delay;
     squash(fetch_.at() + waited, dispatched.at(), known, entry_ + 1, found.rows);
   }
   if (row.is_branch()) remember(row);
@@ -417,7 +418,7 @@ Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
     calendar_.leave((row.inst->is(CoreInst::load | CoreInst::store) ? done : issued).at());
   retire(row, dispatched, issued, done);
   control(row, guess, dispatched, done);
-  if (row.is_branch() && !p_.ideal_branches()) branches_.commits(retire_.at());
+  if (row.is_branch() && !p_.ideal_branches()) branches_.commits(retire_.at() + commit_delay);
   ++row_;
   ++entry_;
   // What held its retirement, a squash say, held the row.

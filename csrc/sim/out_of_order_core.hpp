@@ -43,6 +43,7 @@
 #include "sim/values_around.hpp"
 #include "sim/wrong_path.hpp"
 #include "sim/wrong_path_code.hpp"
+#include "sim/wrong_path_units.hpp"
 
 namespace tracekit {
 
@@ -329,6 +330,16 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE At ready(const CoreRow& row, At dispatched);
   TRACEKIT_INLINE At book(At ready, OpClass op);
   TRACEKIT_INLINE At issue(const CoreRow& row, At& dispatched);
+  // Until when a memory instruction of the set waits that is dispatched at `dispatched`: for the
+  // set's last store, unless a store that was squashed since had taken its place; then for none
+  // (gem5's StoreSet::squash).  What a violation squashed are the rows that follow.
+  Cycle set_waits_for(int set, Cycle dispatched) const {
+    const StoreSets::Last& store = sets_.last_store(set);
+    const bool forgotten =
+        store.squashed || (store.row < squashed_from_ && store.next() <= squashed_to_);
+    return store.issue > dispatched && !forgotten ? store.done : 0;
+  }
+  void go_ahead(const CoreRow& row, Cycle dispatched, Cycle issued);
   TRACEKIT_INLINE At behind_part(const CoreRow& row, const StoreBuffer::Store* last, At issued);
   TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
   TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
@@ -414,6 +425,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   BranchHistory history_;
   SymbolicRegisters wrong_;         // along the wrong path
   std::vector<Cycle> wrong_ready_;  // when what it wrote is there
+  WrongPathUnits wrong_units_;
   ValuesAround* values_{};
   BranchUnit branches_;
   CauseLedger<Why> ledger_;

@@ -16,6 +16,9 @@ inline constexpr Cycle warning_delay = 12;
 // A full issue queue has new rows so long after others have left it: rename hears of it, and
 // blocked stages begin again.
 inline constexpr Cycle queue_refills = 8;
+// A row commits a cycle behind its retirement here, counted from its fetch: what follows from
+// retirements has that cycle in its own delay, but for what branch predictors learn.
+inline constexpr Cycle commit_delay = 1;
 inline constexpr Cycle settles = 3;        // until a row issues whose operands are there
 inline constexpr Cycle freed_delay = 2;    // until rename knows that an entry is free
 inline constexpr Cycle drained_delay = 1;  // the same of a store's, from the cache's answer on

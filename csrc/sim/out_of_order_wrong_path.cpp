@@ -38,7 +38,8 @@ Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle
   return row.taken ? run_past(row.inst->pc, fetch_.at(), resolved) : 0;
 }
 
-// A part of the wrong path behind `branch` that may issue from `at` on.
+// A part of the wrong path behind `branch` that may issue from `at` on, in the cycles of older rows
+// (WrongPathUnits).
 template <bool Why>
 void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
                                    Cycle resolved) {
@@ -46,7 +47,11 @@ void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cy
   for (const std::uint16_t r : inst.read()) {
     at = std::max(at, wrong_.written(r) ? wrong_ready_[r] : register_[r].at());
   }
-  const Cycle executes = at + p_.issue_to_exec() - 1 + latency(inst.op);
+  const OpBooking& own = booking_[static_cast<std::size_t>(inst.op)];
+  const Cycle passed =
+      own.held > 1 ? wrong_units_.issue(calendar_, at, own.counted, own.held, resolved)
+                   : at + latency(inst.op);
+  const Cycle executes = passed + p_.issue_to_exec() - 1;
   Cycle done = executes;
   if (inst.is(CoreInst::load) && !inst.is(CoreInst::store)) {
     done += p_.l1d_lat();  // unless it is known where it goes
@@ -74,7 +79,8 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   std::uint64_t block = block_, pc = no_line;
   wrong_.begin();
   stores_told_ = true;
-  for (Cycle row = 0; row < room.rows + p_.fetch_queue() && at < resolved; ++row) {
+  const auto end = [&] { return resolved + wrong_units_.late(); };
+  for (Cycle row = 0; row < room.rows + p_.fetch_queue() && at < end(); ++row) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
     if (next_block) {
@@ -82,7 +88,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
       const Cycle there = caches_.fetch(inst.pc, at);
       waited += std::max<Cycle>(0, there - at - std::max<Cycle>(1, p_.l1i_lat()));
       at = std::max(at + 1, there);
-      if (at >= resolved) return waited;
+      if (at >= end()) return waited;
     } else if (way.taken() || fetched >= p_.width()) {
       ++at;
     }
@@ -90,11 +96,11 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     pc = inst.pc;
     // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
     // could issue in the next one.
-    if (row < room.queued && at + to_issue <= resolved + 2 && inst.is(CoreInst::store))
+    if (row < room.queued && at + to_issue <= end() + 2 && inst.is(CoreInst::store))
       sets_.squashed(inst.pc);
     // Of what issues later no load goes any more.
-    if (row < room.rows && at + to_issue <= resolved)
-      run_part(branch, part, at + to_issue, resolved);
+    if (row < room.rows && at + to_issue <= end())
+      run_part(branch, part, at + to_issue - wrong_units_.late(), resolved);
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
     if (way.was_decoded()) at += 1 + decode_redirect;
