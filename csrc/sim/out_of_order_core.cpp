@@ -388,12 +388,20 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
   }
   if (row.is_branch()) remember(row);
   taken_ |= row.taken;
-  if (row.fault) [[unlikely]] {  // it waits for all older stores (gem5's Commit::commitHead)
-    const Cycle delay = inst.is(CoreInst::traps) ? warning_delay : fault_delay;
-    retires({std::max(retire_.at(), all_drained()) + delay, Cause::fault}, 0);
-    redirect_ = retire_ + redirect_delay;
-    block_ = no_line;
-  }
+  if (row.fault) [[unlikely]]
+    trap(dispatched.at());
+}
+
+// The row traps, which waits for all older stores (gem5's Commit::commitHead); what has come behind
+// it meanwhile is squashed.
+template <bool Why>
+void OutOfOrderCore<Why>::trap(Cycle dispatched) {
+  retires({std::max(retire_.at(), all_drained()) + trap_delay, Cause::fault}, 0);
+  const At trapped = retire_;
+  redirect_ = trapped + redirect_delay;
+  block_ = no_line;
+  squash(fetch_.at(), dispatched, trapped, entry_ + 1,
+         room(trapped.at(), trapped.at(), entry_ + 1).rows);
 }
 
 template <bool Why>

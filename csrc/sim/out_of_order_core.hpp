@@ -374,6 +374,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
       send_stores(never, 1);
   }
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
+  void trap(Cycle dispatched);
   Cycle run_past(std::uint64_t pc, Cycle from, Cycle resolved);
   // Where a branch goes, for the next time.
   void remember(const CoreRow& row) {

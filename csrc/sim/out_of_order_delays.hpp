@@ -10,9 +10,8 @@ inline constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB 
 inline constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
 inline constexpr Cycle send_delay = 3;  // of a store that retires to the cache (gem5's IEW::tick)
 inline constexpr Cycle serialize_delay = 1;  // until rename hears that nothing is in flight
-inline constexpr Cycle in_order_delay = 3, fault_delay = 30;
-// Of a micro-op whose fault changes nothing.
-inline constexpr Cycle warning_delay = 12;
+inline constexpr Cycle in_order_delay = 3;
+inline constexpr Cycle trap_delay = 13;  // from the head of the reorder buffer to the squash
 // A full issue queue has new rows so long after others have left it: rename hears of it, and
 // blocked stages begin again.
 inline constexpr Cycle queue_refills = 8;
