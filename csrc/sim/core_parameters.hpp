@@ -40,6 +40,8 @@ namespace tracekit {
   PARAMETER(memory_column, 0.1, 500) PARAMETER(memory_activation, 0.1, 500)                       \
   /* from reads to writes and back */                                                             \
   PARAMETER(memory_turnaround, 0, 2000)                                                           \
+  /* from the first burst of a line that is read to the precharge of its row */                   \
+  PARAMETER(memory_read_precharge, 0, 2000)                                                       \
   PARAMETER(memory_row_lines, 1, 4096) PARAMETER(memory_banks, 1, 1024)                           \
   /* a row that nobody waits for is closed; and after how many lines any row is */                \
   PARAMETER(memory_closes, 0, 1) PARAMETER(memory_row_accesses, 1, 1000)                          \

@@ -110,7 +110,7 @@ Cycle Memory::read(Cycle at, std::uint64_t line) {
     b.decided = decided;
     b.asked = at;
     b.column = column + p_.memory_burst_;
-    b.idle = std::max(b.idle, column + p_.memory_burst_);
+    b.idle = std::max(b.idle, column + p_.memory_read_precharge_);
   }
   // What the controller answers goes on with the next cycle of the wires.
   return static_cast<Cycle>(std::ceil(placed(bus_, column, crowded * p_.memory_column_) +

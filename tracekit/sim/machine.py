@@ -50,7 +50,7 @@ _HELD = {
 _LEAST_FREE = 8
 
 #: What a memory that is ideal in one way has instead.
-_NO_LATENCY = {f"memory_{k}": 0.0 for k in ("controller", "cas", "activate", "precharge", "ras")}
+_NO_LATENCY = {f"memory_{k}": 0.0 for k in ("controller", "cas", "activate", "precharge", "ras", "read_precharge")}
 _LEAST = {name: least for name, least, _ in PARAMETERS}
 _UNLIMITED = {
     **{f"memory_{k}": _LEAST[f"memory_{k}"] for k in ("burst", "write", "column", "activation")},
@@ -122,6 +122,7 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
     computed = {
         "memory_controller": _CONTROLLER * clock,
         **{f"memory_{k}": v * clock for k, v in memory._asdict().items()},
+        "memory_read_precharge": clock * memory.line_to_precharge,
         "memory_writes": float(memory.writes),
         "memory_row_lines": memory.row_kb * 16.0,
         "memory_banks": float(memory.banks),

@@ -13,7 +13,7 @@ class Memory(NamedTuple):
     ``burst`` and ``column`` are of 64 bytes (tBURST, tCCD_L), ``write`` what they take of the bus,
     which is less where bursts lie in each other; ``activation`` is the least time between two
     (tXAW over its limit), ``turnaround`` tWTR + tCL + tRTW,
-    ``writes`` half of the write queue (write_low_thresh_perc of write_buffer_size), ``bursts``
+    ``read_precharge`` tRTP, ``writes`` half of the write queue (write_low_thresh_perc of write_buffer_size), ``bursts``
     how many make up 64 bytes.
     """
 
@@ -31,6 +31,7 @@ class Memory(NamedTuple):
     closes: bool
     refresh_every: float
     refresh: float
+    read_precharge: float
     writes: int
     bursts: int = 1
 
@@ -39,23 +40,28 @@ class Memory(NamedTuple):
         """tBURST times the bursts of a line; read one after the other they may take longer."""
         return self.burst if self.bursts == 1 else self.write
 
+    @property
+    def line_to_precharge(self) -> float:
+        """From the first burst of a line that is read to the precharge of its row."""
+        return self.burst * (1 - 1 / self.bursts) + self.read_precharge
+
 
 MEMORIES: dict[str, Memory] = {
     "DDR3_1600_8x8": Memory(
-        13.75, 13.75, 13.75, 35, 5, 5, 5, 7.5, 23.75, 8, 16, False, 7800, 260, 32
+        13.75, 13.75, 13.75, 35, 5, 5, 5, 7.5, 23.75, 8, 16, False, 7800, 260, 7.5, 32
     ),
     "DDR3_2133_8x8": Memory(
-        13.09, 13.09, 13.09, 33, 3.75, 3.75, 3.75, 6.25, 23.1, 8, 16, False, 7800, 260, 32
+        13.09, 13.09, 13.09, 33, 3.75, 3.75, 3.75, 6.25, 23.1, 8, 16, False, 7800, 260, 7.5, 32
     ),
     "DDR4_2400_8x8": Memory(
-        14.16, 14.16, 14.16, 32, 3.33, 3.33, 5, 5.25, 20.8, 8, 32, False, 7800, 350, 64
+        14.16, 14.16, 14.16, 32, 3.33, 3.33, 5, 5.25, 20.8, 8, 32, False, 7800, 350, 7.5, 64
     ),
     "DDR5_6400_4x8": Memory(
-        14.375, 14.375, 14.375, 32, 2.5, 2.5, 5, 2.5, 32.3, 1, 32, True, 3900, 295, 32
+        14.375, 14.375, 14.375, 32, 2.5, 2.5, 5, 2.5, 32.3, 1, 32, True, 3900, 295, 7.5, 32
     ),
-    "LPDDR3_1600_1x32": Memory(15, 18, 18, 42, 10, 10, 10, 12.5, 25, 4, 8, False, 3900, 130, 32, 2),
+    "LPDDR3_1600_1x32": Memory(15, 18, 18, 42, 10, 10, 10, 12.5, 25, 4, 8, False, 3900, 130, 7.5, 32, 2),
     "LPDDR5_6400_1x16_BG_BL32": Memory(
-        21.25, 18, 18, 42, 7.5, 5, 10, 5, 28.75, 2, 16, True, 3900, 210, 32
+        21.25, 18, 18, 42, 7.5, 5, 10, 5, 28.75, 2, 16, True, 3900, 210, 4.59, 32
     ),
-    "HBM_2000_4H_1x64": Memory(18, 12, 14, 28, 5, 4, 6, 4, 40, 1, 16, True, 3900, 220, 32, 2),
+    "HBM_2000_4H_1x64": Memory(18, 12, 14, 28, 5, 4, 6, 4, 40, 1, 16, True, 3900, 220, 5, 32, 2),
 }
