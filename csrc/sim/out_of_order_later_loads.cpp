@@ -50,18 +50,23 @@ class LaterStores {
 }  // namespace
 
 // The load `row` waits for a store of its set until `issued`.  Meanwhile younger loads go, and the
-// first one of the same line asks for it.  Rows come in the program's order, so that it is asked for
-// here, at about the time when that load will go.
+// first one of the same line asks for it.  Rows come in the program's order, so that it is asked
+// for here, at about the time when that load will go.
 template <bool Why>
 void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle issued) {
   const std::uint64_t line = row.addr >> line_bits;
   if (!row.inst->is(CoreInst::load) || caches_.level_of(row.addr) == CacheLevel::l1) return;
+  const CoreRow* end = &row + 1;  // behind the last row that may be the one
+  const CoreRow* const far = end + most_ahead;
+  for (const CoreRow* at = end; at->inst && at != far; ++at)
+    if (at->addr >> line_bits == line) end = at + 1;
+  if (end == &row + 1) return;
   LateRegisters late;
   LaterStores stores;
   std::uint64_t loads = loads_ + 1;
   int waiting = 1;
   late.write(*row.inst, true);
-  for (const CoreRow* at = &row + 1; at->inst && at - &row <= most_ahead; ++at) {
+  for (const CoreRow* at = &row + 1; at != end; ++at) {
     const CoreInst& inst = *at->inst;
     const std::uint64_t entry = entry_ + static_cast<std::uint64_t>(at - &row);
     const auto freed = [&](const Freed& when, std::uint64_t n, int size, Cycle delay) {

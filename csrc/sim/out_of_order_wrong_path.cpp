@@ -48,9 +48,9 @@ void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cy
     at = std::max(at, wrong_.written(r) ? wrong_ready_[r] : register_[r].at());
   }
   const OpBooking& own = booking_[static_cast<std::size_t>(inst.op)];
-  const Cycle passed =
-      own.held > 1 ? wrong_units_.issue(calendar_, at, own.counted, own.held, resolved)
-                   : at + latency(inst.op);
+  const Cycle passed = own.held > 1
+                           ? wrong_units_.issue(calendar_, at, own.counted, own.held, resolved)
+                           : at + latency(inst.op);
   const Cycle executes = passed + p_.issue_to_exec() - 1;
   Cycle done = executes;
   if (inst.is(CoreInst::load) && !inst.is(CoreInst::store)) {
