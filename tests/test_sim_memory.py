@@ -120,6 +120,42 @@ def test_a_line_is_there_for_an_early_access_behind_a_late_one(tmp_path):
     assert cycles(program(True)) < 1.1 * cycles(program(False))
 
 
+def test_a_younger_load_of_the_line_asks_for_it_while_an_older_one_waits_for_its_set(tmp_path):
+    n = 100
+
+    def program(offset: int) -> tracekit.TraceFile:
+        rows = []
+        for k in range(n):
+            far = BASE + 8192 * (k + 1)
+            rows.append(("udiv   x1, x3, x5", "IntDiv", "IsInteger", None))
+            rows.append(("str   x1, [x2]", "MemWrite", STORE, BASE))
+            # It passes the store at first, and waits for it from then on.
+            rows.append(("ldr   x3, [x6]", "MemRead", LOAD, BASE if k < 3 else far))
+            rows.append(("ldr   x4, [x6]", "MemRead", LOAD, far + offset))
+            rows += [("add   x7, x7, #1", "IntAlu", "IsInteger", None)] * 4
+        return extract(tmp_path, text(*rows))
+
+    assert cycles(program(8)) + 50 * n < cycles(program(4096))
+    # Where the window ends behind the older one nothing goes ahead.
+    few = {"rob": 2, "iq": 2}
+    assert cycles(program(8), **few) + 50 * n > cycles(program(4096), **few)
+
+
+def test_what_came_behind_a_trap_leaves_the_reorder_buffer(tmp_path):
+    n = 60
+    rows = []
+    for k in range(n):  # the store traps, which waits for the load
+        rows.append(line(8 * k, "ldr   x4, [x6]", "MemRead", LOAD, BASE + 8192 * k))
+        store = line(8 * k + 1, "str   x1, [x2]", "MemWrite", STORE, 2 * BASE + 4096 * k)
+        rows += [store, store]
+        rows += [line(8 * k + j, "add   x7, x7, #1") for j in range(2, 8)]
+    trace = extract(tmp_path, "".join(rows))
+    assert trace["fault"].sum() == n
+    wide = {"iq": 250, "lq": 250, "sq": 250, "phys_int": 900}
+    few, many = (cycles(trace, rob=r, **wide) for r in (40, 400))
+    assert many > few + n * 0.8 * (400 - 40) / 4  # four a cycle
+
+
 def test_what_serializes_waits_for_the_stores(tmp_path):
     def program(store: str, op: str, flags: str) -> tracekit.TraceFile:
         rows = []
