@@ -12,9 +12,9 @@ class Memory(NamedTuple):
 
     ``burst`` and ``column`` are of 64 bytes (tBURST, tCCD_L), ``write`` what they take of the bus,
     which is less where bursts lie in each other; ``activation`` is the least time between two
-    (tXAW over its limit), ``turnaround`` tWTR + tCL + tRTW,
-    ``read_precharge`` tRTP, ``writes`` half of the write queue (write_low_thresh_perc of write_buffer_size), ``bursts``
-    how many make up 64 bytes.
+    (tXAW over its limit), ``turnaround`` tWTR + tCL + tRTW, ``read_precharge`` tRTP, ``writes``
+    half of the write queue (write_low_thresh_perc of write_buffer_size), ``bursts`` how many make
+    up 64 bytes.
     """
 
     cas: float
@@ -59,7 +59,9 @@ MEMORIES: dict[str, Memory] = {
     "DDR5_6400_4x8": Memory(
         14.375, 14.375, 14.375, 32, 2.5, 2.5, 5, 2.5, 32.3, 1, 32, True, 3900, 295, 7.5, 32
     ),
-    "LPDDR3_1600_1x32": Memory(15, 18, 18, 42, 10, 10, 10, 12.5, 25, 4, 8, False, 3900, 130, 7.5, 32, 2),
+    "LPDDR3_1600_1x32": Memory(
+        15, 18, 18, 42, 10, 10, 10, 12.5, 25, 4, 8, False, 3900, 130, 7.5, 32, 2
+    ),
     "LPDDR5_6400_1x16_BG_BL32": Memory(
         21.25, 18, 18, 42, 7.5, 5, 10, 5, 28.75, 2, 16, True, 3900, 210, 4.59, 32
     ),
