@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -22,7 +21,7 @@ class IssueCalendar {
   static constexpr Cycle horizon = 1 << 14;
   static constexpr int full = 128;
   static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c & (horizon - 1)); }
-  // What is known of a cycle: counters of a byte, of units and of all of them, with marks of units;
+  // What is known of a cycle: counters of a byte, of units and of all of them;
   // how many leave the queue in it; how many results are there to be written back, how many of
   // those that are of long operations, and whose the first one of these is.
   struct OfCycle {
@@ -175,9 +174,9 @@ class IssueCalendar {
     for (; !far_.empty() && far_.top() < to; far_.pop()) --waiting_;
   }
   // It takes a unit that is free in its first cycle.  Older rows that were not ready then, and have
-  // booked later cycles, do not keep it back (gem5's InstructionQueue::scheduleReadyInsts), unless
-  // they hold the unit themselves.  They would come behind it, and what they have booked stays:
-  // their cycles are taken behind it instead.
+  // booked later cycles, do not keep it back (gem5's InstructionQueue::scheduleReadyInsts).  They
+  // would come behind it, and what they have booked stays: their cycles are taken behind it
+  // instead.
   [[gnu::noinline]] Cycle book_held(Cycle ready, std::uint64_t counted, int held) {
     const std::uint64_t unit = counted & ~all;
     while (ready < end_ && (used(ready) & counted * full)) ++ready;
@@ -198,11 +197,6 @@ class IssueCalendar {
       --behind;
     }
     return ready;
-  }
-  // The bit of a cycle that says that a unit of this kind is held there: in the byte that no unit
-  // counts in.
-  static std::uint64_t held_mark(std::uint64_t unit) {
-    return std::uint64_t{1} << (48 + std::countr_zero(unit) / 8);
   }
   // A cycle in which nothing issues: each byte of the units and of all of them, counted up by one
   // for each instruction, has its highest bit when there is no more room.

@@ -76,8 +76,11 @@ void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle i
                            freed(retired_, entry, p_.rob(), freed_delay));
     if (inst.is(CoreInst::load))
       there = std::max(there, freed(load_retired_, loads++, p_.lq(), committed_delay));
-    while (there < issued && calendar_.waiting(there) + waiting >= p_.iq()) ++there;
     if (there >= issued) return;
+    for (int queued = calendar_.waiting(there); queued + waiting >= p_.iq(); ++there) {
+      if (there + 1 >= issued) return;
+      queued = calendar_.waiting(there + 1, there, queued);
+    }
     Cycle ready = std::max(operands_.at() + 1, there);
     bool waits = late.reads(inst);
     const bool memory = inst.is(CoreInst::load | CoreInst::store);

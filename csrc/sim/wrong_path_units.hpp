@@ -15,13 +15,22 @@ namespace tracekit {
 // Until then cycles are those that the older rows have booked, without what comes in between.
 class WrongPathUnits {
  public:
-  void begin() { late_ = taken_until_ = 0; }
+  void begin() {
+    late_ = taken_until_ = 0;
+    none_behind_ = never;
+  }
   // An operation is ready at `ready` that holds a unit for `held` cycles.  From when on its readers
   // could issue if a result were there at once; `never` if the branch is resolved before it issues.
   Cycle issue(const IssueCalendar& calendar, Cycle ready, std::uint64_t counted, int held,
               Cycle resolved) {
-    const auto gap = calendar.gap(std::max(ready, taken_until_), counted, held, resolved);
-    if (gap.cycles == 0) return never;
+    const Cycle from = std::max(ready, taken_until_);
+    if (counted == none_of_ && from >= none_behind_) return never;
+    const auto gap = calendar.gap(from, counted, held, resolved);
+    if (gap.cycles == 0) {
+      none_of_ = counted;
+      none_behind_ = from;
+      return never;
+    }
     taken_until_ = gap.from + gap.cycles;
     if (taken_until_ < resolved) late_ += held - gap.cycles;
     counted_ = counted;
@@ -39,7 +48,8 @@ class WrongPathUnits {
 
  private:
   Cycle late_{}, taken_until_{};
-  std::uint64_t counted_{};
+  std::uint64_t counted_{}, none_of_{};
+  Cycle none_behind_{never};  // no unit of that kind is free from then on
 };
 
 }  // namespace tracekit
