@@ -197,7 +197,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   at = later(at, memory_barrier_);
   if (set_ == StoreSets::no_set) [[likely]]
     return at;
-  return later(at, {set_waits_for(set_, dispatched.at()), Cause::memory_dependence});
+  return later(at, {sets_.waits_for(set_, dispatched.at(), squashed_), Cause::memory_dependence});
 }
 
 template <bool Why>
@@ -378,9 +378,9 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
     const Room found = room(known.at(), dispatched.at(), entry_ + 1);
     wrong_units_.begin();
     const Cycle waited = run_wrong(row, dispatched.at(), known.at(), found);
-    if (const Cycle late = wrong_units_.late(calendar_, known.at() - 2 * p_.issue_to_exec());
-        late > 0) [[unlikely]] {
-      known = known + late;
+    if (const Cycle held = wrong_units_.delay(calendar_, known.at() - 2 * p_.issue_to_exec());
+        held > 0) [[unlikely]] {
+      known = known + held;
       if (const At at = (known + 1).because(Cause::unit_busy); at.after(retire_)) retires(at, 1);
     }
     redirect_ = known + redirect_delay;

@@ -330,15 +330,6 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE At ready(const CoreRow& row, At dispatched);
   TRACEKIT_INLINE At book(At ready, OpClass op);
   TRACEKIT_INLINE At issue(const CoreRow& row, At& dispatched);
-  // Until when a memory instruction of the set waits that is dispatched at `dispatched`: for the
-  // set's last store, unless a store that was squashed since had taken its place; then for none
-  // (gem5's StoreSet::squash).  What a violation squashed are the rows that follow.
-  Cycle set_waits_for(int set, Cycle dispatched) const {
-    const StoreSets::Last& store = sets_.last_store(set);
-    const bool forgotten =
-        store.squashed || (store.row < squashed_from_ && store.next() <= squashed_to_);
-    return store.issue > dispatched && !forgotten ? store.done : 0;
-  }
   void go_ahead(const CoreRow& row, Cycle dispatched, Cycle issued);
   TRACEKIT_INLINE At behind_part(const CoreRow& row, const StoreBuffer::Store* last, At issued);
   TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
@@ -489,8 +480,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cause store_port_held_{Cause::store_drain}, drained_held_{Cause::store_drain};
   int stores_now_{};
   int set_{StoreSets::no_set};
-  bool stores_told_{};                             // to their sets, by those of the wrong path
-  std::uint64_t squashed_from_{}, squashed_to_{};  // rows, by the last misprediction or violation
+  bool stores_told_{};              // to their sets, by those of the wrong path
+  StoreSets::Squashed squashed_{};  // by the last misprediction or violation
   bool forwarded_{};
 };
 

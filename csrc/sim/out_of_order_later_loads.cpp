@@ -86,7 +86,7 @@ void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle i
     const bool memory = inst.is(CoreInst::load | CoreInst::store);
     if (const int set = memory ? sets_.now(inst.pc) : StoreSets::no_set; set != StoreSets::no_set) {
       const auto* const store = stores.last(set);
-      ready = std::max(ready, store ? store->done : set_waits_for(set, dispatched));
+      ready = std::max(ready, store ? store->done : sets_.waits_for(set, dispatched, squashed_));
       waits |= store && store->late;
       if (inst.is(CoreInst::store)) stores.put({set, ready + 1, waits});
     }

@@ -68,9 +68,9 @@ void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed, s
     block(at + squash_blocks);
     rename_held_ = squashed + squash_blocks + cycles;
   }
-  squashed_from_ = squashed_to_ = row_;
+  squashed_ = {row_, row_};
   if (!std::exchange(stores_told_, false))
-    squashed_to_ +=
+    squashed_.to +=
         static_cast<std::uint64_t>(std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, most));
   const At until = squashed + (1 + cycles + older / p_.width());
   if (until.after(retire_)) retires(until, 1);

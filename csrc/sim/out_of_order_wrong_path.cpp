@@ -79,7 +79,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   std::uint64_t block = block_, pc = no_line;
   wrong_.begin();
   stores_told_ = true;
-  const auto end = [&] { return resolved + wrong_units_.late(); };
+  const auto end = [&] { return resolved + wrong_units_.delay(); };
   for (Cycle row = 0; row < room.rows + p_.fetch_queue() && at < end(); ++row) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
@@ -100,7 +100,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
       sets_.squashed(inst.pc);
     // Of what issues later no load goes any more.
     if (row < room.rows && at + to_issue <= end())
-      run_part(branch, part, at + to_issue - wrong_units_.late(), resolved);
+      run_part(branch, part, at + to_issue - wrong_units_.delay(), resolved);
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
     if (way.was_decoded()) at += 1 + decode_redirect;

@@ -35,7 +35,18 @@ class StoreSets {
     return now(pc);
   }
   int now(std::uint64_t pc) const { return set_[slot(pc)]; }
-  const Last& last_store(int set) const { return last_[static_cast<std::size_t>(set)]; }
+  // Rows that were squashed: from the one until before the other.
+  struct Squashed {
+    std::uint64_t from{}, to{};
+  };
+  // Until when a memory instruction of the set waits that is dispatched at `dispatched`: for the
+  // set's last store, unless a store that was squashed since had taken its place; then for none
+  // (gem5's StoreSet::squash).  What a violation squashed are the rows that follow.
+  Cycle waits_for(int set, Cycle dispatched, const Squashed& rows) const {
+    const Last& store = last_[static_cast<std::size_t>(set)];
+    const bool forgotten = store.squashed || (store.row < rows.from && store.next() <= rows.to);
+    return store.issue > dispatched && !forgotten ? store.done : 0;
+  }
   void put(int set, Cycle issue, Cycle done, std::uint64_t row) {
     Last& l = last_[static_cast<std::size_t>(set)];
     l = {issue, done, row, false, l.issue < 0 ? never : row - l.row, l.store_distance};

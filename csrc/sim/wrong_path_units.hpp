@@ -16,7 +16,7 @@ namespace tracekit {
 class WrongPathUnits {
  public:
   void begin() {
-    late_ = taken_until_ = 0;
+    delay_ = taken_until_ = 0;
     none_behind_ = never;
   }
   // An operation is ready at `ready` that holds a unit for `held` cycles.  From when on its readers
@@ -32,22 +32,22 @@ class WrongPathUnits {
       return never;
     }
     taken_until_ = gap.from + gap.cycles;
-    if (taken_until_ < resolved) late_ += held - gap.cycles;
+    if (taken_until_ < resolved) delay_ += held - gap.cycles;
     counted_ = counted;
     return taken_until_;
   }
   // How much later it is by now.
-  Cycle late() const { return late_; }
+  Cycle delay() const { return delay_; }
   // How much later the branch is resolved: if the unit was held until its operands were there, in
   // the cycle `operands`.
-  Cycle late(const IssueCalendar& calendar, Cycle operands) const {
-    return late_ > 0 && calendar.taken(operands, counted_) ? late_ : 0;
+  Cycle delay(const IssueCalendar& calendar, Cycle operands) const {
+    return delay_ > 0 && calendar.taken(operands, counted_) ? delay_ : 0;
   }
 
   static constexpr Cycle never = Cycle{1} << 60;
 
  private:
-  Cycle late_{}, taken_until_{};
+  Cycle delay_{}, taken_until_{};
   std::uint64_t counted_{}, none_of_{};
   Cycle none_behind_{never};  // no unit of that kind is free from then on
 };
