@@ -21,9 +21,9 @@ class IssueCalendar {
   static constexpr Cycle horizon = 1 << 14;
   static constexpr int full = 128;
   static std::size_t slot(Cycle c) { return static_cast<std::size_t>(c & (horizon - 1)); }
-  // What is known of a cycle: counters of a byte, of units and of all of them;
-  // how many leave the queue in it; how many results are there to be written back, how many of
-  // those that are of long operations, and whose the first one of these is.
+  // What is known of a cycle: counters of a byte, of units and of all of them; how many leave the
+  // queue in it; how many results are there to be written back, how many of those that are of long
+  // operations, and whose the first one of these is.
   struct OfCycle {
     std::uint64_t used{};
     std::uint16_t issued{}, results{}, longer{}, whose{};
@@ -175,26 +175,19 @@ class IssueCalendar {
   }
   // It takes a unit that is free in its first cycle.  Older rows that were not ready then, and have
   // booked later cycles, do not keep it back (gem5's InstructionQueue::scheduleReadyInsts).  They
-  // would come behind it, and what they have booked stays: their cycles are taken behind it
-  // instead.
+  // would come behind it, and what they have booked stays: it holds as many later cycles that are
+  // free instead.
   [[gnu::noinline]] Cycle book_held(Cycle ready, std::uint64_t counted, int held) {
     const std::uint64_t unit = counted & ~all;
     while (ready < end_ && (used(ready) & counted * full)) ++ready;
     if (ready >= end_) return ready;
     used(ready) += counted;
-    int behind = 0;
-    for (int k = 1; k < held; ++k) {
-      std::uint64_t& there = used(ready + k);
-      if (there & unit * full)
-        ++behind;
-      else
-        there += unit;
-    }
-    for (Cycle at = ready + held; behind > 0 && at < end_; ++at) {
+    int left = held - 1;
+    for (Cycle at = ready + 1; left > 0 && at < end_; ++at) {
       std::uint64_t& there = used(at);
       if (there & unit * full) continue;
       there += unit;
-      --behind;
+      --left;
     }
     return ready;
   }
