@@ -1,8 +1,8 @@
-"""Windows of ten million instructions, warm, in gem5 and here: six X86 programs on six machines.
+"""Windows of ten million instructions, warm, in gem5 and here: six programs on six machines.
 
-    python bench/long_windows.py WORK plan
+    python bench/long_windows.py x86 WORK plan                     # or arm
     tracekit factory WORK/plan.toml --gem5 gem5.opt -o WORK/data   # an hour on one processor
-    python bench/long_windows.py WORK report [--keep]
+    python bench/long_windows.py x86 WORK report [--keep]
 
 Programs use more memory than first caches have, and the machines have second and third ones of many
 sizes.  gem5 and the cores here are cold at a window's first row; its first two million
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ WINDOW, WARM = 12_000_000, 2_000_000
 #: Rows of a short window.
 SHORT = 500_000
 ROUNDS = "1000000"
+#: Instruction set -> its compiler, and the level of the model that ships for it.
+COMPILERS = {"x86": "gcc", "arm": "aarch64-linux-gnu-gcc"}
+LEVELS = {"x86": "micro", "arm": "macro"}
 #: Name -> file of kernels, its arguments, and the instructions to skip, in which it sets up.
 KERNELS = {
     "hash-linear": ("hash", ("linear", ROUNDS, "65536"), 5_000_000),
@@ -45,9 +49,9 @@ COMPRESSION_SKIP = 20_000_000
 KEPT = Path(__file__).with_suffix(".json")
 
 
-def plan(work: Path) -> str:
+def plan(isa: str, work: Path) -> str:
     """plan.toml, beside the programs and the text that bzip2 reads."""
-    binaries = {f: compiled(f, "gcc", work) for f in {f for f, _, _ in KERNELS.values()}}
+    binaries = {f: compiled(f, COMPILERS[isa], work) for f in {f for f, _, _ in KERNELS.values()}}
     (work / "text.txt").write_text(text(1_000_000))
     lines = ["[machines]", f"use = {json.dumps(MACHINES)}", "", "[window]"]
     lines += [f"instructions = {WINDOW}"]
@@ -58,7 +62,7 @@ def plan(work: Path) -> str:
 
     for name, (file, arguments, skip) in KERNELS.items():
         lines += program(name, binaries[file], list(arguments), skip)
-    bzip2 = program("bzip2", SHARED / "x86" / "bzip2", ["-k", "-c", "text.txt"], COMPRESSION_SKIP)
+    bzip2 = program("bzip2", SHARED / isa / "bzip2", ["-k", "-c", "text.txt"], COMPRESSION_SKIP)
     lines += [*bzip2, 'files = ["text.txt"]']
     return "\n".join(lines) + "\n"
 
@@ -68,52 +72,57 @@ def warm_end(instruction_ends: npt.NDArray[np.bool_]) -> int:
     return int(np.searchsorted(np.cumsum(instruction_ends), WARM) + 1)
 
 
-def judged(dataset: Dataset) -> tuple[list[float], npt.NDArray[np.float64], list[int]]:
-    """gem5's cycles of the judged rows on each of MACHINES, of the shipped model's cores [parts,
-    cores] behind WARM: a short window and the rest; and where these begin and end."""
+def judged(
+    dataset: Dataset, cores: Sequence[Mapping[str, Any]]
+) -> tuple[list[float], npt.NDArray[np.float64], list[int]]:
+    """gem5's cycles of the judged rows on each of MACHINES, the cores' [parts, cores] behind WARM:
+    a short window and the rest; and where these begin and end."""
     trace = dataset.trace
     ends = trace.statics.ends()[trace.column("static_id").astype(np.int64)]
     begin = warm_end(ends)
     edges = [0, begin, begin + SHORT, len(dataset)]
     columns = [dataset.column_of(m) for m in MACHINES]
     gem5 = dataset.sums(np.array([begin, len(dataset)]))[0, columns]
-    model = load_model(None, "x86", "micro")
-    return gem5.tolist(), totals(trace, model.cores, edges, 1)[1:], edges[1:]
+    return gem5.tolist(), totals(trace, cores, edges, 1)[1:], edges[1:]
 
 
-def report(manifest: Path) -> dict[str, Any]:
-    """Prints the errors; what ``--keep`` writes."""
-    model = load_model(None, "x86", "micro")
-    own = [[c["name"] for c in model.cores].index(m) for m in MACHINES]
+def report(isa: str, manifest: Path) -> dict[str, Any]:
+    """Prints the errors, of the model where it has the machine; what ``--keep`` writes."""
+    model, dataset = load_model(None, isa, LEVELS[isa]), load_manifest(manifest)
+    cores = [*model.cores]
+    cores += [{**dataset.machines[m], "name": m} for m in MACHINES if m not in model.names]
+    own = [[c["name"] for c in cores].index(m) for m in MACHINES]
     kept, every = {}, []
     print("| program | rows | way | " + " | ".join(MACHINES) + " |")
     print("|---" * (3 + len(MACHINES)) + "|")
-    for program in load_manifest(manifest).programs:
-        with program.open() as dataset:
-            gem5, parts, (begin, short, end) = judged(dataset)
+    for program in dataset.programs:
+        with program.open() as opened:
+            gem5, parts, (begin, short, end) = judged(opened, cores)
         sums = parts.sum(axis=0)
-        fitted = dict(zip(model.names, np.ravel(model.cycles(sums[None])), strict=True))
+        by_model = np.ravel(model.cycles(sums[None, : len(model.cores)]))
+        fitted = dict(zip(model.names, by_model, strict=True))
         ways = {
             "cores": sums[own],
-            "model": np.array([fitted[m] for m in MACHINES]),
+            "model": np.array([fitted.get(m, np.nan) for m in MACHINES]),
             "short window": parts[0][own] * (end - begin) / (short - begin),
         }
         errors = {way: cycles / np.array(gem5) - 1 for way, cycles in ways.items()}
         every.append(list(errors.values()))
         for way, error in errors.items():
-            cells = " | ".join(f"{x:+.1%}" for x in error)
+            cells = " | ".join("" if np.isnan(x) else f"{x:+.1%}" for x in error)
             print(f"| {program.name} | {end - begin:,} | {way} | {cells} |")
         cycles = dict(zip(MACHINES, gem5, strict=True))
         kept[program.name] = {"rows": end - begin, "warm_rows": begin, "cycles": cycles}
     sizes = np.abs(every)
     for k, way in enumerate(ways):
-        print(f"{way}: mean {sizes[:, k].mean():.2%}, worst {sizes[:, k].max():.2%}")
+        print(f"{way}: mean {np.nanmean(sizes[:, k]):.2%}, worst {np.nanmax(sizes[:, k]):.2%}")
     return kept
 
 
 def main() -> None:
     """Writes the plan, or prints what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("isa", choices=sorted(COMPILERS))
     parser.add_argument("work", type=Path)
     parser.add_argument("what", choices=("plan", "report"))
     parser.add_argument("--keep", action="store_true", help=f"gem5's cycles in {KEPT.name}")
@@ -121,12 +130,13 @@ def main() -> None:
     work = args.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     if args.what == "plan":
-        (work / "plan.toml").write_text(plan(work), encoding="utf-8")
+        (work / "plan.toml").write_text(plan(args.isa, work), encoding="utf-8")
         print(work / "plan.toml")
         return
-    kept = report(work / "data" / "manifest.json")
+    kept = report(args.isa, work / "data" / "manifest.json")
     if args.keep:
-        KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        every = json.loads(KEPT.read_text(encoding="utf-8")) | {args.isa: kept}
+        KEPT.write_text(json.dumps(every, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -227,7 +227,7 @@ def main() -> int:
     p.add_argument("--programs", nargs="+", required=True)
     p.add_argument("--without", nargs="*", default=[], help="machines that no core is of")
     p.add_argument("--rows", type=int, default=1 << 15)
-    p.add_argument("--generations", type=int, nargs=2, default=(6, 2), metavar=("BEFORE", "AFTER"))
+    p.add_argument("--generations", type=int, nargs=2, default=(10, 2), metavar=("BEFORE", "AFTER"))
     p.add_argument("--every", type=int, default=1, help="only every Nth other program is predicted")
     args = p.parse_args()
     warnings.filterwarnings("ignore")
@@ -241,7 +241,7 @@ def main() -> int:
     kept = {n: ClassedRows(d.trace, labels[n], CLASSES, args.rows) for n, d in opened.items()}
     walked = {n: k.totals(start)[1] for n, k in kept.items()}
     settings = SearchSettings(
-        rounds=(Round(args.rows, args.generations[0], 0), Round(args.rows, 0, args.generations[1])),
+        rounds=(Round(args.rows, *args.generations),),
         settling_rows=args.rows,
         offering_rows=args.rows,
     )

@@ -15,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.calibration.ensemble import Ensemble
+from tracekit.calibration.niches import best_of_niches, niche
 from tracekit.calibration.open_values import OpenValues
 from tracekit.calibration.random_designs import GRID, possible
 from tracekit.calibration.row_classes import CLASSES, class_labels, informative_classes, log_shares
 from tracekit.calibration.search_settings import DEFAULT, Round, SearchSettings
 from tracekit.calibration.spread_classes import spread_classes
+from tracekit.calibration.surrogate import Surrogate
 from tracekit.errors import UsageError
 from tracekit.sim import ClassedRows
 from tracekit.sim.spread import Question, Spread
@@ -98,7 +100,7 @@ class Judge:
                 gaps = _class_gaps(by_class, classes, counts, total)
                 whole = (found.sum(axis=0) / total - 1) / s.total
                 out[a : a + s.batch] += _window_loss(found - windows, total, s) + whole**2 / 2
-                out[a : a + s.batch] += s.freedom / 2 * np.log1p(gaps**2 / s.freedom).sum(axis=0)
+                out[a : a + s.batch] += _class_loss(gaps.T, s)
                 numbers += [gaps, whole[None]]
             deviations.append(np.concatenate(numbers).T)
         return out / max(1, len(self._traces)), np.concatenate(deviations)
@@ -114,6 +116,11 @@ def _window_loss(gap: F64, total: float, s: SearchSettings) -> F64:
     longer = np.add.reduceat(gap, np.arange(0, len(gap), s.longer))
     short, long = (np.abs(g).sum(axis=0) / total for g in (gap, longer))
     return np.asarray(s.windows * short + s.longer_windows * long)
+
+
+def _class_loss(gaps: F64, s: SearchSettings) -> F64:
+    """Student's, of gaps [cores, classes]."""
+    return np.asarray(s.freedom / 2 * np.log1p(gaps**2 / s.freedom).sum(axis=1))
 
 
 def _class_gaps(x: F64, y: F64, counts: npt.NDArray[np.int64], total: float) -> F64:
@@ -202,14 +209,13 @@ class _Search:
     def breed(self, one: Round) -> None:
         """Generations on the first rows."""
         size = self._s.population
-        self._start(one.rows, self.cores, size)
+        self._start(one.rows, self.cores, size, self._s.of_niche)
         for _ in range(one.before):
             self._generation(size)
         if one.after:
             swept, found = self._swept(self.cores[0], float(self.errors[0]))
-            self.cores, self.errors = _best(
-                [*self.cores, *swept], np.append(self.errors, found), size
-            )
+            self._of_niche = size
+            self._survive(swept, found, size)
             self._tell(float(self.errors[0]))
         for _ in range(one.after):
             self._generation(size)
@@ -217,7 +223,7 @@ class _Search:
     def settle(self) -> None:
         """Generations of a few cores on many rows."""
         s = self._s
-        self._start(s.settling_rows, self.cores[: s.admitted], s.survivors)
+        self._start(s.settling_rows, self.cores[: s.admitted], s.survivors, s.survivors)
         for _ in range(s.last_generations):
             self._generation(s.survivors)
 
@@ -238,11 +244,24 @@ class _Search:
             self._tell(float(errors.min()))
         self.errors = errors
 
-    def _start(self, rows: int, cores: list[Core], size: int) -> None:
-        """The best of the cores, judged on the first rows."""
+    def _start(self, rows: int, cores: list[Core], size: int, of_niche: int) -> None:
+        """The best of the cores, judged on the first rows; from now on no more than ``of_niche`` of
+        a niche."""
         self._judge = Judge(self._traces, rows, self._threads, self._s, self._spread)
         self._ensemble = Ensemble(self._values)
-        self.cores, self.errors = _best(cores, self._judged(cores), size)
+        self._surrogate = Surrogate(self._values, self._told_loss)
+        self._of_niche = of_niche
+        self.cores, self.errors = [], np.zeros(0)
+        self._survive(cores, self._judged(cores), size)
+
+    def _told_loss(self, deviations: F64) -> F64:
+        return _class_loss(deviations, self._s) / len(self._traces)
+
+    def _survive(self, cores: Sequence[Core], errors: F64, size: int) -> None:
+        """The best of the population and of these become the population."""
+        every, found = [*self.cores, *cores], np.append(self.errors, errors)
+        best = best_of_niches(every, found, size, self._of_niche)
+        self.cores, self.errors = [every[i] for i in best], found[best]
 
     def _tell(self, best: float) -> None:
         self._done += 1
@@ -252,17 +271,43 @@ class _Search:
     def _judged(self, those: list[Core]) -> F64:
         objectives, gaps = self._judge(those)
         self._ensemble.add(those, objectives, gaps)
+        self._surrogate.add(those, objectives, gaps)
         return objectives
 
     def _generation(self, count: int) -> None:
-        size, random = len(self.cores), self._random
-        moved = self._ensemble.proposals(count, size, random)
-        children = [_made(c, self._given) for c in moved if random.random() < self._s.proposed]
-        children += [self._child() for _ in range(2 * count)]
-        children = [c for c in children if possible(c)][:count]
-        errors = np.append(self.errors, self._judged(children))
-        self.cores, self.errors = _best([*self.cores, *children], errors, size)
+        screened = int(count * self._s.screened)
+        plain = [c for c in self._children(count - screened) if possible(c)][: count - screened]
+        children = [*plain, *self._screened(screened, count)]
+        self._survive(children, self._judged(children), len(self.cores))
         self._tell(float(self.errors[0]))
+
+    def _children(self, count: int) -> list[Core]:
+        """More than ``count`` cores, most of which are possible."""
+        random = self._random
+        moved = self._ensemble.proposals(count, len(self.cores), random)
+        children = [_made(c, self._given) for c in moved if random.random() < self._s.proposed]
+        return children + [self._child() for _ in range(2 * count)]
+
+    def _screened(self, wanted: int, count: int) -> list[Core]:
+        """Of many children those that are foretold to be the best, none twice."""
+        many = self._children(self._s.offspring * count)[: self._s.offspring * count]
+        chosen: list[Core] = []
+        seen = {self._values_of(c) for c in self.cores}
+        held: dict[tuple[Any, ...], int] = {}
+        for i in np.argsort(self._surrogate.foretold(many), kind="stable").tolist():
+            child, kind = many[i], niche(many[i])
+            if self._values_of(child) in seen or held.get(kind, 0) >= self._of_niche:
+                continue
+            if len(chosen) == wanted:
+                break
+            if possible(child):
+                seen.add(self._values_of(child))
+                held[kind] = held.get(kind, 0) + 1
+                chosen.append(child)
+        return chosen
+
+    def _values_of(self, core: Core) -> tuple[Any, ...]:
+        return tuple(core[k] for k in self._values)
 
     def _swept(self, core: Core, error: float) -> tuple[list[Core], F64]:
         """The core with each parameter changed alone, and with several of those changes that were

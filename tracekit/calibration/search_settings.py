@@ -34,8 +34,11 @@ class SearchSettings:
     Breeding: ``rounds``, with ``population`` cores each.  Of a child's parameters a part of
     ``crossed`` comes from its second parent and ``moved`` goes a step; a group of parameters that
     are large together goes a step in ``moved_together`` of the children.  ``proposed``: the part of
-    an ensemble's proposals that are taken as children.  ``steps``: values up and down that are
-    tried of each parameter; ``combined``: cores with several of the changes that helped.
+    an ensemble's proposals that are taken as children.  A part of ``screened`` of the children are
+    those of ``offspring`` times as many that are foretold to be the best ones (surrogate.py).
+    ``steps``: values up and down that are tried of each parameter; ``combined``: cores with several
+    of the changes that helped.  Until then no more than ``of_niche`` survivors have the same kind
+    of memory (niches.py).
 
     Settling, on ``settling_rows``: ``admitted`` cores come there, ``survivors`` stay, for
     ``last_generations``.  Then, on ``offering_rows``, each is offered ``offers`` times a part of
@@ -53,8 +56,11 @@ class SearchSettings:
     total: float = 0.08
     freedom: float = 4.0
     rare: float = 6e-4
-    rounds: tuple[Round, ...] = (Round(1 << 15, 8, 0), Round(3 << 15, 4, 3))
-    population: int = 64
+    rounds: tuple[Round, ...] = (Round(3 << 15, 10, 2),)
+    population: int = 32
+    of_niche: int = 4
+    screened: float = 0.5
+    offspring: int = 16
     crossed: float = 0.25
     moved: float = 0.05
     moved_together: float = 0.3

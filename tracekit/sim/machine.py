@@ -13,7 +13,7 @@ from tracekit import _core
 from tracekit.errors import FormatError, UsageError
 from tracekit.io.files import read_json
 from tracekit.sim.gem5_config import gem5_machine, is_gem5_config
-from tracekit.sim.memories import MEMORIES
+from tracekit.sim.memories import memory_cycles
 from tracekit.sim.parameters import (
     MACHINE_PARAMETERS,
     PLUGGABLE,
@@ -28,9 +28,6 @@ __all__ = ["PARAMETERS", "check_machines", "completed", "core_row", "load_machin
 PARAMETERS: tuple[tuple[str, float, float], ...] = _core.CORE_PARAMETERS
 
 
-#: ns of a read in gem5's controller beside the banks and the bus (src/mem/MemCtrl.py: frontend and
-#: backend).
-_CONTROLLER = 20.0
 #: Names that differ from the JSON's.
 _SAME_BUT_NAMED = {
     "predictor": "bp",
@@ -120,17 +117,8 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
     """
     if errors := machine_errors(machine, arch):
         raise UsageError(f"{machine.get('name', 'machine')}: {joined(errors)}")
-    clock = float(machine["clock_ghz"])
-    memory = MEMORIES[machine["mem"]]
     computed = {
-        "memory_controller": _CONTROLLER * clock,
-        **{f"memory_{k}": v * clock for k, v in memory._asdict().items()},
-        "memory_read_precharge": clock * memory.line_to_precharge,
-        "memory_writes": float(memory.writes),
-        "memory_row_lines": memory.row_kb * 16.0,
-        "memory_banks": float(memory.banks),
-        "memory_row_accesses": 16.0 // memory.bursts,
-        "memory_closes": float(memory.closes),
+        **memory_cycles(machine["mem"], machine["clock_ghz"]),
         "in_order": float(machine.get("cpu") == "minor"),
         **_by_arch(machine, arch),
     }

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["MEMORIES", "Memory"]
+__all__ = ["MEMORIES", "Memory", "memory_cycles"]
+
+#: ns of a read in gem5's controller beside the banks and the bus (src/mem/MemCtrl.py: frontend and
+#: backend).
+_CONTROLLER = 20.0
+#: What of a memory is a time.
+_TIMES = (
+    *("cas", "activate", "precharge", "ras", "burst", "write", "column", "activation"),
+    *("turnaround", "refresh_every", "refresh"),
+)
 
 
 class Memory(NamedTuple):
@@ -67,3 +76,19 @@ MEMORIES: dict[str, Memory] = {
     ),
     "HBM_2000_4H_1x64": Memory(18, 12, 14, 28, 5, 4, 6, 4, 40, 1, 16, True, 3900, 220, 5, 32, 2),
 }
+
+
+def memory_cycles(mem: str, clock_ghz: float) -> dict[str, float]:
+    """What one of MEMORIES is to a core of this clock: times in cycles, and sizes; by the names of
+    the core's parameters."""
+    clock, memory = float(clock_ghz), MEMORIES[mem]
+    return {
+        "memory_controller": _CONTROLLER * clock,
+        **{f"memory_{k}": getattr(memory, k) * clock for k in _TIMES},
+        "memory_read_precharge": memory.line_to_precharge * clock,
+        "memory_writes": float(memory.writes),
+        "memory_row_lines": memory.row_kb * 16.0,
+        "memory_banks": float(memory.banks),
+        "memory_row_accesses": 16.0 // memory.bursts,
+        "memory_closes": float(memory.closes),
+    }
