@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -105,6 +106,12 @@ class IssueCalendar {
     Cycle cycles = 0;
     while (cycles < most && from + cycles < end && !taken(from + cycles, counted)) ++cycles;
     return {from, cycles};
+  }
+  // Units of a kind that are left in a cycle.
+  int left(Cycle at, std::uint64_t counted) const {
+    const std::uint64_t unit = counted & ~all;
+    const std::uint64_t of = at >= at_ && at < end_ ? cycle_[slot(at)].used : empty_.used;
+    return std::max(0, full - static_cast<int>((of & unit * 255) >> std::countr_zero(unit)));
   }
   // Whether all units of a kind are taken in a cycle.
   bool taken(Cycle at, std::uint64_t counted) const {

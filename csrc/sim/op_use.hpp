@@ -17,6 +17,7 @@ inline constexpr auto op_count = op_class_names.size();
 struct OpUse {
   Unit unit{Unit::any};
   bool pipelined{true};
+  friend constexpr bool operator==(OpUse, OpUse) = default;
 };
 
 constexpr OpUse named_use(std::string_view n) {

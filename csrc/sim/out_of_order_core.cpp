@@ -218,6 +218,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     return issued;
   if (set_ != StoreSets::no_set && issued.at() > operands_.at() + p_.l1d_lat()) [[unlikely]]
     go_ahead(row, dispatched.at(), issued.at());
+  if (op_use(inst.op) == OpUse{Unit::int_mul, true}) [[unlikely]]
+    issued = behind_divisions(row, dispatched.at(), issued);
   issued = book(issued, inst.op);
   if (!inst.is(CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
 
@@ -386,7 +388,10 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
     redirect_ = known + redirect_delay;
     squash(fetch_.at() + waited, dispatched.at(), known, entry_ + 1, found.rows);
   }
-  if (row.is_branch()) remember(row);
+  if (row.is_branch()) {
+    last_guesses_.put(inst.pc, guess == BranchUnit::Guess::wrong);
+    remember(row);
+  }
   taken_ |= row.taken;
   if (row.fault) [[unlikely]]
     trap(dispatched.at());

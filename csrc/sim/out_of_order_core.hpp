@@ -33,6 +33,8 @@
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
 #include "sim/issue_calendar.hpp"
+#include "sim/last_guesses.hpp"
+#include "sim/later_values.hpp"
 #include "sim/memory_meetings.hpp"
 #include "sim/op_use.hpp"
 #include "sim/ring.hpp"
@@ -331,6 +333,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE At book(At ready, OpClass op);
   TRACEKIT_INLINE At issue(const CoreRow& row, At& dispatched);
   void go_ahead(const CoreRow& row, Cycle dispatched, Cycle issued);
+  At behind_divisions(const CoreRow& row, Cycle dispatched, At issued);
   TRACEKIT_INLINE At behind_part(const CoreRow& row, const StoreBuffer::Store* last, At issued);
   TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
   TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
@@ -408,6 +411,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   }
   std::vector<int> latency_;
   std::vector<OpBooking> booking_;
+  LaterValues later_;
+  LastGuesses last_guesses_;
   std::vector<Cause> op_cause_;
   std::vector<At> register_;  // when a reader may issue
   std::vector<Cycle> chain_;  // by register: cycles that its cause is ahead on the chain to it

@@ -19,6 +19,7 @@ class RowsAround {
   // The block that is walked next; behind it are rows ahead, and one of no instruction.
   void begin(std::span<const CoreRow> rows) {
     rows_ = rows;
+    looked_at_ = rows.data();
     if (!before_.empty() && !rows.empty() && before_.back().next != rows.front().inst->pc)
       before_.clear();
   }
@@ -39,6 +40,15 @@ class RowsAround {
     std::for_each(&row + 1 - own, &row + 1, do_row);
   }
 
+  // How many rows behind `row` the next one is that is `wanted`; `most` where none is so near. Rows
+  // are asked for in their order, and always by the same `wanted`.
+  template <class Wanted>
+  std::size_t next(const CoreRow& row, const Wanted& wanted) {
+    looked_at_ = std::max(looked_at_, &row + 1);
+    while (looked_at_ < &row + most && looked_at_->inst && !wanted(*looked_at_->inst)) ++looked_at_;
+    const bool found = looked_at_ < &row + most && looked_at_->inst;
+    return found ? static_cast<std::size_t>(looked_at_ - &row) : most;
+  }
   // Where the branch goes when it is taken, if that is soon.
   std::uint32_t target(const CoreRow& row, const CoreInst& branch) const {
     for (const CoreRow* at = &row + 1; at <= &row + most && at->inst; ++at)
@@ -48,6 +58,7 @@ class RowsAround {
 
  private:
   std::span<const CoreRow> rows_;
+  const CoreRow* looked_at_{};
   std::vector<CoreRow> before_;
 };
 
