@@ -107,11 +107,11 @@ class IssueCalendar {
     while (cycles < most && from + cycles < end && !taken(from + cycles, counted)) ++cycles;
     return {from, cycles};
   }
-  // Units of a kind that are left in a cycle.
+  // Units of a kind, and those that are left in a cycle.
+  int units(std::uint64_t counted) const { return left(empty_.used, counted & ~all); }
   int left(Cycle at, std::uint64_t counted) const {
-    const std::uint64_t unit = counted & ~all;
-    const std::uint64_t of = at >= at_ && at < end_ ? cycle_[slot(at)].used : empty_.used;
-    return std::max(0, full - static_cast<int>((of & unit * 255) >> std::countr_zero(unit)));
+    const bool planned_at = at >= at_ && at < end_;
+    return left(planned_at ? cycle_[slot(at)].used : empty_.used, counted & ~all);
   }
   // Whether all units of a kind are taken in a cycle.
   bool taken(Cycle at, std::uint64_t counted) const {
@@ -207,6 +207,9 @@ class IssueCalendar {
     return word;
   }
 
+  static int left(std::uint64_t used, std::uint64_t unit) {
+    return std::max(0, full - static_cast<int>((used & unit * 255) >> std::countr_zero(unit)));
+  }
   std::uint64_t& used(Cycle c) { return cycle_[slot(c)].used; }
 
   OfCycle empty_;

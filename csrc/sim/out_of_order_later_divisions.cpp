@@ -101,6 +101,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_divisions(const Cor
     if (divides(inst)) {
       while (starts < wanted && calendar_.left(starts, counted) <= running.at(starts)) ++starts;
       if (starts < wanted) running.add(starts + latency(inst.op));
+      if (running.at(wanted) >= calendar_.units(counted)) break;  // no other one can begin
     }
     Cycle done = starts + p_.issue_to_exec() - 1 + latency(inst.op);
     if (inst.is(CoreInst::load))
