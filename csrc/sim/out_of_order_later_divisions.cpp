@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "sim/out_of_order_core.hpp"
@@ -23,7 +24,7 @@ class Running {
   }
   // When the first one of those that run at `cycle` ends; there is one.
   Cycle first_end(Cycle cycle) const {
-    Cycle out = *std::max_element(begin(), end());
+    Cycle out = std::numeric_limits<Cycle>::max();
     for (const Cycle end : std::span(begin(), end()))
       if (end > cycle) out = std::min(out, end);
     return out;
@@ -49,9 +50,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_divisions(const Cor
                                                                        At issued) {
   const std::uint64_t counted = booking_[static_cast<std::size_t>(row.inst->op)].counted;
   const Cycle wanted = issued.at();
-  const auto divides = [&](const CoreInst& inst) {
-    const OpBooking& own = booking_[static_cast<std::size_t>(inst.op)];
-    return own.held > 1 && own.counted == counted;
+  const auto divides = [](const CoreInst& inst) {
+    return op_use(inst.op) == OpUse{Unit::int_mul, false};
   };
   const auto far = std::min<Cycle>(p_.rob(), RowsAround::most);
   const auto first = static_cast<Cycle>(this->around_.next(row, divides));

@@ -155,8 +155,8 @@ def similar_cores(
         search.breed(one)
     search.settle()
     search.spread()
-    found, _ = _best(search.cores, search.errors, count)
-    return [{**c, "name": f"candidate{i}"} for i, c in enumerate(found)]
+    best = np.argsort(search.errors, kind="stable")[:count].tolist()
+    return [{**search.cores[k], "name": f"candidate{i}"} for i, k in enumerate(best)]
 
 
 def begun(
@@ -387,11 +387,6 @@ def _values(key: str, cores: Sequence[Core]) -> tuple[Any, ...]:
     if any(isinstance(v, str) for v in known):
         return tuple(sorted(known, key=str))
     return tuple(sorted(known))
-
-
-def _best(cores: list[Core], errors: F64, count: int) -> tuple[list[Core], F64]:
-    order = np.argsort(errors, kind="stable")[:count]
-    return [cores[i] for i in order.tolist()], errors[order]
 
 
 def _made(core: Core, given: Mapping[str, Any]) -> Core:

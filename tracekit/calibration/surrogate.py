@@ -37,7 +37,7 @@ class Surrogate:
 
     def __init__(self, values: Mapping[str, tuple[Any, ...]], loss: Callable[[F64], F64]) -> None:
         self._values, self._loss = {k: v for k, v in values.items() if k not in _MEMORY}, loss
-        self._named = np.array([isinstance(v[0], str) for v in self._values.values()])
+        self._named = [isinstance(v[0], str) for v in self._values.values()]
         self._places: list[list[float]] = []
         self._objectives: list[float] = []
         self._gaps: list[F64] = []
@@ -76,14 +76,15 @@ class Surrogate:
         cycles = memory_cycles(core["mem"], core["clock_ghz"])
         return own + [float(np.log1p(v)) for v in cycles.values()]
 
+    def _is_named(self, coordinate: int) -> bool:
+        """Not so the memory's, which come last."""
+        return coordinate < len(self._named) and self._named[coordinate]
+
     def _weights(self, places: F64, numbers: F64) -> F64:
         """Of each coordinate, by how much it moves ``numbers`` in a linear regression."""
         columns, of = [], []
         for i, at in enumerate(places.T):
-            if i < len(self._named) and self._named[i]:
-                each = [_NAMES_APART * (at == v) for v in np.unique(at)]
-            else:
-                each = [at]
+            each = [_NAMES_APART * (at == v) for v in np.unique(at)] if self._is_named(i) else [at]
             columns += each
             of += [i] * len(each)
         x = np.stack(columns, axis=1)
@@ -97,7 +98,7 @@ class Surrogate:
         out = np.zeros((len(a), len(b)))
         for i, weight in enumerate(weights):
             apart = np.abs(a[:, i, None] - b[None, :, i])
-            if i < len(self._named) and self._named[i]:
+            if self._is_named(i):
                 apart = _NAMES_APART * (apart > 0)
             out += weight * apart
         return out
