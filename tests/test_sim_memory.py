@@ -261,6 +261,47 @@ def test_a_full_set_of_miss_registers_holds_hits_too(tmp_path):
     assert cycles(trace, l1d_mshrs=1) > 3 * cycles(trace, l1d_mshrs=16)
 
 
+def test_loads_and_stores_share_the_miss_registers(tmp_path):
+    def misses(kinds: str) -> tracekit.TraceFile:
+        load, store = ("ldr   x1, [x2]", "MemRead", LOAD), ("str   x1, [x3]", "MemWrite", STORE)
+        lines = (BASE + (1 << 20) + 4096 * k for k in range(400))
+        return extract(
+            tmp_path, text(*((*(load if k == "l" else store), next(lines)) for k in kinds))
+        )
+
+    few = {"l1d_mshrs": 2, "sq": 64, "rob": 256, "iq": 128, "lq": 64}
+    half, loads = cycles(misses("l" * 200), **few), cycles(misses("l" * 400), **few)
+    mixed = cycles(misses("ls" * 200), **few)
+    assert mixed > 1.6 * half
+    assert mixed == pytest.approx(loads, rel=0.15)
+
+
+def test_stores_have_the_first_miss_register_that_is_free(tmp_path):
+    """Else loads that go far ahead drive out what stores are to hit, which miss then and go still
+    later."""
+    lines, words = 200, 6000
+    zeros = [("dc   zva, x3", "MemWrite", STORE, BASE + 64 * k) for k in range(4 * lines)]
+    copies = [
+        row
+        for k in range(words)
+        for row in (
+            ("ldr   x2, [x0]", "MemRead", LOAD, BASE + (1 << 20) + 48 * k),
+            ("add   w4, w4, #1", "IntAlu", "IsInteger", None),
+            ("str   x2, [x0]", "MemWrite", STORE, BASE + (1 << 20) + 48 * k),
+        )
+    ]
+    reads = [("ldr   x9, [x8]", "MemRead", LOAD, BASE + (1 << 20) + 64 * k) for k in range(4600)]
+    own = {
+        "width": 8, "issue_width": 10, "rob": 512, "iq": 168, "lq": 76, "sq": 128, "l1d_kb": 8,
+        "l1d_assoc": 2, "l1d_lat": 4, "l1d_mshrs": 8, "l2_kb": 512, "l2_lat": 20, "phys_int": 600,
+    }  # fmt: skip
+    before, alone = extract(tmp_path, text(*reads, *zeros)), extract(tmp_path, text(*reads))
+    start = {t: cycles(t, **own) for t in (before, alone)}
+    behind = cycles(extract(tmp_path, text(*reads, *zeros, *copies)), **own) - start[before]
+    at_once = cycles(extract(tmp_path, text(*reads, *copies)), **own) - start[alone]
+    assert behind < 1.3 * at_once
+
+
 @pytest.mark.parametrize(("mem", "lines"), [("DDR3_1600_8x8", 16), ("LPDDR3_1600_1x32", 8)])
 def test_a_row_is_closed_after_sixteen_bursts(tmp_path, mem, lines):
     # Each line is asked for when the one before has come; a line is one burst or two.

@@ -158,13 +158,13 @@ def test_samples_are_nearly_what_the_whole_walk_says_of_their_rows(tmp_path):
     tracekit.extract(tmp_path / "t.lackey", tmp_path / "t.zst", level="macro")
     with tracekit.open(tmp_path / "t.zst") as trace:
         kept = KeptRows(trace)
-    samples = [(a, a + 4000) for a in range(25_000, len(kept) - 4000, 28_500)]
+    samples = [(a, a + 4000) for a in range(25_000, len(kept) - 4000, 9500)]
     edges = [0, *(x for s in samples for x in s)]
     true = totals(kept, machines(), edges)[1::2].sum(axis=0)
     found = sample_sums(kept, machines(), samples)
     bias = dict(zip(MACHINES, np.abs(found.sum(axis=0) / true - 1).tolist(), strict=True))
     # The others have prefetchers, whose lines that nobody has used yet a short trace is full of.
-    assert max(bias["o3_small"], bias["io_1w"]) < 0.02
+    assert max(bias["o3_small"], bias["io_1w"]) < 0.01
     assert max(bias.values()) < 0.35
     # Without what went before the caches would be empty, which is far off.
     alone = totals(kept, machines(), [0, 4000])[0]
@@ -184,7 +184,7 @@ def test_the_walk_goes_on_between_samples_that_are_close(trace):
 
 
 #: Of `MACHINES`, in two samples.
-PINNED = [[6475.0, 7808.0, 17053.0, 7322.0, 2042.0], [2346.0, 3290.0, 13462.0, 3715.0, 1585.0]]
+PINNED = [[6475.0, 7814.0, 17053.0, 7322.0, 2038.0], [2346.0, 3370.0, 13462.0, 3715.0, 1584.0]]
 
 
 def test_samples_take_the_cycles_that_they_took(trace):

@@ -1,10 +1,9 @@
-// One cache's tags (set-associative) and its outstanding misses.
+// One cache's tags (set-associative).
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -88,39 +87,6 @@ class Cache {
   std::shared_ptr<const warm::CacheContents> restored_;  // null: it was always simulated
   std::uint32_t dirty_above_{};
   std::vector<std::uint8_t> filled_;  // with restored_, by set
-};
-
-// Outstanding misses.  While all registers are in use a cache takes no access at all, hits neither
-// (gem5's BaseCache::setBlocked).
-class Mshrs {
- public:
-  explicit Mshrs(int n) : busy_(static_cast<std::size_t>(n), 0) {}
-  Cycle free_at() const { return busy_[first_]; }
-  // A prefetch leaves two for others (gem5's MSHRQueue::canPrefetch).
-  bool spare(Cycle at) const {
-    return std::count_if(busy_.begin(), busy_.end(), [at](Cycle b) { return b > at; }) + 2 <
-           static_cast<std::ptrdiff_t>(busy_.size());
-  }
-  // From when on, `at` or later, there are so many; `more`: one more is in use.
-  Cycle spare_from(Cycle at, bool more) const {
-    const std::size_t left = more ? 3 : 2;
-    if (busy_.size() <= left) return std::numeric_limits<Cycle>::max();
-    const auto in_use = std::count_if(busy_.begin(), busy_.end(), [at](Cycle b) { return b > at; });
-    if (static_cast<std::size_t>(in_use) + left < busy_.size()) return at;
-    std::vector<Cycle> ends = busy_;
-    // So many must have ended that `left` and the prefetch's own are free.
-    std::nth_element(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(left), ends.end());
-    return ends[left];
-  }
-  // The one that is free first is taken until `until`.
-  void take(Cycle until) {
-    busy_[first_] = until;
-    first_ = static_cast<std::size_t>(std::min_element(busy_.begin(), busy_.end()) - busy_.begin());
-  }
-
- private:
-  std::vector<Cycle> busy_;
-  std::size_t first_{};
 };
 
 }  // namespace tracekit

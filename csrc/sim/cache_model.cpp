@@ -17,9 +17,8 @@ constexpr Cycle in_constants = 1;
 constexpr Cycle rest_of_line = 2;
 // The same of a line that only the right to write it came for.
 constexpr Cycle rest_of_upgrade = 1;
-// After an MSHR is free again: until a load is issued again, and a store or a cache's
-// request sent again.
-constexpr Cycle retry_load = 3, retry = 1;
+// After an MSHR is free again: until a store, or a cache's request, is sent again.
+constexpr Cycle retry = 1;
 // Cycles that a line takes of a crossbar, and a request: 32 bytes a cycle between caches, 16 before
 // the memory, and one for the head.
 constexpr double line_between = 3, line_to_memory = 5, head = 1;
@@ -39,10 +38,9 @@ CacheHierarchy::CacheHierarchy(const CoreParameters& p)
       l1d_(p.l1d_kb(), p.l1d_assoc(), p.l1d_replacement()),
       l2_(p.l2_kb(), p.l2_assoc(), p.l2_replacement()),
       l3_(std::max(1, p.l3_kb()), p.l3_assoc(), p.l3_replacement()),
-      l1d_load_mshrs_(p.l1d_mshrs()),
-      l1d_store_mshrs_(p.l1d_mshrs()),
-      l2_load_mshrs_(p.l2_mshrs()),
-      l2_store_mshrs_(p.l2_mshrs()),
+      l1d_mshrs_(p.l1d_mshrs()),
+      l2_mshrs_(p.l2_mshrs()),
+      retry_load_(p.in_order() ? retry : p.issue_to_exec() + p.agu_lat()),
       memory_(p),
       maps_(static_cast<Cycle>(1.5 * p.memory_controller_)),
       unloaded_(to_memory + static_cast<Cycle>(p.memory_controller_ + p.memory_activate_ +
@@ -149,13 +147,12 @@ Cycle CacheHierarchy::read_below_l2(std::uint64_t line, Cycle at) {
 Cycle CacheHierarchy::access_l2(std::uint64_t address, Cycle at, std::uint64_t pc,
                                 Strides& strides) {
   const std::uint64_t line = address >> line_bits;
-  Mshrs& mshrs = storing_ ? l2_store_mshrs_ : l2_load_mshrs_;
   if (p_.ideal_l2()) {
     served_ = CacheLevel::l2;
     return at + p_.l2_lat();
   }
   const Cycle asked = at;
-  at = std::max(at, mshrs.free_at() + retry);
+  if (const Cycle free = l2_mshrs_.free_from(at); free > at) at = free + retry;
   held_ = at - asked;
   Cache::Way* w = l2_.find(line);
   Cycle ready = at + p_.l2_lat();
@@ -173,7 +170,7 @@ Cycle CacheHierarchy::access_l2(std::uint64_t address, Cycle at, std::uint64_t p
     from_dirty_ = false;
   } else {
     ready = read_below_l2(line, ready);
-    mshrs.take(ready);
+    l2_mshrs_.take(at, ready);
     ready += p_.l2_response() - in_constants;
     fill_l2(line, ready, from_dirty_);
   }
@@ -196,10 +193,9 @@ void CacheHierarchy::prefetch_l2(std::uint64_t address, Cycle at, std::uint64_t 
   const auto go = [&](std::uint64_t wanted) {
     ++at;
     if (page(wanted) != page(line) || l2_.has(wanted)) return;
-    Mshrs& mshrs = storing_ ? l2_store_mshrs_ : l2_load_mshrs_;
-    if (!mshrs.spare(at)) return;
+    if (!l2_mshrs_.spare(at)) return;
     const Cycle ready = read_below_l2(wanted, at);
-    mshrs.take(ready);
+    l2_mshrs_.take(at, ready);
     fill_l2(wanted, ready, from_dirty_, true);
   };
   switch (p_.l2_prefetch()) {
@@ -225,17 +221,12 @@ void CacheHierarchy::prefetch_l2(std::uint64_t address, Cycle at, std::uint64_t 
 // sends it (gem5's prefetch::Queued::notify).
 void CacheHierarchy::want_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit) {
   const std::uint64_t line = address >> line_bits;
-  std::vector<Wanted>& queue = storing_ ? stores_want_ : loads_want_;
-  const auto drop = [&](std::vector<Wanted>& of) {
-    if (!of.empty()) std::erase_if(of, [&](const Wanted& w) { return w.line == line; });
-  };
-  drop(loads_want_);
-  drop(stores_want_);
+  std::erase_if(wanted_, [&](const Wanted& w) { return w.line == line; });
   const auto want = [&](std::uint64_t wanted) {
     const auto same = [&](const Wanted& w) { return w.line == wanted; };
-    if (page(wanted) != page(line) || std::ranges::any_of(queue, same)) return;
-    if (queue.size() == most_wanted) queue.erase(queue.begin());
-    queue.push_back({wanted, pc, at + 1});
+    if (page(wanted) != page(line) || std::ranges::any_of(wanted_, same)) return;
+    if (wanted_.size() == most_wanted) wanted_.erase(wanted_.begin());
+    wanted_.push_back({wanted, pc, at + 1});
   };
   if (p_.l1d_prefetch() == prefetch::stride) {
     strides1_.see(pc, address, want);
@@ -246,27 +237,26 @@ void CacheHierarchy::want_l1d(std::uint64_t address, Cycle at, std::uint64_t pc,
   }
 }
 
-// Sends what loads, or stores, made the prefetcher want, one a cycle from `at` on, as long as that
-// is before `until`; `missed`: the register of a miss is not counted yet.
+// Sends what the prefetcher wants, one a cycle from `at` on, as long as that is before `until`;
+// `missed`: the register of a miss is not counted yet.
 void CacheHierarchy::prefetch_l1d(Cycle at, Cycle until, bool missed) {
-  std::vector<Wanted>& queue = storing_ ? stores_want_ : loads_want_;
-  Mshrs& mshrs = storing_ ? l1d_store_mshrs_ : l1d_load_mshrs_;
   std::size_t sent = 0;
-  for (; sent < queue.size(); ++sent) {
-    const Wanted w = queue[sent];
-    const Cycle goes = mshrs.spare_from(std::max(at, w.ready), missed);
+  for (; sent < wanted_.size(); ++sent) {
+    const Wanted w = wanted_[sent];
+    const Cycle goes = l1d_mshrs_.spare_from(std::max(at, w.ready), missed);
     if (goes >= until) break;
     if (l1d_.has(w.line) || to_l1d_.find(w.line)) continue;
-    // The second level takes nothing now; when it does, the next lines to be zeroed wait here and
-    // go first, and their prefetches are not wanted any more (gem5's BaseCache::getNextQueueEntry,
-    // prefetch::Queued::notify).
-    if (zeroing_ && l2_store_mshrs_.free_at() > goes) continue;
+    // The second level takes nothing now, or other requests and lines that are written back wait
+    // for the crossbar; behind them the next lines to be zeroed go first, and their prefetches are
+    // not wanted any more (gem5's BaseCache::getNextQueueEntry, prefetch::Queued::notify).
+    if (zeroing_ && (l2_mshrs_.free_from(goes) > goes || l2_request_crossbar_.half_taken(goes)))
+      continue;
     const Cycle ready = request_l2(w.line << line_bits, goes, w.pc, strides2_prefetched_);
-    mshrs.take(ready);
+    l1d_mshrs_.take(goes, ready);
     fill_l1d(w.line, goes, ready, false, true);
     at = goes + 1;
   }
-  queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(sent));
+  wanted_.erase(wanted_.begin(), wanted_.begin() + static_cast<std::ptrdiff_t>(sent));
 }
 
 // An access at `at` that goes to the second level at `sends`; `put` puts the line where it belongs,
@@ -283,7 +273,7 @@ Cycle CacheHierarchy::miss(std::uint64_t address, Cycle at, Cycle sends, std::ui
   }
   const Cycle ready = request_l2(address, sends, pc, strides2_);
   const CacheLevel server = served_;
-  (storing_ ? l1d_store_mshrs_ : l1d_load_mshrs_).take(ready);
+  l1d_mshrs_.take(at, ready);
   put(ready).first = static_cast<std::uint8_t>(address & (line_bytes - 1));
   if (p_.l1d_prefetch()) prefetch_l1d(sends, sends + prefetch_turns);
   served_ = server;
@@ -292,16 +282,15 @@ Cycle CacheHierarchy::miss(std::uint64_t address, Cycle at, Cycle sends, std::ui
 
 Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store) {
   const std::uint64_t line = address >> line_bits;
-  Mshrs& mshrs = store ? l1d_store_mshrs_ : l1d_load_mshrs_;
-  const Cycle again = store ? retry : retry_load, asked = at;
+  const Cycle again = store ? retry : retry_load_, asked = at;
   served_ = CacheLevel::l1;
   if (p_.ideal_l1d()) return (taken_ = at) + p_.l1d_lat();
-  if (mshrs.free_at() > at) at = mshrs.free_at() + again;
+  if (const Cycle free = l1d_mshrs_.free_from(at); free > at) at = free + again;
   if (at > blocked_ && at < blocked_until_) at = blocked_until_ + again;
   taken_ = at;
   now_ = at;
   storing_ = store;
-  if (!(store ? stores_want_ : loads_want_).empty()) prefetch_l1d(0, at);
+  if (!wanted_.empty()) prefetch_l1d(0, at);
   if (Cache::Way* w = find_l1d(line, at)) {
     // Rows come in the program's order, their accesses do not: an access before the one that asked
     // for the line would have asked for it itself.
@@ -380,7 +369,7 @@ void CacheHierarchy::prefetch_zeroed(std::uint64_t address, Cycle at, std::uint6
   storing_ = zeroing_ = true;
   want_l1d(address, at, pc, hit);
   prefetch_l1d(at, at + prefetch_turns);
-  stores_want_.clear();
+  wanted_.clear();
   zeroing_ = false;
 }
 
@@ -400,20 +389,21 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   now_ = at;
   storing_ = true;
   served_ = CacheLevel::memory_queue;  // where its write goes in the end
-  if (l1d_store_mshrs_.free_at() > at) at = l1d_store_mshrs_.free_at() + retry;
+  if (const Cycle free = l1d_mshrs_.free_from(at); free > at) at = free + retry;
   taken_ = at;
   // What is sent is an invalidation.  The second level only hands it on, but its register is taken
   // until the answer is there (gem5's Cache::createMissPacket, MSHR::isForward).
-  const Cycle goes = std::max(at + p_.l1d_lat(), l2_store_mshrs_.free_at() + retry - to_second);
-  const Cycle sent = l2_request_crossbar_.place(goes, head) + to_second;
+  Cycle goes = at + p_.l1d_lat() + to_second;
+  if (const Cycle free = l2_mshrs_.free_from(goes); free > goes) goes = free + retry;
+  const Cycle sent = l2_request_crossbar_.place(goes - to_second, head) + to_second;
   Cycle ready = sent + from_second + p_.l1d_response() + p_.l2_lat() + zero_extra;
   if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;
   memory_request_crossbar_.place(at, head);
   written_ = 0;
   put_l1d(asked_for(line, at, ready, true, false), now_);
   ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_write_));
-  l1d_store_mshrs_.take(ready);
-  l2_store_mshrs_.take(ready - from_second - p_.l1d_response());
+  l1d_mshrs_.take(at, ready);
+  l2_mshrs_.take(goes, ready - from_second - p_.l1d_response());
   if (p_.l1d_prefetch()) prefetch_zeroed(address, at, pc, false);
   return ready;
 }

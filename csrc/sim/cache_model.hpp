@@ -11,6 +11,7 @@
 #include "sim/cycle.hpp"
 #include "sim/lines_in_flight.hpp"
 #include "sim/memory_model.hpp"
+#include "sim/mshrs.hpp"
 #include "sim/plugin_prefetcher.hpp"
 #include "sim/prefetchers.hpp"
 
@@ -24,8 +25,10 @@ class CacheHierarchy {
   Cycle load(std::uint64_t address, Cycle at, std::uint64_t pc);   // when the data is there
   Cycle store(std::uint64_t address, Cycle at, std::uint64_t pc);  // when the line can be written
   Cycle zero_line(std::uint64_t address, Cycle at, std::uint64_t pc);  // DC ZVA: no data is read
-  Cycle taken_at() const { return taken_; }      // when the first cache took the last load or store
-  CacheLevel level_of(std::uint64_t address);    // that has its line
+  Cycle taken_at() const { return taken_; }    // when the first cache took the last load or store
+  CacheLevel level_of(std::uint64_t address);  // that has its line
+  // When the first data cache takes an access that comes at `at`.
+  Cycle takes_from(Cycle at) const { return l1d_mshrs_.free_from(at); }
   CacheLevel served() const { return served_; }  // who had the data of the last access
   // All caches hold what they would after the lines' uses, of code and of data.
   void restore(warm::ContentsByShape& contents);
@@ -57,9 +60,10 @@ class CacheHierarchy {
   const CoreParameters p_;
   Cache l1i_, l1d_, l2_, l3_;
   LinesInFlight to_l1d_;
-  // Stores wait until they retire, so their misses are later than those of loads around them:
-  // apart.
-  Mshrs l1d_load_mshrs_, l1d_store_mshrs_, l2_load_mshrs_, l2_store_mshrs_;
+  Mshrs l1d_mshrs_, l2_mshrs_;
+  // After one is free again: until a load is sent again, which an out-of-order core issues anew
+  // (gem5's InstructionQueue::cacheUnblocked).
+  Cycle retry_load_;
   Memory memory_;
   // The crossbars: requests with the lines that are written back, and answers.
   Channel l2_request_crossbar_, l2_response_crossbar_, l3_request_crossbar_, l3_response_crossbar_,
@@ -72,8 +76,8 @@ class CacheHierarchy {
     std::uint64_t line, pc;
     Cycle ready;
   };
-  // By the first prefetcher, in the order in which it is sent: behind loads, and behind stores.
-  std::vector<Wanted> loads_want_, stores_want_;
+  // By the first prefetcher, in the order in which it is sent.
+  std::vector<Wanted> wanted_;
   Cycle now_{}, written_{}, taken_{};
   CacheLevel served_{};
   Cycle held_{};    // by miss registers of the second level

@@ -49,7 +49,7 @@ SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program,
   };
   for (const CoreParameters& p : cores) {
     if (p.in_order())
-      make.template operator()<InOrderCore>(p);
+      make.template operator()<InOrderCore>(p, program_->code);
     else
       make.template operator()<OutOfOrderCore>(p, program_->code);
   }

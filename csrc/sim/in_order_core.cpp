@@ -34,7 +34,7 @@ typename InOrderCore<Why>::Lane InOrderCore<Why>::lane(OpClass op) {
 }
 
 template <bool Why>
-InOrderCore<Why>::InOrderCore(const CoreParameters& p)
+InOrderCore<Why>::InOrderCore(const CoreParameters& p, const CodeMap& code)
     : p_(p),
       caches_(p),
       register_(CoreInst::all_registers),
@@ -52,7 +52,8 @@ InOrderCore<Why>::InOrderCore(const CoreParameters& p)
               {6, false},
               {3, false},
               {1, false},
-              {1, false}}} {}
+              {1, false}}},
+      code_(code) {}
 
 // When the row stands before the issue logic.  A taken branch is predicted where its line is worked
 // off, and heard of in the next cycle.
@@ -147,6 +148,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::load(const CoreRow& row, At at) 
   }
   ledger_.data_from(served);
   stores_.loaded(at.at(), there);
+  took_[inst.pc] = there - at.at();
   return {there, load_cause(served)};
 }
 
@@ -201,7 +203,8 @@ void InOrderCore<Why>::run_on(std::uint64_t from, Cycle began, Cycle at) {
 }
 
 template <bool Why>
-void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired) {
+void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycle arrived,
+                               Cycle retired) {
   const CoreInst& inst = *row.inst;
   if (inst.is(CoreInst::serialize_after)) {
     redirect_ = {retired + p_.front_delay(), Cause::serialization};
@@ -227,7 +230,9 @@ void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycl
                         : passed_by ? fetched
                                     : lines_.missed(caches_, fetched) + stage_delay;
     run_on(right ? row.next : passed_by ? inst.pc : 0, began, redirect_.at());
+    if (guess == BranchUnit::Guess::wrong) run_wrong(row, arrived, retired);
   }
+  history_.remember(code_, code_.number(inst), row.taken, row.target);
   if (row.taken) taken_ = true;
   if (p_.ideal_branches()) return;
   // The predictor hears of it together with the next branch that says anything: not of one that
@@ -279,6 +284,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
   } else if (inst.is(CoreInst::barrier)) {
     done = later(done, {stores_.room(), Cause::store_queue_full});
   }
+  done = later(done, discarded_);
   const std::uint64_t number = commits_.next();
   const At retired = retire(row, issued, done, memory);
   if (unit_) unit_->leaves(memory ? sent : retired.at());
@@ -303,7 +309,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
     last_store_ = {retired.at(), number + 1};
   }
   if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired.at() + 1, stores_.drained());
-  control(row, guess, retired.at());
+  control(row, guess, arrived.at(), retired.at());
   return {arrived.at(), issued.at(), done.at(), before, retired.at(), arrived.at()};
 }
 

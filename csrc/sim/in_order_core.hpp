@@ -9,12 +9,17 @@
 #include <optional>
 #include <vector>
 
+#include "sim/code_map.hpp"
 #include "sim/draining_stores.hpp"
 #include "sim/in_order_commits.hpp"
 #include "sim/in_order_lines.hpp"
 #include "sim/in_order_stage.hpp"
 #include "sim/in_order_units.hpp"
+#include "sim/last_latencies.hpp"
 #include "sim/out_of_order_core.hpp"
+#include "sim/symbolic_values.hpp"
+#include "sim/values_around.hpp"
+#include "sim/wrong_path_code.hpp"
 
 namespace tracekit {
 
@@ -23,7 +28,9 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
  public:
   static constexpr bool knows_why = Why;
 
-  InOrderCore(const CoreParameters& p);
+  // `code` outlives the core.
+  InOrderCore(const CoreParameters& p, const CodeMap& code);
+  void look_around(ValuesAround& values) final { values_ = &values; }
 
  private:
   using At = Stamp<Why>;
@@ -32,8 +39,9 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   Times step(const CoreRow& row);
   Cycle retired() const { return std::max(retire_.at(), stores_.drained()); }
   static std::optional<Core::WrongFetch> wrong_fetch() { return {}; }
-  void begin_with(BranchUnit branches, const BranchHistory&) {
+  void begin_with(BranchUnit branches, const BranchHistory& history) {
     branches_ = std::move(branches);
+    history_ = history;
     unheard_ = 0;  // those were of the branches before
   }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
@@ -72,7 +80,8 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   At retire(const CoreRow& row, At issued, At done, bool memory);
   Cycle answered(Cycle there);
   void run_on(std::uint64_t from, Cycle began, Cycle at);
-  void control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired);
+  void control(const CoreRow& row, BranchUnit::Guess guess, Cycle arrived, Cycle retired);
+  void run_wrong(const CoreRow& branch, Cycle arrived, Cycle retired);
 
   const CoreParameters p_;
   CacheHierarchy caches_;
@@ -99,6 +108,12 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   bool straight_{};
   double uops_per_instruction_{1}, uops_{};
   int unheard_{};  // branches that the predictor has not heard of
+  const CodeMap& code_;
+  BranchHistory history_;
+  SymbolicRegisters wrong_;  // along the wrong path
+  ValuesAround* values_{};
+  At discarded_{};  // when its loads have their data
+  LastLatencies took_;
   // The load/store queue: accesses commit in its order.
   CycleSet answers_;
   Cycle queued_{}, barrier_{};

@@ -12,13 +12,28 @@ namespace tracekit {
 class LaterValues {
  public:
   // Nothing is known of later rows.
-  void begin() { ++turn_; }
+  void begin() {
+    ++turn_;
+    end_wrong_way();
+  }
+  // What comes is of a wrong way, until that ends and is forgotten.
+  void begin_wrong_way() { wrong_ = true; }
+  void end_wrong_way() {
+    wrong_ = false;
+    ++way_;
+  }
   void put(const CoreInst& inst, Cycle there) {
-    for (const std::uint16_t r : inst.written()) of_[r] = {turn_, there};
+    for (const std::uint16_t r : inst.written()) {
+      if (wrong_)
+        of_[r].wrong = {way_, there};
+      else
+        of_[r].right = {turn_, there};
+    }
   }
   // Of a register, where a later row writes it; else `before`.
   Cycle at(std::uint16_t r, Cycle before) const {
-    return of_[r].turn == turn_ ? of_[r].there : before;
+    if (of_[r].wrong.turn == way_) return of_[r].wrong.there;
+    return of_[r].right.turn == turn_ ? of_[r].right.there : before;
   }
 
  private:
@@ -26,8 +41,12 @@ class LaterValues {
     std::uint64_t turn;
     Cycle there;
   };
-  std::uint64_t turn_{};
-  std::vector<Value> of_ = std::vector<Value>(CoreInst::all_registers);
+  struct Values {
+    Value right, wrong;
+  };
+  std::uint64_t turn_{}, way_{};
+  bool wrong_{};
+  std::vector<Values> of_ = std::vector<Values>(CoreInst::all_registers);
 };
 
 }  // namespace tracekit

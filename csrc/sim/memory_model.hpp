@@ -16,9 +16,12 @@ class Channel {
  public:
   // When something that takes `cost` cycles may start, from `at` on.
   Cycle place(Cycle at, double cost);
+  // Whether more than half of the cycles about `at` is taken.
+  bool half_taken(Cycle at);
 
  private:
   static constexpr std::size_t kept = 1024;
+  static constexpr float full = 64;  // cycles of an interval
   struct Interval {
     Cycle number{-1};
     float load{};

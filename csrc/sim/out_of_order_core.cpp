@@ -284,6 +284,12 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   if (!inst.is(CoreInst::load) || inst.is(CoreInst::store) || row.fault)
     return {executed, op_cause_[static_cast<std::size_t>(inst.op)]};
   if (forwarded_) return {executed + 1, Cause::load_forward};
+  // When the cache takes something again stores have the first turn (gem5's LSQUnit::recvRetry).
+  for (Cycle again; (again = caches_.takes_from(executed)) > executed;) {
+    const std::uint64_t sent = stores_sent_;
+    send_stores(again);
+    if (stores_sent_ == sent) break;
+  }
   Cycle there = caches_.load(row.addr, executed, inst.pc);
   ledger_.data_from(caches_.served());
   if (inst.is(CoreInst::data_prefetch)) [[unlikely]]

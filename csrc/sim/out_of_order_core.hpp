@@ -28,6 +28,7 @@
 #include "sim/branch_unit.hpp"
 #include "sim/cache_model.hpp"
 #include "sim/cause.hpp"
+#include "sim/cause_ledger.hpp"
 #include "sim/code_map.hpp"
 #include "sim/core_inst.hpp"
 #include "sim/core_parameters.hpp"
@@ -66,12 +67,6 @@ inline constexpr std::array names{TRACEKIT_CORE_TIMING(PART)};
 #undef PART
 inline constexpr Cycle most_commit_slack = 4096;
 }  // namespace core_timing
-
-// What a row met on its way, as bits: 1 + the level that had its data, 1 + the one that had its
-// fetched line (0: it asked for none), and what became of its prediction.
-namespace row_event {
-enum : std::uint8_t { fetch_shift = 3, level_mask = 7, mispredicted = 64, resteered = 128 };
-}  // namespace row_event
 
 // A core of either kind.
 class Core {
@@ -122,51 +117,6 @@ class Core {
   // core that executes out of order.
   static Cycle approached(CacheHierarchy& caches, BranchUnit& branches,
                           std::span<const CoreRow> rows, Cycle at, std::optional<WrongFetch> wrong);
-};
-
-// Adds up why a core's rows retire when they do.
-template <bool Why>
-class CauseLedger {
- public:
-  explicit CauseLedger(int width) : width_(width) {}
-  void put_into(double* spent) { spent_ = spent; }
-  // A row more: each `width` of them have a cycle that width alone would take.
-  void row() {
-    if constexpr (Why) ++rows_;
-  }
-  // The level that is farthest away counts, of an instruction of several accesses.
-  void data_from(CacheLevel level) { from(level, 0); }
-  void fetched_from(CacheLevel level) { from(level, row_event::fetch_shift); }
-  void guessed(BranchUnit::Guess guess) {
-    if constexpr (Why) {
-      if (guess == BranchUnit::Guess::wrong) events_ |= row_event::mispredicted;
-      if (guess == BranchUnit::Guess::resteer) events_ |= row_event::resteered;
-    }
-  }
-  std::uint8_t take_events() { return std::exchange(events_, std::uint8_t{0}); }
-  // The last retirement moves by `cycles`.
-  void charge(Cause why, Cycle cycles) {
-    if constexpr (Why) {
-      if (cycles <= 0) return;
-      const Cycle base = why == Cause::base ? cycles : std::clamp<Cycle>(rows_ / width_, 0, cycles);
-      rows_ -= base * width_;
-      spent_[static_cast<std::size_t>(Cause::base)] += static_cast<double>(base);
-      spent_[static_cast<std::size_t>(why)] += static_cast<double>(cycles - base);
-    }
-  }
-
- private:
-  void from(CacheLevel level, unsigned shift) {
-    if constexpr (Why) {
-      const unsigned known = (events_ >> shift) & row_event::level_mask;
-      const unsigned now = std::max(known, 1U + static_cast<unsigned>(level));
-      events_ = static_cast<std::uint8_t>(events_ ^ ((known ^ now) << shift));
-    }
-  }
-
-  Cycle width_, rows_{};
-  double* spent_{};
-  std::uint8_t events_{};
 };
 
 // A core whose `Times step(const CoreRow&)` is known when the loop over the rows is compiled.
@@ -290,6 +240,9 @@ class CycleSet {
 #define TRACEKIT_INLINE [[gnu::always_inline]] inline
 
 template <bool Why>
+class LaterDivisions;
+
+template <bool Why>
 class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
  public:
   static constexpr bool knows_why = Why;
@@ -304,6 +257,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   using At = Stamp<Why>;
   using Times = Core::Times;
   friend CoreOf<OutOfOrderCore<Why>>;
+  friend class LaterDivisions<Why>;
   TRACEKIT_INLINE Times step(const CoreRow& row);
   Cycle retired() { return std::max(retire_.at(), all_drained()); }
   void begin_with(BranchUnit branches, const BranchHistory& history) {

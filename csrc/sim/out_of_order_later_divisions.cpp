@@ -12,6 +12,8 @@
 namespace tracekit {
 namespace {
 
+bool divides(const CoreInst& inst) { return op_use(inst.op) == OpUse{Unit::int_mul, false}; }
+
 // When divisions end that have begun.
 class Running {
  public:
@@ -39,78 +41,175 @@ class Running {
 
 }  // namespace
 
+// Rows behind a multiplication whose operands are there at `wanted`: they are dispatched as soon as
+// there is room, and divide when their operands and a unit are there.
+template <bool Why>
+class LaterDivisions {
+ public:
+  LaterDivisions(OutOfOrderCore<Why>& core, const CoreRow& row, Cycle dispatched, Cycle wanted)
+      : core_(core),
+        p_(core.p_),
+        row_(row),
+        dispatched_(dispatched),
+        wanted_(wanted),
+        counted_(core.booking_[static_cast<std::size_t>(row.inst->op)].counted),
+        units_(core.calendar_.units(counted_)) {}
+
+  // When a unit is free for the multiplication.
+  Cycle free_from() {
+    if (const CoreRow* const last = last_division()) walk(last);
+    const int held = running_.at(wanted_);
+    if (held == 0 || core_.calendar_.left(wanted_, counted_) > held) return wanted_;
+    return running_.first_end(wanted_);
+  }
+
+ private:
+  // How far dispatch has come.
+  struct Dispatch {
+    Cycle there;          // of the last row
+    Cycle by_width;       // by the width alone
+    int in_cycle;         // rows of that one
+    Cycle behind{};       // rows since the multiplication
+    std::uint64_t loads;  // until now
+    int waiting{1};       // of these rows in the issue queue, with the multiplication
+    int queued;           // at most, of those before
+    Cycle queued_at;      // since when it is at most that
+  };
+
+  // When the row that is `behind` the multiplication has an entry in the reorder buffer.
+  Cycle entry_freed(Cycle behind) const {
+    return core_.retired_[core_.entry_ + static_cast<std::uint64_t>(behind - p_.rob())] +
+           freed_delay + p_.rename_to_iew();
+  }
+  // The last division that may begin before, as far as room in the reorder buffer goes.
+  const CoreRow* last_division() const {
+    const CoreRow* last = nullptr;
+    for (const CoreRow* const at : core_.around_.ahead(row_, divides)) {
+      const Cycle behind = at - &row_;
+      if (behind >= far_ || dispatched_ + (behind + p_.width() - 1) / p_.width() >= wanted_ ||
+          entry_freed(behind) >= wanted_)
+        break;
+      last = at;
+    }
+    if (!last) return last;
+    const Cycle began = std::max(dispatched_, wanted_ - core_.latency(last->inst->op)) + 1;
+    const bool none_free = core_.calendar_.gap(began, counted_, 1, wanted_).cycles == 0;
+    return none_free ? nullptr : last;
+  }
+  // Whether so many wait in the queue that no row is dispatched.
+  bool full(Dispatch& d) const {
+    if (d.queued + d.waiting < p_.iq()) return false;
+    d.queued = core_.calendar_.waiting(d.there, d.queued_at, d.queued);
+    d.queued_at = d.there;
+    return d.queued + d.waiting >= p_.iq();
+  }
+  // The next row is dispatched, if that is before `until`.
+  bool dispatch(Dispatch& d, const CoreInst& inst, Cycle until) const {
+    if (++d.behind >= far_) return false;
+    if (++d.in_cycle > p_.width()) {
+      ++d.by_width;
+      d.in_cycle = 1;
+    }
+    d.there = std::max({d.there, d.by_width, entry_freed(d.behind)});
+    if (inst.is(CoreInst::load))
+      d.there = std::max(
+          d.there, core_.load_retired_[d.loads++ - p_.lq()] + committed_delay + p_.rename_to_iew());
+    if (d.there >= until) return false;
+    if (full(d)) {
+      do ++d.there;
+      while (d.there < until && full(d));
+      d.there += queue_refills;
+    }
+    return d.there < until;
+  }
+  // When its operands are there.
+  Cycle ready(const Dispatch& d, const CoreInst& inst) const {
+    Cycle at = d.there;
+    for (const std::uint16_t r : inst.read())
+      at = std::max(at, core_.later_.at(r, core_.register_[r].at()));
+    return at;
+  }
+  // It issues, if that is before `until`; a load of it has its data `data` cycles later, and leaves
+  // the queue only then.
+  void issue(Dispatch& d, const CoreInst& inst, Cycle until, Cycle data) {
+    Cycle at = ready(d, inst);
+    if (at < until && divides(inst)) {
+      while (at < until && core_.calendar_.left(at, counted_) <= running_.at(at))
+        at = running_.at(at) >= units_ ? running_.first_end(at) : at + 1;
+      if (at < until) running_.add(at + core_.latency(inst.op));
+    }
+    const bool known = at < until && data != never;
+    const Cycle done = known ? at + p_.issue_to_exec() - 1 + core_.latency(inst.op) + data : never;
+    core_.later_.put(inst, done);
+    d.waiting += at >= until || (inst.is(CoreInst::load) && done >= until);
+  }
+  bool all_held() const { return running_.at(wanted_) >= units_; }
+
+  void walk(const CoreRow* last) {
+    core_.later_.begin();
+    core_.later_.put(*row_.inst, never);
+    const int queued = core_.calendar_.waiting(dispatched_);
+    Dispatch d{.there = dispatched_,
+               .by_width = dispatched_,
+               .in_cycle = p_.width(),
+               .loads = core_.loads_,
+               .queued = queued,
+               .queued_at = dispatched_};
+    for (const CoreRow* at = &row_ + 1; at <= last && !all_held(); ++at) {
+      const CoreInst& inst = *at->inst;
+      if (!dispatch(d, inst, wanted_)) return;
+      if (at->is_branch() && core_.last_guesses_.wrong(inst.pc)) {
+        const Cycle resolves = ready(d, inst);
+        const bool before = resolves < wanted_;
+        go_wrong(d, *at, before ? std::min(wanted_, resolves + p_.issue_to_exec() + 1) : wanted_);
+        if (!before) return;
+        d.there =
+            std::max(d.there, resolves + p_.issue_to_exec() + redirect_delay + p_.front_delay() +
+                                  p_.decode_to_rename() + p_.rename_to_iew());
+        if (d.there >= wanted_) return;
+      }
+      const bool far =
+          inst.is(CoreInst::load) && core_.caches_.level_of(at->addr) != CacheLevel::l1;
+      issue(d, inst, wanted_, far ? never : inst.is(CoreInst::load) ? p_.l1d_lat() : 0);
+    }
+  }
+  // The way behind the branch, which is predicted as wrongly as it was the last time, until it is
+  // squashed.
+  void go_wrong(Dispatch d, const CoreRow& branch, Cycle squashed) {
+    WrongWay way(core_.code_, core_.history_);
+    core_.later_.begin_wrong_way();
+    std::uint32_t part = way.begin(core_.code_.number(*branch.inst), branch.taken);
+    while (part != CodeMap::nowhere && !all_held()) {
+      const CoreInst& inst = core_.code_.insts()[part];
+      if (!dispatch(d, inst, squashed)) break;
+      issue(d, inst, squashed, inst.is(CoreInst::load) ? p_.l1d_lat() : 0);
+      part = way.behind(part, [&](const CoreInst& i) { return core_.around_.target(branch, i); });
+    }
+    core_.later_.end_wrong_way();
+  }
+
+  static constexpr Cycle never = OutOfOrderCore<Why>::never;
+  OutOfOrderCore<Why>& core_;
+  const CoreParameters& p_;
+  const CoreRow& row_;
+  Cycle dispatched_, wanted_;
+  std::uint64_t counted_;
+  int units_;
+  Cycle far_{std::min<Cycle>(p_.rob(), RowsAround::most)};  // rows that are looked at
+  Running running_;
+};
+
 // The operands of the row, which multiplies, are there at `issued`.  Younger divisions whose
 // operands were there before hold their units until they are done, whatever older rows wait then
 // (gem5's InstructionQueue::scheduleReadyInsts, FUPool::getUnit).  Rows come in the program's
-// order, so that it is looked for those that will: rows behind are dispatched as soon as there is
-// room, and divide when their operands and a unit are there.
+// order, so that it is looked for those that will.
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_divisions(const CoreRow& row,
                                                                        Cycle dispatched,
                                                                        At issued) {
-  const std::uint64_t counted = booking_[static_cast<std::size_t>(row.inst->op)].counted;
-  const Cycle wanted = issued.at();
-  const auto divides = [](const CoreInst& inst) {
-    return op_use(inst.op) == OpUse{Unit::int_mul, false};
-  };
-  const auto far = std::min<Cycle>(p_.rob(), RowsAround::most);
-  const auto first = static_cast<Cycle>(this->around_.next(row, divides));
-  if (first >= far || dispatched + first / p_.width() >= wanted) return issued;
-  Running running;
-  later_.begin();
-  later_.put(*row.inst, never);
-  std::uint64_t loads = loads_;
-  int waiting = 1;  // of these rows
-  Cycle there = dispatched;
-  int queued = calendar_.waiting(there);
-  const auto goes_to = [&](Cycle at) {
-    queued = calendar_.waiting(at, there, queued);
-    there = at;
-  };
-  for (const CoreRow* at = &row + 1; at != &row + far && at->inst; ++at) {
-    const CoreInst& inst = *at->inst;
-    const auto freed = [&](const Freed& when, std::uint64_t n, int size, Cycle delay) {
-      return when[n - static_cast<std::uint64_t>(size)] + delay + p_.rename_to_iew();
-    };
-    const auto behind = static_cast<std::uint64_t>(at - &row);
-    Cycle goes = std::max(dispatched + (at - &row + p_.width() - 1) / p_.width(),
-                          freed(retired_, entry_ + behind, p_.rob(), freed_delay));
-    if (inst.is(CoreInst::load))
-      goes = std::max(goes, freed(load_retired_, loads++, p_.lq(), committed_delay));
-    if (goes >= wanted) break;
-    if (goes > there) goes_to(goes);
-    if (queued + waiting >= p_.iq()) {
-      while (queued + waiting >= p_.iq() && there < wanted) goes_to(there + 1);
-      goes_to(there + queue_refills);
-    }
-    if (there >= wanted) break;
-    Cycle starts = there;
-    for (const std::uint16_t r : inst.read())
-      starts = std::max(starts, later_.at(r, register_[r].at()));
-    if (at->is_branch() && last_guesses_.wrong(inst.pc)) {
-      if (starts >= wanted) break;
-      there = std::max(there, starts + p_.issue_to_exec() + redirect_delay + p_.front_delay() +
-                                  p_.decode_to_rename() + p_.rename_to_iew());
-      if (there >= wanted) break;
-    }
-    if (starts >= wanted) {
-      later_.put(inst, never);
-      ++waiting;
-      continue;
-    }
-    if (divides(inst)) {
-      while (starts < wanted && calendar_.left(starts, counted) <= running.at(starts)) ++starts;
-      if (starts < wanted) running.add(starts + latency(inst.op));
-      if (running.at(wanted) >= calendar_.units(counted)) break;  // no other one can begin
-    }
-    Cycle done = starts + p_.issue_to_exec() - 1 + latency(inst.op);
-    if (inst.is(CoreInst::load))
-      done = caches_.level_of(at->addr) == CacheLevel::l1 ? done + p_.l1d_lat() : never;
-    later_.put(inst, done);
-  }
-  const int held = running.at(wanted);
-  if (held == 0 || calendar_.left(wanted, counted) > held) return issued;
-  return {running.first_end(wanted), Cause::unit_busy};
+  LaterDivisions<Why> later(*this, row, dispatched, issued.at());
+  const Cycle at = later.free_from();
+  return at > issued.at() ? At{at, Cause::unit_busy} : issued;
 }
 
 template OutOfOrderCore<false>::At OutOfOrderCore<false>::behind_divisions(const CoreRow&, Cycle,

@@ -20,6 +20,7 @@ class RowsAround {
   void begin(std::span<const CoreRow> rows) {
     rows_ = rows;
     looked_at_ = rows.data();
+    ahead_.clear();
     if (!before_.empty() && !rows.empty() && before_.back().next != rows.front().inst->pc)
       before_.clear();
   }
@@ -40,14 +41,17 @@ class RowsAround {
     std::for_each(&row + 1 - own, &row + 1, do_row);
   }
 
-  // How many rows behind `row` the next one is that is `wanted`; `most` where none is so near. Rows
-  // are asked for in their order, and always by the same `wanted`.
+  // The rows behind `row` that are `wanted`, of the `most` next ones.  Rows are asked for in their
+  // order, and always by the same `wanted`.
   template <class Wanted>
-  std::size_t next(const CoreRow& row, const Wanted& wanted) {
+  std::span<const CoreRow* const> ahead(const CoreRow& row, const Wanted& wanted) {
     looked_at_ = std::max(looked_at_, &row + 1);
-    while (looked_at_ < &row + most && looked_at_->inst && !wanted(*looked_at_->inst)) ++looked_at_;
-    const bool found = looked_at_ < &row + most && looked_at_->inst;
-    return found ? static_cast<std::size_t>(looked_at_ - &row) : most;
+    for (; looked_at_ < &row + most && looked_at_->inst; ++looked_at_)
+      if (wanted(*looked_at_->inst)) ahead_.push_back(looked_at_);
+    std::size_t passed = 0;
+    while (passed < ahead_.size() && ahead_[passed] <= &row) ++passed;
+    ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(passed));
+    return ahead_;
   }
   // Where the branch goes when it is taken, if that is soon.
   std::uint32_t target(const CoreRow& row, const CoreInst& branch) const {
@@ -59,6 +63,7 @@ class RowsAround {
  private:
   std::span<const CoreRow> rows_;
   const CoreRow* looked_at_{};
+  std::vector<const CoreRow*> ahead_;
   std::vector<CoreRow> before_;
 };
 
