@@ -349,9 +349,14 @@ Cycle CacheHierarchy::upgrade(std::uint64_t address, Cycle at, Cycle there, std:
   });
 }
 
+bool CacheHierarchy::in_l1d(std::uint64_t address) {
+  const std::uint64_t line = address >> line_bits;
+  return p_.ideal_l1d() || l1d_.has(line) || to_l1d_.find(line);
+}
+
 CacheLevel CacheHierarchy::level_of(std::uint64_t address) {
   const std::uint64_t line = address >> line_bits;
-  if (p_.ideal_l1d() || l1d_.has(line) || to_l1d_.find(line)) return CacheLevel::l1;
+  if (in_l1d(address)) return CacheLevel::l1;
   if (p_.ideal_l2() || l2_.has(line)) return CacheLevel::l2;
   return p_.l3_kb() && l3_.has(line) ? CacheLevel::l3 : CacheLevel::memory;
 }

@@ -27,6 +27,7 @@ class CacheHierarchy {
   Cycle zero_line(std::uint64_t address, Cycle at, std::uint64_t pc);  // DC ZVA: no data is read
   Cycle taken_at() const { return taken_; }    // when the first cache took the last load or store
   CacheLevel level_of(std::uint64_t address);  // that has its line
+  bool in_l1d(std::uint64_t address);          // or on its way there
   // When the first data cache takes an access that comes at `at`.
   Cycle takes_from(Cycle at) const { return l1d_mshrs_.free_from(at); }
   CacheLevel served() const { return served_; }  // who had the data of the last access

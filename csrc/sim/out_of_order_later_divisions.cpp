@@ -73,7 +73,7 @@ class LaterDivisions {
     std::uint64_t loads;  // until now
     int waiting{1};       // of these rows in the issue queue, with the multiplication
     int queued;           // at most, of those before
-    Cycle queued_at;      // since when it is at most that
+    Cycle queued_at{};    // since when it is at most that
   };
 
   // When the row that is `behind` the multiplication has an entry in the reorder buffer.
@@ -129,32 +129,35 @@ class LaterDivisions {
       at = std::max(at, core_.later_.at(r, core_.register_[r].at()));
     return at;
   }
-  // It issues, if that is before `until`; a load of it has its data `data` cycles later, and leaves
-  // the queue only then.
-  void issue(Dispatch& d, const CoreInst& inst, Cycle until, Cycle data) {
+  // It issues, if that is before `until`; a load leaves the queue only when it has its data. `row`:
+  // null on a wrong way, of whose loads nobody knows where they go.
+  void issue(Dispatch& d, const CoreInst& inst, Cycle until, const CoreRow* row) {
     Cycle at = ready(d, inst);
     if (at < until && divides(inst)) {
       while (at < until && core_.calendar_.left(at, counted_) <= running_.at(at))
         at = running_.at(at) >= units_ ? running_.first_end(at) : at + 1;
       if (at < until) running_.add(at + core_.latency(inst.op));
     }
-    const bool known = at < until && data != never;
-    const Cycle done = known ? at + p_.issue_to_exec() - 1 + core_.latency(inst.op) + data : never;
+    Cycle done = never;
+    if (at < until) done = at + p_.issue_to_exec() - 1 + core_.latency(inst.op);
+    if (inst.is(CoreInst::load)) {
+      const bool far = at < until && row && !core_.caches_.in_l1d(row->addr);
+      done = at >= until || far ? never : done + p_.l1d_lat();
+      d.waiting += at < until && done >= until;
+    }
     core_.later_.put(inst, done);
-    d.waiting += at >= until || (inst.is(CoreInst::load) && done >= until);
+    d.waiting += at >= until;
   }
   bool all_held() const { return running_.at(wanted_) >= units_; }
 
   void walk(const CoreRow* last) {
     core_.later_.begin();
     core_.later_.put(*row_.inst, never);
-    const int queued = core_.calendar_.waiting(dispatched_);
     Dispatch d{.there = dispatched_,
                .by_width = dispatched_,
                .in_cycle = p_.width(),
                .loads = core_.loads_,
-               .queued = queued,
-               .queued_at = dispatched_};
+               .queued = core_.calendar_.waiting()};
     for (const CoreRow* at = &row_ + 1; at <= last && !all_held(); ++at) {
       const CoreInst& inst = *at->inst;
       if (!dispatch(d, inst, wanted_)) return;
@@ -168,9 +171,7 @@ class LaterDivisions {
                                   p_.decode_to_rename() + p_.rename_to_iew());
         if (d.there >= wanted_) return;
       }
-      const bool far =
-          inst.is(CoreInst::load) && core_.caches_.level_of(at->addr) != CacheLevel::l1;
-      issue(d, inst, wanted_, far ? never : inst.is(CoreInst::load) ? p_.l1d_lat() : 0);
+      issue(d, inst, wanted_, at);
     }
   }
   // The way behind the branch, which is predicted as wrongly as it was the last time, until it is
@@ -182,7 +183,7 @@ class LaterDivisions {
     while (part != CodeMap::nowhere && !all_held()) {
       const CoreInst& inst = core_.code_.insts()[part];
       if (!dispatch(d, inst, squashed)) break;
-      issue(d, inst, squashed, inst.is(CoreInst::load) ? p_.l1d_lat() : 0);
+      issue(d, inst, squashed, nullptr);
       part = way.behind(part, [&](const CoreInst& i) { return core_.around_.target(branch, i); });
     }
     core_.later_.end_wrong_way();

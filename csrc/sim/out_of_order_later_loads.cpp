@@ -55,7 +55,7 @@ class LaterStores {
 template <bool Why>
 void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle issued) {
   const std::uint64_t line = row.addr >> line_bits;
-  if (!row.inst->is(CoreInst::load) || caches_.level_of(row.addr) == CacheLevel::l1) return;
+  if (!row.inst->is(CoreInst::load) || caches_.in_l1d(row.addr)) return;
   const CoreRow* end = &row + 1;  // behind the last row that may be the one
   const CoreRow* const far = end + most_ahead;
   for (const CoreRow* at = end; at->inst && at != far; ++at)
@@ -77,9 +77,11 @@ void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle i
     if (inst.is(CoreInst::load))
       there = std::max(there, freed(load_retired_, loads++, p_.lq(), committed_delay));
     if (there >= issued) return;
-    for (int queued = calendar_.waiting(there); queued + waiting >= p_.iq(); ++there) {
-      if (there + 1 >= issued) return;
-      queued = calendar_.waiting(there + 1, there, queued);
+    if (calendar_.waiting() + waiting >= p_.iq()) {
+      for (int queued = calendar_.waiting(there); queued + waiting >= p_.iq(); ++there) {
+        if (there + 1 >= issued) return;
+        queued = calendar_.waiting(there + 1, there, queued);
+      }
     }
     Cycle ready = std::max(operands_.at() + 1, there);
     bool waits = late.reads(inst);

@@ -21,6 +21,7 @@ class RowsAround {
     rows_ = rows;
     looked_at_ = rows.data();
     ahead_.clear();
+    passed_ = 0;
     if (!before_.empty() && !rows.empty() && before_.back().next != rows.front().inst->pc)
       before_.clear();
   }
@@ -48,10 +49,12 @@ class RowsAround {
     looked_at_ = std::max(looked_at_, &row + 1);
     for (; looked_at_ < &row + most && looked_at_->inst; ++looked_at_)
       if (wanted(*looked_at_->inst)) ahead_.push_back(looked_at_);
-    std::size_t passed = 0;
-    while (passed < ahead_.size() && ahead_[passed] <= &row) ++passed;
-    ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(passed));
-    return ahead_;
+    while (passed_ < ahead_.size() && ahead_[passed_] <= &row) ++passed_;
+    if (passed_ > most) {
+      ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(passed_));
+      passed_ = 0;
+    }
+    return std::span(ahead_).subspan(passed_);
   }
   // Where the branch goes when it is taken, if that is soon.
   std::uint32_t target(const CoreRow& row, const CoreInst& branch) const {
@@ -63,7 +66,8 @@ class RowsAround {
  private:
   std::span<const CoreRow> rows_;
   const CoreRow* looked_at_{};
-  std::vector<const CoreRow*> ahead_;
+  std::vector<const CoreRow*> ahead_;  // the first ones of it have been passed
+  std::size_t passed_{};
   std::vector<CoreRow> before_;
 };
 
