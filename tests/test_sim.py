@@ -319,27 +319,21 @@ def test_ranges_of_rows_by_number_and_by_place(tmp_path):
 
 
 def test_a_read_does_not_wait_for_what_stores_ask_for_later(tmp_path):
-    """A copy whose stores drain hundreds of cycles behind its loads, with registers for both, is
-    held up by their share of memory alone."""
+    """A copy whose stores drain hundreds of cycles behind its loads reads as fast as without, where
+    registers and memory are enough for both."""
 
     def loop(second: tuple[str, str, str], base: int | None) -> str:
         rows: list[str] = []
         for k in range(1500):
             at = None if base is None else base + 64 * k
             load = ("ldr   x2, [x0]", "MemRead", "IsInteger|IsLoad", 0x10_000_000 + 64 * k)
-            for j, row in enumerate([load, (*second, at), *[("add   x4, x4, #1",)] * 10]):
+            for j, row in enumerate([load, (*second, at), *[("add   x4, x4, #1",)] * 20]):
                 rows.append(line(len(rows), *row, pc=0x400000 + 4 * j))
         return "".join(rows)
 
-    deep = {"rob": 320, "iq": 160, "lq": 105, "sq": 64, "phys_int": 400, "l1d_mshrs": 128}
-    far = {
-        "clock_ghz": 1.0,
-        "mem": "HBM_2000_4H_1x64",
-        "l3_kb": 8192,
-        "l2_lat": 20,
-        "l2_mshrs": 128,
-    }
+    deep = {"rob": 320, "iq": 160, "lq": 105, "sq": 64, "phys_int": 400, "l1d_mshrs": 48}
+    far = {"clock_ghz": 1.0, "mem": "HBM_2000_4H_1x64", "l3_kb": 8192, "l2_lat": 20, "l2_mshrs": 48}
     reads = loop(("add   x3, x2, #1", "IntAlu", "IsInteger"), None)
     copies = loop(("str   x2, [x1]", "MemWrite", "IsInteger|IsStore"), 0x20_040_000)
     alone, both = (cycles(extract(tmp_path, text), **deep, **far) for text in (reads, copies))
-    assert both < 1.5 * alone
+    assert both < 1.1 * alone

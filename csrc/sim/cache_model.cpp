@@ -152,7 +152,7 @@ Cycle CacheHierarchy::access_l2(std::uint64_t address, Cycle at, std::uint64_t p
     return at + p_.l2_lat();
   }
   const Cycle asked = at;
-  if (const Cycle free = l2_mshrs_.free_from(at); free > at) at = free + retry;
+  at = l2_mshrs_.taken_at(at, retry);
   held_ = at - asked;
   Cache::Way* w = l2_.find(line);
   Cycle ready = at + p_.l2_lat();
@@ -285,7 +285,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
   const Cycle again = store ? retry : retry_load_, asked = at;
   served_ = CacheLevel::l1;
   if (p_.ideal_l1d()) return (taken_ = at) + p_.l1d_lat();
-  if (const Cycle free = l1d_mshrs_.free_from(at); free > at) at = free + again;
+  at = l1d_mshrs_.taken_at(at, again);
   if (at > blocked_ && at < blocked_until_) at = blocked_until_ + again;
   taken_ = at;
   now_ = at;
@@ -394,12 +394,11 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   now_ = at;
   storing_ = true;
   served_ = CacheLevel::memory_queue;  // where its write goes in the end
-  if (const Cycle free = l1d_mshrs_.free_from(at); free > at) at = free + retry;
+  at = l1d_mshrs_.taken_at(at, retry);
   taken_ = at;
   // What is sent is an invalidation.  The second level only hands it on, but its register is taken
   // until the answer is there (gem5's Cache::createMissPacket, MSHR::isForward).
-  Cycle goes = at + p_.l1d_lat() + to_second;
-  if (const Cycle free = l2_mshrs_.free_from(goes); free > goes) goes = free + retry;
+  const Cycle goes = l2_mshrs_.taken_at(at + p_.l1d_lat() + to_second, retry);
   const Cycle sent = l2_request_crossbar_.place(goes - to_second, head) + to_second;
   Cycle ready = sent + from_second + p_.l1d_response() + p_.l2_lat() + zero_extra;
   if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;

@@ -15,7 +15,7 @@
 #include "sim/in_order_lines.hpp"
 #include "sim/in_order_stage.hpp"
 #include "sim/in_order_units.hpp"
-#include "sim/last_latencies.hpp"
+#include "sim/last_by_pc.hpp"
 #include "sim/out_of_order_core.hpp"
 #include "sim/symbolic_values.hpp"
 #include "sim/values_around.hpp"
@@ -112,8 +112,8 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   BranchHistory history_;
   SymbolicRegisters wrong_;  // along the wrong path
   ValuesAround* values_{};
-  At discarded_{};  // when its loads have their data
-  LastLatencies took_;
+  At discarded_{};        // when its loads have their data
+  LastByPc<Cycle> took_;  // loads
   // The load/store queue: accesses commit in its order.
   CycleSet answers_;
   Cycle queued_{}, barrier_{};

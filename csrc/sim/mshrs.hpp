@@ -26,6 +26,11 @@ class Mshrs {
     for (const Register& r : registers_) free = std::min(free, r.free_from(at, took_));
     return free;
   }
+  // When an access is taken that comes at `at`, and comes `again` behind where it was refused.
+  Cycle taken_at(Cycle at, Cycle again) const {
+    const Cycle free = free_from(at);
+    return free > at ? free + again : at;
+  }
   // A prefetch leaves two for others (gem5's MSHRQueue::canPrefetch).
   bool spare(Cycle at) const { return free(at) > 2; }
   // From when on, `at` or later, there are so many; `more`: one more is in use.

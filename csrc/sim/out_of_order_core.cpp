@@ -121,14 +121,10 @@ void OutOfOrderCore<Why>::block(Cycle at) {
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
   const CoreInst& inst = *row.inst;
-  const auto freed = [&](const Freed& when, std::uint64_t n, int size, Cause why,
-                         Cycle delay = freed_delay) {
-    return At{when[n - static_cast<std::uint64_t>(size)] + delay, why};
-  };
   // Without room in the reorder buffer or the issue queue rename blocks, even if nothing is there
   // to be renamed (gem5's Rename::checkStall).
   At room = renames_.at;
-  room.wait_for(freed(retired_, entry_, p_.rob(), Cause::rob_full));
+  room.wait_for({freed(retired_, entry_, p_.rob(), freed_delay), Cause::rob_full});
   calendar_.advance(room.at());
   while (calendar_.waiting() >= p_.iq()) {
     room = (room + 1).because(Cause::scheduler_full);
@@ -147,13 +143,13 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     at = later(at, {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization});
   const auto takes = [&](const Freed& when, std::uint64_t n, unsigned entries, int size, Cause why,
                          Cycle delay) {
-    if (entries > 0) at.wait_for(freed(when, n + entries - 1, size, why, delay));
+    if (entries > 0) at.wait_for({freed(when, n + entries - 1, size, delay), why});
   };
   takes(load_retired_, loads_, inst.is(CoreInst::load), p_.lq(), Cause::load_queue_full,
         committed_delay);
   if (inst.is(CoreInst::store)) {
     make_room_for_store();
-    at.wait_for(freed(store_drained_, store_count_, p_.sq(), queued_store(), drained_delay));
+    at.wait_for({freed(store_drained_, store_count_, p_.sq(), drained_delay), queued_store()});
   }
   takes(int_retired_, ints_, inst.int_writes, free_ints_, Cause::registers_full, committed_delay);
   takes(vec_retired_, vecs_, inst.vec_writes, free_vecs_, Cause::registers_full, committed_delay);
@@ -395,7 +391,7 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
     squash(fetch_.at() + waited, dispatched.at(), known, entry_ + 1, found.rows);
   }
   if (row.is_branch()) {
-    last_guesses_.put(inst.pc, guess == BranchUnit::Guess::wrong);
+    mispredicted_[inst.pc] = guess == BranchUnit::Guess::wrong;
     remember(row);
   }
   taken_ |= row.taken;

@@ -34,10 +34,11 @@
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
 #include "sim/issue_calendar.hpp"
-#include "sim/last_guesses.hpp"
+#include "sim/last_by_pc.hpp"
 #include "sim/later_values.hpp"
 #include "sim/memory_meetings.hpp"
 #include "sim/op_use.hpp"
+#include "sim/out_of_order_delays.hpp"
 #include "sim/ring.hpp"
 #include "sim/rows_around.hpp"
 #include "sim/store_buffer.hpp"
@@ -366,7 +367,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   std::vector<int> latency_;
   std::vector<OpBooking> booking_;
   LaterValues later_;
-  LastGuesses last_guesses_;
+  LastByPc<bool> mispredicted_;  // branches
   std::vector<Cause> op_cause_;
   std::vector<At> register_;  // when a reader may issue
   std::vector<Cycle> chain_;  // by register: cycles that its cause is ahead on the chain to it
@@ -385,6 +386,17 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   // When what took an entry, or a register, was done with it: of as many as there are, the one
   // before, and the next one, which has no meaning yet.
   using Freed = Ring<Cycle>;
+  // When the `n`-th to take one of `size` entries has it, `delay` behind the one that had it.
+  static Cycle freed(const Freed& when, std::uint64_t n, int size, Cycle delay) {
+    return when[n - static_cast<std::uint64_t>(size)] + delay;
+  }
+  // The same of rows behind the walked one, until they are dispatched.
+  Cycle entry_freed(std::uint64_t entry) const {
+    return freed(retired_, entry, p_.rob(), freed_delay) + p_.rename_to_iew();
+  }
+  Cycle load_freed(std::uint64_t load) const {
+    return freed(load_retired_, load, p_.lq(), committed_delay) + p_.rename_to_iew();
+  }
   static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 2, long_ago); }
   static constexpr Cycle long_ago = -(Cycle{1} << 40);
   Freed retired_, int_retired_, vec_retired_, load_retired_, store_drained_;

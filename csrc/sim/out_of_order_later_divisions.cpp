@@ -78,8 +78,7 @@ class LaterDivisions {
 
   // When the row that is `behind` the multiplication has an entry in the reorder buffer.
   Cycle entry_freed(Cycle behind) const {
-    return core_.retired_[core_.entry_ + static_cast<std::uint64_t>(behind - p_.rob())] +
-           freed_delay + p_.rename_to_iew();
+    return core_.entry_freed(core_.entry_ + static_cast<std::uint64_t>(behind));
   }
   // The last division that may begin before, as far as room in the reorder buffer goes.
   const CoreRow* last_division() const {
@@ -111,9 +110,7 @@ class LaterDivisions {
       d.in_cycle = 1;
     }
     d.there = std::max({d.there, d.by_width, entry_freed(d.behind)});
-    if (inst.is(CoreInst::load))
-      d.there = std::max(
-          d.there, core_.load_retired_[d.loads++ - p_.lq()] + committed_delay + p_.rename_to_iew());
+    if (inst.is(CoreInst::load)) d.there = std::max(d.there, core_.load_freed(d.loads++));
     if (d.there >= until) return false;
     if (full(d)) {
       do ++d.there;
@@ -161,7 +158,7 @@ class LaterDivisions {
     for (const CoreRow* at = &row_ + 1; at <= last && !all_held(); ++at) {
       const CoreInst& inst = *at->inst;
       if (!dispatch(d, inst, wanted_)) return;
-      if (at->is_branch() && core_.last_guesses_.wrong(inst.pc)) {
+      if (at->is_branch() && core_.mispredicted_[inst.pc]) {
         const Cycle resolves = ready(d, inst);
         const bool before = resolves < wanted_;
         go_wrong(d, *at, before ? std::min(wanted_, resolves + p_.issue_to_exec() + 1) : wanted_);

@@ -69,13 +69,9 @@ void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle i
   for (const CoreRow* at = &row + 1; at != end; ++at) {
     const CoreInst& inst = *at->inst;
     const std::uint64_t entry = entry_ + static_cast<std::uint64_t>(at - &row);
-    const auto freed = [&](const Freed& when, std::uint64_t n, int size, Cycle delay) {
-      return when[n - static_cast<std::uint64_t>(size)] + delay + p_.rename_to_iew();
-    };
-    Cycle there = std::max(dispatched + (at - &row + p_.width() - 1) / p_.width(),
-                           freed(retired_, entry, p_.rob(), freed_delay));
-    if (inst.is(CoreInst::load))
-      there = std::max(there, freed(load_retired_, loads++, p_.lq(), committed_delay));
+    Cycle there =
+        std::max(dispatched + (at - &row + p_.width() - 1) / p_.width(), entry_freed(entry));
+    if (inst.is(CoreInst::load)) there = std::max(there, load_freed(loads++));
     if (there >= issued) return;
     if (calendar_.waiting() + waiting >= p_.iq()) {
       for (int queued = calendar_.waiting(there); queued + waiting >= p_.iq(); ++there) {
