@@ -222,7 +222,7 @@ def test_rows_before_a_sample_bring_the_code_behind_wrong_guesses(tmp_path):
             sample_sums(trace, [machine], [(3000, 4000)], approach=rows, warm=1)[0, 0]
             for rows in (0, 2000)
         )
-    assert behind < 0.97 * alone
+    assert alone - behind > 40  # a few lines from the second cache and from memory
 
 
 def test_any_number_of_threads_gives_the_same(trace):

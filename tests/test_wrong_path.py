@@ -34,6 +34,7 @@ SERIALIZES = BITS["serialize_before"] | BITS["serialize_after"]
         "cores/interpreter-switch.arm.trace.xz",
         "cores/sqlite_join.x86.trace.xz",
         "lua.x86.trace.xz",
+        "cores/hash-chained.riscv.trace.xz",
     ],
 )
 def test_values_agree_with_the_addresses_of_a_real_program(trace, tmp_path):

@@ -6,7 +6,7 @@
 namespace tracekit {
 
 BranchUnit::BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t return_entries)
-    : BranchUnit(make_predictor(predictor), std::vector<std::uint64_t>(btb_entries, no_line),
+    : BranchUnit(make_predictor(predictor), TargetBuffer(btb_entries),
                  bp::ReturnStack(return_entries)) {}
 
 BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_right, Cycle now) {
@@ -14,21 +14,23 @@ BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_rig
     commits_.pop();
     predictor_->commit();
   }
-  std::uint64_t& entry = btb_[btb_entry_(branch.pc >> 2)];
-  // What behind a compressed branch that was wrongly thought taken the target buffer has.
-  const bool straight = branch.compressed && entry == (branch.pc | 1);
-  const bool known = entry == branch.pc || straight;
+  TargetBuffer::Entry& entry = btb_.of(branch.pc);
+  const bool known = entry.hit(branch.pc);
   BranchEvent seen = branch;
   seen.compressed = branch.compressed && known;
   const bool taken = predictor_->fetch(seen);
+  predicted_taken_ = taken && known;
   const bool target_right = returns_.right(branch) && indirect_right;
-  if (!in_btb(branch)) return target_right && taken == branch.taken ? Guess::right : Guess::wrong;
-  if (branch.taken)
-    entry = branch.pc;  // it is new, or replaces what made a taken branch fail
-  else if (seen.compressed && taken)
-    entry = branch.pc | 1;
+  if (!in_btb(branch.kind))
+    return target_right && taken == branch.taken ? Guess::right : Guess::wrong;
+  const bool right = entry.right(branch.pc, branch.next);
+  if (branch.taken || (seen.compressed && taken))
+    entry.put(branch.pc, branch.next);  // it is new, or replaces what made the branch fail
+  else if (predicted_taken_)
+    entry.put_own(branch.pc);  // decode has found out where it would go
   // Without a target it is fetched straight on, whatever the direction.
-  if ((taken && known) == branch.taken) return straight && taken ? Guess::resteer : Guess::right;
+  if (predicted_taken_ == branch.taken)
+    return predicted_taken_ && !right ? Guess::resteer : Guess::right;
   return branch.conditional() ? Guess::wrong : Guess::resteer;
 }
 

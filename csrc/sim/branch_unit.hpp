@@ -8,35 +8,42 @@
 #include <memory>
 #include <vector>
 
-#include "core/remainder.hpp"
 #include "sim/cycle.hpp"
 #include "sim/predictors/direction_predictor.hpp"
 #include "sim/predictors/in_flight.hpp"
 #include "sim/predictors/targets.hpp"
+#include "sim/target_buffer.hpp"
 
 namespace tracekit {
 
 class BranchUnit {
  public:
   // What becomes of the fetch behind a branch.  `resteer`: a jump that the target buffer did not
-  // know, which decode finds out.
+  // know, or a taken branch whose target it had wrong, which decode finds out.
   enum class Guess : std::uint8_t { right, resteer, wrong };
 
   BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t return_entries);
   // One that has learnt what these have.
-  BranchUnit(std::unique_ptr<DirectionPredictor> predictor, std::vector<std::uint64_t> btb,
+  BranchUnit(std::unique_ptr<DirectionPredictor> predictor, TargetBuffer btb,
              bp::ReturnStack returns)
-      : predictor_(std::move(predictor)),
-        btb_(std::move(btb)),
-        btb_entry_(btb_.size()),
-        returns_(std::move(returns)) {}
+      : predictor_(std::move(predictor)), btb_(std::move(btb)), returns_(std::move(returns)) {}
   // Whether its target comes from the target buffer.
-  static bool in_btb(const BranchEvent& branch) {
-    return branch.kind == BranchKind::conditional || branch.kind == BranchKind::jump ||
-           branch.kind == BranchKind::call;
+  static bool in_btb(BranchKind kind) {
+    return kind == BranchKind::conditional || kind == BranchKind::jump || kind == BranchKind::call;
   }
   // `indirect_right`: what IndirectTargets, the same for all cores, says of it.
   Guess fetch(const BranchEvent& branch, bool indirect_right, Cycle now);
+  // Whether the branch fetched last was predicted as taken, and to a target.
+  bool predicted_taken() const { return predicted_taken_; }
+  // Decode has a direct branch to `target` on a wrong path: whether it sends fetch there, since the
+  // target buffer led elsewhere.  It leads there from now on (gem5's BPredUnit::squash).
+  bool resteers(std::uint64_t pc, std::uint64_t target, BranchKind kind) {
+    TargetBuffer::Entry& entry = btb_.of(pc);
+    const bool hit = entry.hit(pc);
+    if (hit ? entry.right(pc, target) : kind == BranchKind::conditional) return false;
+    entry.put(pc, target);
+    return true;
+  }
   // The branch fetched last commits at `at`.
   void commits(Cycle at) { commits_.push() = at; }
   // Another one that has learnt the same, and what it has fetched besides.
@@ -44,10 +51,10 @@ class BranchUnit {
 
  private:
   std::unique_ptr<DirectionPredictor> predictor_;
-  std::vector<std::uint64_t> btb_;
-  Remainder btb_entry_;
+  TargetBuffer btb_;
   bp::ReturnStack returns_;
   bp::InFlight<Cycle> commits_;
+  bool predicted_taken_{};
 };
 
 // How hard a branch is, whatever the machine: which of the first predictors, each learning at once,

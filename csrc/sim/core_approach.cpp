@@ -31,7 +31,7 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
               [&](std::uint64_t l, Cycle t) { return caches.fetch(l << line_bits, t); });
           line = no_line;
         }
-        history.remember(code, part, row.taken, row.target);
+        history.remember(code, part, row.taken, row.target, branches.predicted_taken());
       } else if (row.taken || guess != BranchUnit::Guess::right) {
         for (std::uint64_t k = 1; k <= InOrderLines::lines_ahead; ++k)
           there = std::max(there, caches.fetch((line + k) << line_bits, at));

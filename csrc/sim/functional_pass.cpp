@@ -6,7 +6,6 @@
 #include <set>
 #include <thread>
 
-#include "core/remainder.hpp"
 #include "sim/cache.hpp"
 #include "sim/in_order_lines.hpp"
 #include "sim/predictors/make.hpp"
@@ -62,7 +61,7 @@ FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
     const auto returns = static_cast<std::size_t>(p.ras());
     if (!predictor_.contains(kind))
       predictor_.emplace(kind, Learner{make_predictor(kind), lag_of(kind)});
-    btb_.try_emplace(entries, entries, no_line);
+    btb_.try_emplace(entries, entries);
     returns_.try_emplace(returns, returns);
   }
 }
@@ -90,7 +89,7 @@ void FunctionalPass::branch(const CodeMap& code, std::uint32_t part, bool taken,
   if ((taken || guess != BranchUnit::Guess::right) && code_[true])
     for (std::uint64_t k = 1; k <= InOrderLines::lines_ahead; ++k)
       fetch_ahead((branch.pc >> line_bits) + k);
-  history_.remember(code, part, taken, target);
+  history_.remember(code, part, taken, target, typical_.predicted_taken());
 }
 
 void FunctionalPass::fetch_ahead(std::uint64_t line) {
@@ -115,11 +114,9 @@ void FunctionalPass::end_block(unsigned threads) {
   const Cycle before = branches_seen_ - static_cast<Cycle>(branches_.size());
   for (const BranchEvent& b : branches_)
     for (auto& [size, stack] : returns_) stack.right(b);
-  for (auto& [size, entry] : btb_) {
-    const Remainder place(size);
+  for (auto& [size, buffer] : btb_)
     for (const BranchEvent& b : branches_)
-      if (b.taken && BranchUnit::in_btb(b)) entry[place(b.pc >> 2)] = b.pc;
-  }
+      if (b.taken && BranchUnit::in_btb(b.kind)) buffer.of(b.pc).put(b.pc, b.next);
   std::vector<Learner*> kinds;
   for (auto& [kind, learner] : predictor_) kinds.push_back(&learner);
   std::atomic<std::size_t> turn{0};

@@ -15,6 +15,7 @@
 #include "sim/core_parameters.hpp"
 #include "sim/memory_meetings.hpp"
 #include "sim/predictors/targets.hpp"
+#include "sim/target_buffer.hpp"
 #include "sim/wrong_path_code.hpp"
 #include "warm/line_history.hpp"
 
@@ -83,7 +84,7 @@ class FunctionalPass {
     std::size_t in_flight{};  // fetched, and not yet taught
   };
   std::map<unsigned, Learner> predictor_;
-  std::map<std::size_t, std::vector<std::uint64_t>> btb_;
+  std::map<std::size_t, TargetBuffer> btb_;
   std::map<std::size_t, bp::ReturnStack> returns_;
   using Set = std::array<std::size_t, 3>;  // predictor, target buffer, return stack
   static Set set_of(const CoreParameters& core);

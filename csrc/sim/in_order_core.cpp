@@ -224,7 +224,7 @@ void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycl
                      : Cause::resteer_decode};
     const Cycle fetched = fetch_.at().at();
     // Where one led to that was foreseen elsewhere, or wrongly as taken, nobody knows.
-    const bool passed_by = row.taken && BranchUnit::in_btb(row.event());
+    const bool passed_by = row.taken && BranchUnit::in_btb(row.event().kind);
     straight_ = right || passed_by;
     const Cycle began = right       ? lines_.foreseen(caches_, row.next, fetched) + stage_delay
                         : passed_by ? fetched
@@ -232,13 +232,15 @@ void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycl
     run_on(right ? row.next : passed_by ? inst.pc : 0, began, redirect_.at());
     if (guess == BranchUnit::Guess::wrong) run_wrong(row, arrived, retired);
   }
-  history_.remember(code_, code_.number(inst), row.taken, row.target);
+  const bool predicted = p_.ideal_branches() ? row.taken : branches_.predicted_taken();
+  history_.remember(code_, code_.number(inst), row.taken, row.target, predicted);
   if (row.taken) taken_ = true;
   if (p_.ideal_branches()) return;
   // The predictor hears of it together with the next branch that says anything: not of one that
   // goes on as foreseen, nor of one whose target alone was wrong (Fetch2::updateBranchPrediction).
   ++unheard_;
-  const bool silent = right ? again || !row.taken : row.taken && !BranchUnit::in_btb(row.event());
+  const bool silent =
+      right ? again || !row.taken : row.taken && !BranchUnit::in_btb(row.event().kind);
   for (; !silent && unheard_ > 0; --unheard_) branches_.commits(retired + p_.front_delay() - 1);
 }
 

@@ -1,6 +1,7 @@
 #include "sim/out_of_order_core.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/static_inst.hpp"
 #include "sim/op_use.hpp"
@@ -38,15 +39,20 @@ bool OutOfOrderCore<Why>::next_block(std::uint64_t pc) {
   return caches_.served() != CacheLevel::l1;
 }
 
-// Fetch goes on at `pc` as it was told; whether its line missed.
+// Fetch goes on at `pc` as it was told; whether its line missed.  The fetch buffer keeps its block
+// when it is squashed (gem5's Fetch::doSquash).
 template <bool Why>
 bool OutOfOrderCore<Why>::redirected(std::uint64_t pc) {
   if (redirect_.after(fetch_)) enter(redirect_);
+  redirect_ = {-1, Cause::base};
+  if (std::exchange(buffered_, no_line) == fetch_block(pc)) {
+    fetch_speed_.took(1);
+    return false;
+  }
   const At there = fetched_line(pc, fetch_);
   const bool missed = caches_.served() != CacheLevel::l1;
   // A hit's latency belongs to the resteer.
   enter(missed ? there : there.because(fetch_.cause()));
-  redirect_ = {-1, Cause::base};
   fetch_speed_.took(p_.l1i_lat());
   return missed;
 }
@@ -376,7 +382,7 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
   const CoreInst& inst = *row.inst;
   if (guess == BranchUnit::Guess::resteer) [[unlikely]] {
     redirect_ = (decodes_.at + decode_redirect).because(Cause::resteer_decode);
-    run_past(inst.pc, fetch_.at(), redirect_.at() - decode_tells);
+    run_past(inst.pc, fetch_.at(), redirect_.at() - decode_tells, redirect_.at() - 1);
   } else if (guess == BranchUnit::Guess::wrong) [[unlikely]] {
     At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
     const Room found = room(known.at(), dispatched.at(), entry_ + 1);

@@ -324,10 +324,16 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   }
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
   void trap(Cycle dispatched);
-  Cycle run_past(std::uint64_t pc, Cycle from, Cycle resolved);
-  // Where a branch goes, for the next time.
+  Cycle run_past(std::uint64_t pc, Cycle from, Cycle resolved, Cycle heard);
+  // The fetch buffer waits for the block at `pc`, and has it at `there`, unless it is squashed
+  // before, at `heard`.
+  void buffer(std::uint64_t pc, Cycle there, Cycle heard) {
+    buffered_ = there <= heard ? fetch_block(pc) : no_line;
+  }
+  // Where a branch goes, and how it was predicted, for the next time.
   void remember(const CoreRow& row) {
-    history_.remember(code_, code_.number(*row.inst), row.taken, row.target);
+    const bool predicted = p_.ideal_branches() ? row.taken : branches_.predicted_taken();
+    history_.remember(code_, code_.number(*row.inst), row.taken, row.target, predicted);
   }
   // Rows of a wrong path: those that find room, as far as rename knows, and those that are in the
   // queues, which take them as soon as there is room.
@@ -421,6 +427,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   FetchSpeed fetch_speed_;
   QueueShares shares_;
   std::uint64_t block_{no_line}, pc_{};  // pc_: of the row before
+  std::uint64_t buffered_{no_line};      // the block in the fetch buffer behind a squash
   bool taken_{};                         // the last row was a taken branch
   // A stage's last cycle with rows, and how many.
   struct Stage {

@@ -6,6 +6,7 @@ namespace tracekit {
 
 inline constexpr Cycle squash_blocks = 4;   // until rename hears that dispatch waits for the squash
 inline constexpr Cycle redirect_delay = 3;  // from a misprediction's execution to the fetch behind
+inline constexpr Cycle squash_heard = redirect_delay - 1;  // the same to the squash of fetch
 inline constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB does not know
 inline constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
 inline constexpr Cycle send_delay = 3;  // of a store that retires to the cache (gem5's IEW::tick)

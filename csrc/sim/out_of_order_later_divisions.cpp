@@ -64,8 +64,11 @@ class LaterDivisions {
   }
 
  private:
-  // How far dispatch has come.
+  // How far fetch and dispatch have come.
   struct Dispatch {
+    Cycle fetched;  // the last row, and how many rows in its cycle, of which block
+    int fetched_now;
+    std::uint64_t block;
     Cycle there;          // of the last row
     Cycle by_width;       // by the width alone
     int in_cycle;         // rows of that one
@@ -102,14 +105,26 @@ class LaterDivisions {
     d.queued_at = d.there;
     return d.queued + d.waiting >= p_.iq();
   }
-  // The next row is dispatched, if that is before `until`.
-  bool dispatch(Dispatch& d, const CoreInst& inst, Cycle until) const {
+  // The next row is fetched; `taken`: behind a branch that leads there.
+  void fetch(Dispatch& d, const CoreInst& inst, bool taken) const {
+    const std::uint64_t block = core_.fetch_block(inst.pc);
+    const bool next_block = block != d.block;
+    if (next_block || taken || d.fetched_now >= p_.width()) {
+      d.fetched += next_block ? std::max(1, p_.l1i_lat()) : 1;
+      d.fetched_now = 0;
+      d.block = block;
+    }
+    ++d.fetched_now;
+  }
+  // It is dispatched, too, if that is before `until`.
+  bool dispatch(Dispatch& d, const CoreInst& inst, bool taken, Cycle until) const {
     if (++d.behind >= far_) return false;
+    fetch(d, inst, taken);
     if (++d.in_cycle > p_.width()) {
       ++d.by_width;
       d.in_cycle = 1;
     }
-    d.there = std::max({d.there, d.by_width, entry_freed(d.behind)});
+    d.there = std::max({d.there, d.by_width, d.fetched + to_dispatch_, entry_freed(d.behind)});
     if (inst.is(CoreInst::load)) d.there = std::max(d.there, core_.load_freed(d.loads++));
     if (d.there >= until) return false;
     if (full(d)) {
@@ -145,41 +160,50 @@ class LaterDivisions {
     core_.later_.put(inst, done);
     d.waiting += at >= until;
   }
+  // Whether the branch goes another way than such a one was predicted of late (WrongWay::behind).
+  bool mispredicted(const CoreRow& branch) {
+    const CoreInst& inst = *branch.inst;
+    if (static_cast<BranchKind>(inst.branch) != BranchKind::conditional)
+      return core_.mispredicted_[inst.pc];
+    const auto* const before = core_.history_.find(core_.code_.number(inst));
+    return (before && before->taken(conditionals_++)) != branch.taken;
+  }
   bool all_held() const { return running_.at(wanted_) >= units_; }
 
   void walk(const CoreRow* last) {
     core_.later_.begin();
     core_.later_.put(*row_.inst, never);
-    Dispatch d{.there = dispatched_,
+    Dispatch d{.fetched = core_.fetch_.at(),
+               .fetched_now = core_.fetched_,
+               .block = core_.block_,
+               .there = dispatched_,
                .by_width = dispatched_,
                .in_cycle = p_.width(),
                .loads = core_.loads_,
                .queued = core_.calendar_.waiting()};
     for (const CoreRow* at = &row_ + 1; at <= last && !all_held(); ++at) {
       const CoreInst& inst = *at->inst;
-      if (!dispatch(d, inst, wanted_)) return;
-      if (at->is_branch() && core_.mispredicted_[inst.pc]) {
+      if (!dispatch(d, inst, (at - 1)->taken, wanted_)) return;
+      if (at->is_branch() && mispredicted(*at)) {
         const Cycle resolves = ready(d, inst);
         const bool before = resolves < wanted_;
         go_wrong(d, *at, before ? std::min(wanted_, resolves + p_.issue_to_exec() + 1) : wanted_);
         if (!before) return;
-        d.there =
-            std::max(d.there, resolves + p_.issue_to_exec() + redirect_delay + p_.front_delay() +
-                                  p_.decode_to_rename() + p_.rename_to_iew());
+        d.fetched = resolves + p_.issue_to_exec() + redirect_delay;
+        d.there = std::max(d.there, d.fetched + to_dispatch_);
         if (d.there >= wanted_) return;
       }
       issue(d, inst, wanted_, at);
     }
   }
-  // The way behind the branch, which is predicted as wrongly as it was the last time, until it is
-  // squashed.
+  // The way behind the branch, which is predicted wrongly, until it is squashed.
   void go_wrong(Dispatch d, const CoreRow& branch, Cycle squashed) {
     WrongWay way(core_.code_, core_.history_);
     core_.later_.begin_wrong_way();
     std::uint32_t part = way.begin(core_.code_.number(*branch.inst), branch.taken);
     while (part != CodeMap::nowhere && !all_held()) {
       const CoreInst& inst = core_.code_.insts()[part];
-      if (!dispatch(d, inst, squashed)) break;
+      if (!dispatch(d, inst, way.taken(), squashed)) break;
       issue(d, inst, squashed, nullptr);
       part = way.behind(part, [&](const CoreInst& i) { return core_.around_.target(branch, i); });
     }
@@ -193,8 +217,10 @@ class LaterDivisions {
   Cycle dispatched_, wanted_;
   std::uint64_t counted_;
   int units_;
+  Cycle to_dispatch_{p_.front_delay() + p_.decode_to_rename() + p_.rename_to_iew()};
   Cycle far_{std::min<Cycle>(p_.rob(), RowsAround::most)};  // rows that are looked at
   Running running_;
+  unsigned conditionals_{};  // that the walk has come to
 };
 
 // The operands of the row, which multiplies, are there at `issued`.  Younger divisions whose

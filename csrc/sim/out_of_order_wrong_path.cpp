@@ -7,19 +7,21 @@
 namespace tracekit {
 
 // Until it is told otherwise, or the reorder buffer is full, the front end goes straight on behind
-// `pc`, which it fetched just now, and brings the lines that it comes to.  For how many cycles it
-// waits for them.
+// `pc`, which it fetched just now, and brings the lines that it comes to; it is squashed at
+// `heard`. For how many cycles it waits for them.
 template <bool Why>
-Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved) {
+Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved, Cycle heard) {
   const auto block = static_cast<std::uint64_t>(p_.fetch_buffer());
   const Cycle each = std::max(p_.l1i_lat() + 1, p_.fetch_buffer() / 4 / p_.width());
   const auto left = static_cast<int>((block - 1 - pc % block) / 4);
   const std::uint64_t full = pc + static_cast<std::uint64_t>(p_.rob()) * 4;
   Cycle at = from + (fetched_ + left) / p_.width();
   Cycle waited = 0;
+  buffered_ = fetch_block(pc);
   for (std::uint64_t next = (pc / block + 1) * block; next < full && at < resolved; next += block) {
     const Cycle there = next % 64 ? at : caches_.fetch(next, at);
     waited += std::max<Cycle>(0, there - at - each);
+    buffer(next, there, heard);
     at = std::max(at + each, there);
   }
   return waited;
@@ -30,12 +32,14 @@ Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved
 template <bool Why>
 Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved,
                                      const Room& room) {
+  buffered_ = no_line;
   WrongWay way(code_, history_);
   const std::uint32_t begin = way.begin(code_.number(*row.inst), row.taken);
   if (begin != CodeMap::nowhere)
     return walk_wrong(row, way, begin, dispatched - fetch_.at() + 1, resolved, room);
   // An indirect jump of unknown target, too (gem5's BPredUnit::predict).
-  return row.taken ? run_past(row.inst->pc, fetch_.at(), resolved) : 0;
+  if (!row.taken) return 0;
+  return run_past(row.inst->pc, fetch_.at(), resolved, resolved + squash_heard);
 }
 
 // A part of the wrong path behind `branch` that may issue from `at` on, in the cycles of older rows
@@ -80,15 +84,18 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   wrong_.begin();
   stores_told_ = true;
   const auto end = [&] { return resolved + wrong_units_.delay(); };
-  for (Cycle row = 0; row < room.rows + p_.fetch_queue() && at < end(); ++row) {
+  const auto heard = [&] { return end() + squash_heard; };
+  buffered_ = block;
+  for (Cycle row = 0; row < room.rows + p_.fetch_queue() && at < heard(); ++row) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
     if (next_block) {
       block = fetch_block(inst.pc);
       const Cycle there = caches_.fetch(inst.pc, at);
-      waited += std::max<Cycle>(0, there - at - std::max<Cycle>(1, p_.l1i_lat()));
+      if (at < end()) waited += std::max<Cycle>(0, there - at - std::max<Cycle>(1, p_.l1i_lat()));
       at = std::max(at + 1, there);
-      if (at >= end()) return waited;
+      buffer(inst.pc, at, heard());
+      if (at >= heard()) return waited;
     } else if (way.taken() || fetched >= p_.width()) {
       ++at;
     }
@@ -103,16 +110,21 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
       run_part(branch, part, at + to_issue - wrong_units_.delay(), resolved);
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
-    if (way.was_decoded()) at += 1 + decode_redirect;
+    const auto kind = static_cast<BranchKind>(inst.branch);
+    bool resteered = way.was_decoded();
+    if (way.taken() && part != CodeMap::nowhere && BranchUnit::in_btb(kind) &&
+        at + p_.front_delay() + 1 < resolved)
+      resteered |= branches_.resteers(inst.pc, code_.insts()[part].pc, kind);
+    if (resteered) at += 1 + decode_redirect;
     if (part == CodeMap::nowhere) {  // code that never ran
-      return way.taken() ? waited : waited + run_past(pc, at, resolved);
+      return way.taken() ? waited : waited + run_past(pc, at, resolved, heard());
     }
   }
   return waited;
 }
 
 #define ALL(Why)                                                                                  \
-  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, Cycle);                      \
+  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, Cycle, Cycle);               \
   template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, const Room&);       \
   template void OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \
   template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle, \

@@ -1,4 +1,4 @@
-// Where a core goes when it goes a wrong way: where branches went the last time.
+// Where a core goes when it goes a wrong way: as branches were predicted of late.
 #pragma once
 
 #include <array>
@@ -10,29 +10,33 @@
 
 namespace tracekit {
 
-// Where branches went the last time that they were taken, whether they were the last time, and
-// where the calls that are open return to.
+// Where branches went the last time that they were taken, how they were predicted since, and where
+// the calls that are open return to.
 class BranchHistory {
  public:
   struct Branch {
     std::uint32_t part{CodeMap::nowhere}, target{CodeMap::nowhere};
-    bool taken{};
+    std::uint32_t predicted{};  // as taken: the last time is the lowest bit
+    // The `n`-th last time.
+    bool taken(unsigned n) const { return predicted >> (n % 32) & 1; }
   };
   const Branch* find(std::uint32_t part) const {
     const Branch& b = branch_[part % size];
     return b.part == part ? &b : nullptr;
   }
-  void see(std::uint32_t part, bool taken, std::uint32_t target) {
+  void see(std::uint32_t part, bool taken, std::uint32_t target, bool predicted) {
     Branch& b = branch_[part % size];
-    if (taken)
-      b = {part, target, true};
-    else if (b.part == part)
-      b.taken = false;
+    if (b.part == part)
+      b.predicted = b.predicted << 1 | unsigned{predicted};
+    else if (taken)
+      b = {part, target, predicted ? ~0u : 0u};
+    if (taken) b.target = target;
   }
-  // The program has come to the branch `part`.
-  void remember(const CodeMap& code, std::uint32_t part, bool taken, std::uint32_t target) {
+  // The program has come to the branch `part`; `predicted`: as taken.
+  void remember(const CodeMap& code, std::uint32_t part, bool taken, std::uint32_t target,
+                bool predicted) {
     if (!code.known()) return;
-    see(part, taken, target);
+    see(part, taken, target, predicted);
     const auto kind = static_cast<BranchKind>(code.insts()[part].branch);
     if (kind == BranchKind::ret)
       returned();
@@ -94,8 +98,9 @@ class WrongWay {
     taken_ = goes != code_.behind(part);
     return goes;
   }
-  // The part behind `part`: branches go where they went the last time.  `decoded`: the target of a
-  // direct one that nobody knows before it is decoded.
+  // The part behind `part`: the n-th conditional branch of the way goes as the one of that place
+  // was predicted the n-th last time, so that each goes either way as often as it was of late.
+  // `decoded`: the target of a direct one that nobody knows before it is decoded.
   template <typename Decoded>
   std::uint32_t behind(std::uint32_t part, const Decoded& decoded) {
     const CoreInst& inst = code_.insts()[part];
@@ -108,7 +113,7 @@ class WrongWay {
       return calls_.returned(history_);
     }
     const auto* const before = history_.find(part);
-    taken_ = kind != BranchKind::conditional || (before && before->taken);
+    taken_ = kind != BranchKind::conditional || (before && before->taken(conditionals_++));
     if (kind == BranchKind::call || kind == BranchKind::indirect_call) calls_.call(behind);
     if (before && taken_) return before->target;
     if (kind == BranchKind::call || kind == BranchKind::jump) {
@@ -126,6 +131,7 @@ class WrongWay {
   const CodeMap& code_;
   const BranchHistory& history_;
   WrongCalls calls_;
+  unsigned conditionals_{};
   bool taken_{}, decoded_{};
 };
 

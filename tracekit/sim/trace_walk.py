@@ -22,6 +22,7 @@ from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.microcode_loops import Loops
 from tracekit.sim.register_moves import to_general
 from tracekit.sim.register_values import RegisterValues, no_values
+from tracekit.sim.riscv_values import riscv_values
 from tracekit.sim.x86_values import x86_values
 from tracekit.store.reader import TraceFile
 
@@ -177,7 +178,7 @@ def _values(s: Any, arch: str, operands: _Operands, src: npt.NDArray[np.uint16])
         return arm_values(s, src)
     if arch == "x86":
         return x86_values(s, src, operands.src_class, operands.src_index)
-    return no_values()
+    return riscv_values(s, src) if arch == "riscv" else no_values()
 
 
 def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
