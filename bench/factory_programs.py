@@ -3,8 +3,8 @@
 ``python bench/factory_programs.py DIR [--compiler riscv64-linux-gnu-gcc]`` compiles each file of
 bench/hardware/kernels and writes DIR/plan.toml: 42 programs of 16 families on 16 of the machines
 that the shipped models know, half a million instructions each.  ``--kernels N`` takes the first N
-of each family.  ``--in-order N`` takes N drawn in-order machines and the two known ones instead.
-``tracekit factory DIR/plan.toml --gem5 PATH -o DATASET`` runs it.
+of each family, ``--without N`` the others.  ``--in-order N`` takes N drawn in-order machines and
+the two known ones instead.  ``tracekit factory DIR/plan.toml --gem5 PATH -o DATASET`` runs it.
 
 Sizes are small, so that gem5 is soon past what a program sets up, and rounds are more than any
 window has.  The windows were written before anything was run.
@@ -61,15 +61,15 @@ def compile_all(folder: Path, compiler: str) -> None:
         subprocess.run([compiler, "-O2", "-static", str(source), "-o", str(out), "-lm"], check=True)
 
 
-def plan(most: int | None = None, in_order: int = 0) -> str:
-    """plan.toml, for programs in ``bin`` beside it; of each family ``most`` kernels.  ``in_order``:
-    machines that are drawn; 0: the known ones."""
+def plan(most: int | None = None, in_order: int = 0, without: int = 0) -> str:
+    """plan.toml, for programs in ``bin`` beside it; of each family ``most`` kernels, without the
+    first ``without``.  ``in_order``: machines that are drawn; 0: the known ones."""
     lines = ["[machines]", f"use = {json.dumps(IN_ORDER if in_order else MACHINES)}"]
     if in_order:
         lines = [f"seed = {SEED}", *lines, f"in_order = {in_order}"]
     lines += ["", "[window]", f"skip = {SKIP}", f"instructions = {INSTRUCTIONS}"]
     for program, kernels in PROGRAMS.items():
-        for kernel, size in list(kernels.items())[:most]:
+        for kernel, size in list(kernels.items())[without:most]:
             name = f"{program}-{kernel}"
             lines += ["", "[[programs]]", f'name = "{name}"', f'family = "{program}"']
             lines += [f'binary = "bin/{program}"']
@@ -86,6 +86,9 @@ def main() -> None:
     parser.add_argument("--compiler", default="riscv64-linux-gnu-gcc")
     parser.add_argument("--kernels", type=int, metavar="N", help="of each family (all)")
     parser.add_argument(
+        "--without", type=int, default=0, metavar="N", help="the first of each (none)"
+    )
+    parser.add_argument(
         "--in-order", type=int, default=0, metavar="N", help="drawn machines (none)"
     )
     args = parser.parse_args()
@@ -93,7 +96,8 @@ def main() -> None:
         compile_all(args.folder / "bin", args.compiler)
     except (OSError, subprocess.CalledProcessError) as e:
         sys.exit(f"{args.compiler}: {e}")
-    (args.folder / "plan.toml").write_text(plan(args.kernels, args.in_order), encoding="utf-8")
+    text = plan(args.kernels, args.in_order, args.without)
+    (args.folder / "plan.toml").write_text(text, encoding="utf-8")
     print(args.folder / "plan.toml")
 
 

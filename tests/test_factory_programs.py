@@ -43,6 +43,12 @@ def test_the_plan_is_one(script, tmp_path):
     assert f"{len(plan.programs)} programs of {len(script.PROGRAMS)} families" in said
 
 
+def test_programs_are_those_of_a_plan_or_those_kept_aside(script):
+    names = [re.findall(r'name = "(.+)"', p) for p in (script.plan(2), script.plan(without=2))]
+    assert sorted(names[0] + names[1]) == sorted(re.findall(r'name = "(.+)"', script.plan()))
+    assert len(names[0]) == 32 and len(names[1]) == 10
+
+
 def test_every_kernel_exists(script):
     for program, kernels in script.PROGRAMS.items():
         text = (script.KERNELS / f"{program}.c").read_text(encoding="utf-8")
