@@ -219,10 +219,10 @@ def test_rows_before_a_sample_bring_the_code_behind_wrong_guesses(tmp_path):
     machine = {**MACHINE, "l1i_kb": 16, "l1i_assoc": 4, "l2_kb": 64}
     with extract(tmp_path, text) as trace:
         alone, behind = (
-            sample_sums(trace, [machine], [(3000, 4000)], approach=rows, warm=1)[0, 0]
+            sample_sums(trace, [machine], [(3000, 3600)], approach=rows, warm=1)[0, 0]
             for rows in (0, 2000)
         )
-    assert alone - behind > 40  # a few lines from the second cache and from memory
+    assert behind < 0.97 * alone
 
 
 def test_any_number_of_threads_gives_the_same(trace):

@@ -22,7 +22,7 @@ _REGISTERS: Final = (
 _ZERO: Final = "zero"
 #: ``ld a4, 80(a4)``, and ``amoadd_w a5, a4, (a3)``.
 _MEMORY: Final = re.compile(r"(?P<number>-?\w+)?\((?P<base>\w+)\)$")
-#: By name, without what says that it is compressed: registers and numbers behind it.
+#: Names, without what says that they are compressed, of what adds a number to a register.
 _SUMS: Final = ("addi", "addi16sp", "addi4spn", "mv")
 _UPPER: Final = 12  # bits that lui and auipc shift by
 _UPPER_SIGN: Final = 1 << 19
@@ -50,8 +50,8 @@ def _told(text: str, pc: int) -> Told | None:
             return None
         return Told.access(_REGISTERS.index(found["base"]), number)
     name, _, rest = text.partition(" ")
-    compressed = name.startswith(("c_", "c."))
-    name, operands = name[2 if compressed else 0 :], rest.replace(" ", "").split(",")
+    name = name.removeprefix("c_").removeprefix("c.")
+    operands = rest.replace(" ", "").split(",")
     last = _number(operands[-1])
     if name in _SUMS:
         if last is None:
