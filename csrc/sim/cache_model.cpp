@@ -100,21 +100,25 @@ Cache::Way& CacheHierarchy::fill_l1d(std::uint64_t line, Cycle asked, Cycle read
   return to_l1d_.add(ready - p_.l1d_response(), asked_for(line, asked, ready, dirty, prefetched));
 }
 
-void CacheHierarchy::put_l1d(const Cache::Way& way, Cycle at) {
+std::optional<Cycle> CacheHierarchy::put_l1d(const Cache::Way& way, Cycle at) {
   const std::uint64_t gone = l1d_.put(way);
-  if (gone == no_line) return;
+  if (gone == no_line) return {};
   l2_request_crossbar_.place(at, line_between);
   if (Cache::Way* w = l2_.find(gone)) {
     w->dirty = true;
-    return;
+    return at;
   }
   const Cycle before = std::exchange(now_, at);
+  written_ = 0;
   fill_l2(gone, way.ready, true);
   now_ = before;
+  return written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_write_);
 }
 
 Cache::Way* CacheHierarchy::find_l1d(std::uint64_t line, Cycle at) {
-  to_l1d_.land(at, [this](Cycle there, const Cache::Way& way) { put_l1d(way, there); });
+  to_l1d_.land(at, [this](Cycle there, const Cache::Way& way) {
+    if (const auto room = put_l1d(way, there)) l1d_port_.write_back(there, *room);
+  });
   Cache::Way* const w = l1d_.find(line);
   return w ? w : to_l1d_.find(line);
 }
@@ -243,14 +247,16 @@ void CacheHierarchy::prefetch_l1d(Cycle at, Cycle until, bool missed) {
   std::size_t sent = 0;
   for (; sent < wanted_.size(); ++sent) {
     const Wanted w = wanted_[sent];
-    const Cycle goes = l1d_mshrs_.spare_from(std::max(at, w.ready), missed);
+    Cycle goes = l1d_mshrs_.spare_from(std::max(at, w.ready), missed);
+    if (zeroing_) goes = l1d_port_.idle_from(goes, until);
     if (goes >= until) break;
     if (l1d_.has(w.line) || to_l1d_.find(w.line)) continue;
-    // The second level takes nothing now, or other requests and lines that are written back wait
-    // for the crossbar; behind them the next lines to be zeroed go first, and their prefetches are
-    // not wanted any more (gem5's BaseCache::getNextQueueEntry, prefetch::Queued::notify).
-    if (zeroing_ && (l2_mshrs_.free_from(goes) > goes || l2_request_crossbar_.half_taken(goes)))
-      continue;
+    if (zeroing_) {
+      // The second level takes nothing now.  Until it does the line is zeroed, too, and asked for
+      // without its data (gem5's Cache::createMissPacket, MSHR::isWholeLineWrite).
+      if (l2_mshrs_.free_from(goes) > goes) break;
+      l1d_port_.sent(goes, goes);
+    }
     const Cycle ready = request_l2(w.line << line_bits, goes, w.pc, strides2_prefetched_);
     l1d_mshrs_.take(goes, ready);
     fill_l1d(w.line, goes, ready, false, true);
@@ -369,12 +375,13 @@ Cycle CacheHierarchy::store(std::uint64_t address, Cycle at, std::uint64_t pc) {
   return data(address, at, pc, true);
 }
 
-// What is not sent at once is not wanted any more when it could be: the lines behind are zeroed.
-void CacheHierarchy::prefetch_zeroed(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit) {
-  storing_ = zeroing_ = true;
-  want_l1d(address, at, pc, hit);
-  prefetch_l1d(at, at + prefetch_turns);
-  wanted_.clear();
+// Requests and lines that are written back go before what the prefetcher wants; what is not sent by
+// `until` is zeroed first, and not wanted any more (gem5's BaseCache::getNextQueueEntry,
+// prefetch::Queued::notify).
+void CacheHierarchy::prefetch_zeroed(Cycle at, Cycle until, bool missed) {
+  if (!p_.l1d_prefetch()) return;
+  zeroing_ = true;
+  prefetch_l1d(at, until, missed);
   zeroing_ = false;
 }
 
@@ -383,32 +390,44 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   taken_ = at;
   served_ = CacheLevel::l1;
   if (p_.ideal_l1d()) return at + p_.l1d_lat();
+  storing_ = true;
   if (Cache::Way* w = find_l1d(line, at)) {
     const bool pending = w->ready > at + p_.l1d_lat();
     if (pending) served_ = w->source;
     w->dirty = true;
     const Cycle ready = std::max(at + p_.l1d_lat(), w->ready);
-    if (pending && p_.l1d_prefetch()) prefetch_zeroed(address, at, pc, true);
+    if (pending && p_.l1d_prefetch()) {
+      want_l1d(address, at, pc, true);
+      prefetch_zeroed(at, at + prefetch_turns);
+      wanted_.clear();
+    }
     return ready;
   }
   now_ = at;
-  storing_ = true;
   served_ = CacheLevel::memory_queue;  // where its write goes in the end
   at = l1d_mshrs_.taken_at(at, retry);
+  if (const Cycle free = l1d_port_.taken_at(at); free > at)
+    at = l1d_mshrs_.taken_at(free + retry, retry);
   taken_ = at;
+  const Cycle looked_up = at + p_.l1d_lat();
+  if (p_.l1d_prefetch()) {
+    want_l1d(address, at, pc, false);
+    prefetch_zeroed(at, looked_up, true);
+  }
   // What is sent is an invalidation.  The second level only hands it on, but its register is taken
   // until the answer is there (gem5's Cache::createMissPacket, MSHR::isForward).
-  const Cycle goes = l2_mshrs_.taken_at(at + p_.l1d_lat() + to_second, retry);
+  const Cycle goes = l2_mshrs_.taken_at(l1d_port_.request(looked_up) + to_second, retry);
+  l1d_port_.sent(looked_up, goes - to_second);
   const Cycle sent = l2_request_crossbar_.place(goes - to_second, head) + to_second;
   Cycle ready = sent + from_second + p_.l1d_response() + p_.l2_lat() + zero_extra;
   if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;
   memory_request_crossbar_.place(at, head);
-  written_ = 0;
-  put_l1d(asked_for(line, at, ready, true, false), now_);
-  ready = std::max(ready, written_ - static_cast<Cycle>(Memory::queued_writes * p_.memory_write_));
+  if (const auto room = put_l1d(asked_for(line, at, ready, true, false), now_))
+    l1d_port_.write_back(ready, *room);
   l1d_mshrs_.take(at, ready);
   l2_mshrs_.take(goes, ready - from_second - p_.l1d_response());
-  if (p_.l1d_prefetch()) prefetch_zeroed(address, at, pc, false);
+  prefetch_zeroed(looked_up, looked_up + prefetch_turns);
+  wanted_.clear();
   return ready;
 }
 

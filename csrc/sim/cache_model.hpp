@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sim/cache.hpp"
@@ -14,6 +15,7 @@
 #include "sim/mshrs.hpp"
 #include "sim/plugin_prefetcher.hpp"
 #include "sim/prefetchers.hpp"
+#include "sim/send_port.hpp"
 
 namespace tracekit {
 
@@ -48,19 +50,21 @@ class CacheHierarchy {
   Cycle upgrade(std::uint64_t address, Cycle at, Cycle there, std::uint64_t pc);
   Cache::Way& fill_l1d(std::uint64_t line, Cycle asked, Cycle ready, bool dirty,
                        bool prefetched = false);
-  void put_l1d(const Cache::Way& way, Cycle at);
+  // When the second level has room for what is written back for it; nothing if nothing is.
+  std::optional<Cycle> put_l1d(const Cache::Way& way, Cycle at);
   void fill_l2(std::uint64_t line, Cycle ready, bool dirty, bool prefetched = false);
   void fill_l3(std::uint64_t line, Cycle ready, bool dirty);
   void write_back(Cycle at, std::uint64_t line);
   Cycle from_memory(Cycle at, std::uint64_t line);
   void want_l1d(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit);
   void prefetch_l1d(Cycle at, Cycle until, bool missed = false);
-  void prefetch_zeroed(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit);
+  void prefetch_zeroed(Cycle at, Cycle until, bool missed = false);
   void prefetch_l2(std::uint64_t address, Cycle at, std::uint64_t pc, bool hit, Strides& strides);
 
   const CoreParameters p_;
   Cache l1i_, l1d_, l2_, l3_;
   LinesInFlight to_l1d_;
+  SendPort l1d_port_;
   Mshrs l1d_mshrs_, l2_mshrs_;
   // After one is free again: until a load is sent again, which an out-of-order core issues anew
   // (gem5's InstructionQueue::cacheUnblocked).

@@ -27,11 +27,6 @@ Channel::Interval* Channel::interval(Cycle number) {
   return &i;
 }
 
-bool Channel::half_taken(Cycle at) {
-  const Interval* const i = interval(at >> 6);
-  return i && i->load > full / 2;
-}
-
 Cycle Channel::place(Cycle at, double cost) {
   Cycle number = at >> 6;
   const Cycle last = number + static_cast<Cycle>(kept) - 16;

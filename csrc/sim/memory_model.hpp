@@ -16,8 +16,6 @@ class Channel {
  public:
   // When something that takes `cost` cycles may start, from `at` on.
   Cycle place(Cycle at, double cost);
-  // Whether more than half of the cycles about `at` is taken.
-  bool half_taken(Cycle at);
 
  private:
   static constexpr std::size_t kept = 1024;

@@ -162,6 +162,7 @@ class LaterDivisions {
   }
   // Whether the branch goes another way than such a one was predicted of late (WrongWay::behind).
   bool mispredicted(const CoreRow& branch) {
+    if (p_.ideal_branches()) return false;
     const CoreInst& inst = *branch.inst;
     if (static_cast<BranchKind>(inst.branch) != BranchKind::conditional)
       return core_.mispredicted_[inst.pc];

@@ -19,7 +19,7 @@ Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved
   Cycle waited = 0;
   buffered_ = fetch_block(pc);
   for (std::uint64_t next = (pc / block + 1) * block; next < full && at < resolved; next += block) {
-    const Cycle there = next % 64 ? at : caches_.fetch(next, at);
+    const Cycle there = next % 64 ? at + p_.l1i_lat() : caches_.fetch(next, at);
     waited += std::max<Cycle>(0, there - at - each);
     buffer(next, there, heard);
     at = std::max(at + each, there);

@@ -154,13 +154,18 @@ def _written(ints: npt.NDArray[np.int_], vecs: npt.NDArray[np.int_]) -> npt.NDAr
     return out
 
 
+def _zeroes_line(text: str) -> bool:
+    """ARM's DC ZVA; RISC-V's CBO.ZERO, as gem5 writes it or capstone."""
+    return (text.startswith("dc") and "zva" in text) or text.startswith(("cbo_zero", "cbo.zero"))
+
+
 def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
     out = np.zeros(len(statics), np.uint32)
     own = statics.flags
     for bit, names in _FLAGS.items():
         mask = np.uint64(sum(1 << schema.FLAGS.index(name) for name in names))
         out |= np.where(own & mask != 0, _BITS[bit], 0).astype(np.uint32)
-    zero = _of_text(statics, lambda text: text.startswith("dc") and "zva" in text)
+    zero = _of_text(statics, _zeroes_line)
     # Each warning is a fault (M5WarnOnceFault, src/arch/generic/debugfaults.hh).
     warns = _of_text(statics, lambda text: ": warn_once" in text)
     out |= np.where(zero, _BITS["zero_line"], 0).astype(np.uint32)
