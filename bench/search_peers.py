@@ -8,7 +8,7 @@ All have the class objective on the first --rows of each program, see the same k
 designs first, and may have as many cores simulated as the search takes with generations that are
 all judged on those rows.  Of each the best objective, and the mean error of total time on the
 programs that are not named, of the row that its twelve best cores (of the search: the twelve that
-it ends with) make with the others.  A machine's own core is in none of it.
+it ends with) make.  A machine's own core is in none of it.
 """
 
 from __future__ import annotations
@@ -192,8 +192,6 @@ def tell(
     machine: str,
     tuned: Sequence[str],
     kept: Mapping[str, ClassedRows],
-    walked: Mapping[str, Any],
-    others: Sequence[int],
     cycles: Mapping[str, Any],
     labels: Mapping[str, Any],
     method: str,
@@ -203,14 +201,12 @@ def tell(
 ) -> None:
     """Prints what a method found, and how far the row from its ``cores`` is off elsewhere."""
     new = [{**c, "name": f"candidate{i}"} for i, c in enumerate(cores)]
-    x = {n: np.hstack([walked[n][:, others], k.totals(new)[1]]) for n, k in kept.items()}
+    x = {n: k.totals(new)[1] for n, k in kept.items()}
     y = {n: k.sums(cycles[n])[1] for n, k in kept.items()}
     time_x = {n: v.sum(axis=0) / DIVISIONS for n, v in x.items()}
     time_y = {n: float(v.sum()) / DIVISIONS for n, v in y.items()}
     counts = {n: np.bincount(labels[n].ravel(), minlength=CLASSES) for n in tuned}
-    row = regularized_row(
-        [ClassTimes(x[n], y[n], counts[n], time_x[n], time_y[n]) for n in tuned], len(new)
-    )
+    row = regularized_row([ClassTimes(x[n], y[n], counts[n], time_x[n], time_y[n]) for n in tuned])
     off = [abs(time_x[n] @ row / time_y[n] - 1) for n in x if n not in tuned]
     print(
         f"{machine} {method:<18} {len(judge.cores):>5} cores; objective {min(judge.errors):5.1f}; "
@@ -239,15 +235,13 @@ def main() -> int:
     opened = {q.name: q.open() for q in manifest.programs if q.name in [*args.programs, *rest]}
     labels = {n: class_labels(d.trace, args.rows) for n, d in opened.items()}
     kept = {n: ClassedRows(d.trace, labels[n], CLASSES, args.rows) for n, d in opened.items()}
-    walked = {n: k.totals(start)[1] for n, k in kept.items()}
     settings = SearchSettings(
         rounds=(Round(args.rows, *args.generations),),
         settling_rows=args.rows,
         offering_rows=args.rows,
     )
     for machine in args.machines:
-        others = [i for i, c in enumerate(start) if c["name"] != machine]
-        begun = [start[i] for i in others]
+        begun = [c for c in start if c["name"] != machine]
         cycles = {
             n: d.cycles((0, args.rows))[:, d.column_of(machine)].astype(float)
             for n, d in opened.items()
@@ -255,7 +249,7 @@ def main() -> int:
         traces = [(opened[n].trace, cycles[n]) for n in args.programs]
         marked = [(opened[n].trace, cycles[n], labels[n]) for n in args.programs]
 
-        told = partial(tell, machine, args.programs, kept, walked, others, cycles, labels)
+        told = partial(tell, machine, args.programs, kept, cycles, labels)
         begin = time.process_time()
         found, every = ours(traces, begun, settings)
         told("tracekit", found, every, time.process_time() - begin)

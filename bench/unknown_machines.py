@@ -33,7 +33,6 @@ from tracekit.calibration.informative_programs import (
     most_informative,
 )
 from tracekit.calibration.nearby_row import (
-    ClassTimes,
     class_times,
     core_paces,
     regularized_row,
@@ -119,7 +118,6 @@ def main() -> int:
     information = informed(args, programs, apart)
     parts = folds([q.family for q in programs], 5, args.seed)
     chosen: dict[int, list[int]] = {}
-    walked: dict[int, ClassTimes] = {}  # the cores' times of programs' classes, known and drawn
     errors: dict[str, dict[str, list[float]]] = {}
     intervals: list[tuple[Any, Any]] = []
     for m in args.machines:
@@ -139,28 +137,24 @@ def main() -> int:
         label = "-".join([m, str(args.seed), *names_of, *part_of, *sorted(told)])
         kept = args.work / f"unknown-{label}.json"
         if not args.no_search and not kept.exists():
-            for i in {*picked} - walked.keys():
-                walked[i] = _class_times(args, programs[i], m, [*known, *designs])
-            new = _search(args, programs, known, designs, m, walked, picked, tested, told)
+            start = [c for c in [*known, *designs] if c["name"] != m]
+            new = _search(args, programs, start, m, picked, tested, told)
             kept.write_text(json.dumps(new))
         result = {"cpu_s": 0.0, "sums": {}} if args.no_search else json.loads(kept.read_text())
-        # Columns: the cores of the other machines, the drawn ones, those found, its own.
-        x = [_with_found(s.x, result["sums"].get(str(i))) for i, s in enumerate(sums)]
-        columns = np.array([c for c in range(x[picked[0]].shape[1]) if c != j])
-        before = columns[columns < len(known) + len(designs)]
-        train = [_with(sums[i], x[i]) for i in picked]
+        columns = np.array([c for c in range(len(known) + len(designs)) if c != j])
+        train = [sums[i] for i in picked]
         own = np.arange(len(known))
         rows = {
             "parameters known": (own, fit_row(_only(train, own), j, (own == j) * 1.0, 0.3)),
-            "mixture of known and drawn cores": (before, mixture_row(_only(train, before), j)),
+            "mixture of known and drawn cores": (columns, mixture_row(_only(train, columns), j)),
         }
-        if not args.no_search:
-            rows["with those that the search found"] = (columns, np.array(result["row"]))
         found = {
-            name: np.array([x[i][:, c].sum(axis=0) @ row for i in tested])
+            name: np.array([sums[i].x[:, c].sum(axis=0) @ row for i in tested])
             for name, (c, row) in rows.items()
         }
         if not args.no_search:
+            x = np.array([np.sum(result["sums"][str(i)], axis=0) for i in tested])
+            found["with those that the search found"] = x @ result["row"]
             true = [float(sums[i].y[:, j].sum()) for i in tested]
             intervals.append(_interval(result, tested, [*found.values()][-1], true))
         alone = [_alone(sums[i], j) for i in picked]
@@ -195,39 +189,20 @@ def _summary(count: int, errors: Any, intervals: list[tuple[Any, Any]]) -> None:
         )
 
 
-def _with_found(x, found):
-    return x if found is None else np.hstack([x, np.array(found)])
-
-
-def _class_times(args, program, machine, cores) -> ClassTimes:
-    """A program's classes in the cores and on a machine."""
-    with program.open() as d:
-        cycles = d.cycles()[:, d.column_of(machine)].astype(float)
-        return class_times(d.trace, cycles, cores, args.threads)
-
-
-def _search(args, programs, known, designs, machine, walked, picked, tested, told) -> dict:
-    """The search on the picked programs, and what its cores take for the tested ones.  ``walked``:
-    what the known and drawn cores take for classes of the picked ones; ``told``: parameters that
-    the search knows."""
+def _search(args, programs, start, machine, picked, tested, told) -> dict:
+    """The search on the picked programs, and what its cores take for the tested ones.  ``told``:
+    parameters that the search knows."""
     opened = [programs[i].open() for i in picked]
     traces = [(d.trace, d.cycles()[:, d.column_of(machine)].astype(float)) for d in opened]
-    others = [k for k, c in enumerate([*known, *designs]) if c["name"] != machine]
-    start = [[*known, *designs][k] for k in others]
     begin = time.process_time()
     cores = similar_cores(traces, start, seed=args.seed, threads=args.threads, known=told)
     spent = time.process_time() - begin
-    sums, information = {}, []
+    sums = {}
     for i in {*picked, *tested}:
         with programs[i].open() as d:
             sums[i] = totals(d.trace, cores, segment_breaks(len(d)), args.threads).tolist()
-    for i in picked:
-        own = _class_times(args, programs[i], machine, cores)
-        x = np.hstack([walked[i].x[:, others], own.x])
-        total_x = np.append(walked[i].total_x[others], own.total_x)
-        information.append(replace(own, x=x, total_x=total_x))
-    row = regularized_row(information, len(cores)).tolist()
-    paces = core_paces(information)[-len(cores) :].tolist()
+    times = [class_times(t, cycles, cores, args.threads) for t, cycles in traces]
+    row, paces = regularized_row(times).tolist(), core_paces(times).tolist()
     return {"cores": cores, "cpu_s": spent, "sums": sums, "row": row, "paces": paces}
 
 
@@ -239,10 +214,6 @@ def _interval(result: dict, tested: list[int], found: Any, true: list[float]) ->
     ]
     off = np.abs(np.log(np.asarray(found) / true))
     return off <= halves, np.expm1(halves)
-
-
-def _with(program, x):
-    return replace(program, x=x)
 
 
 def _only(programs, columns):

@@ -124,14 +124,14 @@ def tune(
     else:
         cores = [*model.cores, *random_designs(model.cores, designs, seed)]
         if searched:
-            cores += similar_cores(
+            cores = similar_cores(
                 traces, cores, searched, seed, threads, report, settings, spread, known
             )
             times = [class_times(t, cycles, cores, threads, spread) for t, cycles in traces]
-            weights = regularized_row(times, searched)
+            weights = regularized_row(times)
             whole = [(t.total_x, t.total_y) for t in times]
-            paces = dict(zip((c["name"] for c in cores), core_paces(times).tolist(), strict=True))
-            survivors = {str(c["name"]): paces[c["name"]] for c in cores[-searched:]}
+            paces = core_paces(times).tolist()
+            survivors = {str(c["name"]): p for c, p in zip(cores, paces, strict=True)}
         else:
             sums = _sums(traces, cores, threads, spread)
             weights = mixture_row(sums, 0)

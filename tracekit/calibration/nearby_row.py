@@ -1,9 +1,9 @@
-"""The row of a machine whose parameters are not known, near cores that a search found for it.
+"""The row of a machine whose parameters are not known, over the cores that a search found for it.
 
-Found cores explain the traces, but only as well as single cores do.  What they leave of the times
-of classes of rows (row_classes.py) is given to all cores: each is scaled to the machine's
-own pace, so that it differs by what its rows cost relative to each other, and takes part as far as
-that brings the classes nearer (ridge regression, never negative, held towards the found ones).
+Found cores explain the traces, each by itself.  What they leave of the times of classes of rows
+(row_classes.py) says how much each takes part: all are scaled to the machine's own pace, so that
+they differ by what their rows cost relative to each other, and parts that bring the classes nearer
+are taken (ridge regression, never negative, held towards equal ones).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ F64 = npt.NDArray[np.float64]
 
 #: How far a whole trace's time is off in a good core.
 _TOTAL = 0.05
-#: What a unit of departure from the found cores costs, in squared deviations.
-_HELD = 100.0
+#: What a unit of departure from equal parts costs, in squared deviations.
+_HELD = 300.0
 #: How firmly the scaled cores' parts add up to one.
 _WHOLE = 1e3
 
@@ -85,20 +85,18 @@ def core_paces(traces: Sequence[ClassTimes]) -> F64:
     return np.asarray(np.exp(np.mean(logs, axis=0)))
 
 
-def regularized_row(traces: Sequence[ClassTimes], candidates: int) -> F64:
-    """The machine's row, >= 0: float64 [cores].  The last ``candidates`` cores are those."""
+def regularized_row(traces: Sequence[ClassTimes]) -> F64:
+    """The machine's row over the traces' cores, >= 0: float64 [cores]."""
     traces = [t for t in traces if t.y.sum() > 0]
     pace = core_paces(traces)
     informative = [_informative_times(t, pace) for t in traces]
     a = np.vstack([x for x, _ in informative])
     b = np.concatenate([y for _, y in informative])
-    middle = a[:, -candidates:].mean(axis=1)
+    middle = a.mean(axis=1)
     n = a.shape[1]
-    prior = np.zeros(n)
-    prior[-candidates:] = 1 / candidates
     parts = nnls(
         np.vstack([a - middle[:, None], np.sqrt(_HELD) * np.eye(n), np.full((1, n), _WHOLE)]),
-        np.concatenate([b - middle, np.sqrt(_HELD) * prior, [_WHOLE]]),
+        np.concatenate([b - middle, np.full(n, np.sqrt(_HELD) / n), [_WHOLE]]),
     )
     return np.asarray(parts * pace)
 
