@@ -7,8 +7,7 @@ namespace tracekit {
 namespace {
 
 // Cycles that the parts between the levels take (gem5's crossbars with their default latencies).
-constexpr Cycle to_second = 1, from_second = 1, to_third = 2, to_memory = 11, zero_extra = 18,
-                zero_third = 10;
+constexpr Cycle to_second = 1, from_second = 1, to_third = 2, to_memory = 11, zeroed = 8;
 constexpr Cycle fetch_response = 1;  // of the instruction cache
 // Of a cache's response latency (gem5's Cache::serviceMSHRTargets) these have one cycle.
 constexpr Cycle in_constants = 1;
@@ -419,8 +418,8 @@ Cycle CacheHierarchy::zero_line(std::uint64_t address, Cycle at, std::uint64_t p
   const Cycle goes = l2_mshrs_.taken_at(l1d_port_.request(looked_up) + to_second, retry);
   l1d_port_.sent(looked_up, goes - to_second);
   const Cycle sent = l2_request_crossbar_.place(goes - to_second, head) + to_second;
-  Cycle ready = sent + from_second + p_.l1d_response() + p_.l2_lat() + zero_extra;
-  if (p_.l3_kb()) ready += p_.l3_lat() + to_third + zero_third;
+  Cycle ready = sent + zeroed + p_.l2_lat() + p_.l2_response() + from_second + p_.l1d_response();
+  if (p_.l3_kb()) ready += to_third + p_.l3_lat() + p_.l3_response();
   memory_request_crossbar_.place(at, head);
   if (const auto room = put_l1d(asked_for(line, at, ready, true, false), now_))
     l1d_port_.write_back(ready, *room);
