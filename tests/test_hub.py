@@ -609,3 +609,12 @@ def test_models_by_tls(tmp_path: Path) -> None:
         unknown = ModelStore.trust(root, fingerprint, place, tmp_path / "t")
         with pytest.raises(TracekitError, match="not to be reached"):
             unknown.get("m")
+
+
+def test_what_only_asks_makes_no_database(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "ghost.db"
+    for action in ("status", "ask", "revoke"):
+        args = ["hub", action, str(path), *(["a"] if action == "revoke" else [])]
+        assert main(args) == 1
+        assert f"{path}: no such file" in capsys.readouterr().err
+    assert not path.exists()

@@ -109,3 +109,51 @@ def test_branch_kinds_are_one_set():
     pytest.importorskip("capstone")
     for arch, code in (("x86", "c3"), ("arm", "c0035fd6"), ("riscv", "67800000")):
         assert isa.decode(arch, bytes.fromhex(code)).branch == "return"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("info F --json-file F", "F: is the input, too"),
+        ("simulate F -m M --json-file M", "M: is the input, too"),
+        ("view F -o F --force", "F: is the input, too"),
+        ("why F --machine M --folded F --force", "F: is the input, too"),
+        ("simulate F -m M -o x.npy --json-file x.npy", "x.npy: is to be written twice"),
+    ],
+)
+def test_no_input_is_replaced(feats, tmp_path, capsys, monkeypatch, line, told):
+    monkeypatch.chdir(tmp_path)
+    places = {"F": tmp_path / "f.zst", "M": tmp_path / "m.json"}
+    places["F"].write_bytes(feats.read_bytes())
+    places["M"].write_text(json.dumps(tracekit.machines()["ns_8w"].to_dict()))
+    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
+    assert main([str(places.get(a, a)) for a in line.split()]) == 1
+    name, _, what = told.partition(": ")
+    assert f"{places.get(name, name)}: {what}" in capsys.readouterr().err
+    assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("simulate F -m ns_8w --threads -1", "--threads: -1: a whole number, 1 or more"),
+        ("train perfvec m.json -o x --seed -1", "--seed: -1: a whole number, 0 or more"),
+        ("hot F --top x", "--top: x: a whole number, 0 or more"),
+        ("record --period nan -- true", "--period: nan: a number of seconds, 0 or more"),
+        ("predict --seconds 0 -- true", "--seconds: 0: a number of seconds above 0"),
+    ],
+)
+def test_numbers_that_are_none_are_told_with_their_option(feats, capsys, line, told):
+    with pytest.raises(SystemExit) as e:
+        main([str(feats) if a == "F" else a for a in line.split()])
+    assert e.value.code == 2 and told in capsys.readouterr().err
+
+
+def test_pipeline_blocks_alone_have_as_many_instructions_as_pcs(tmp_path):
+    (tmp_path / "t").write_text(synthetic.text(5, 900, exec_lines=False))
+    for level in ("micro", "macro"):
+        tracekit.extract(tmp_path / "t", tmp_path / f"{level}.zst", level=level)
+    with tracekit.open(tmp_path / "micro.zst") as micro, tracekit.open(tmp_path / "macro.zst") as m:
+        unfinished = m.index["source"].get("unfinished", 0)
+        found = tracekit.simulate(micro, ["ns_8w"])
+        assert found.instructions == len(m) + unfinished < len(micro)

@@ -289,3 +289,25 @@ def test_arrays(tmp_path: Path) -> None:
     ):
         f.append(a[1:])
     assert not (tmp_path / "c.npy").exists()
+
+
+def test_links_to_devices_and_open_files_stay(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("kept")
+    places = {"stdout": "/proc/self/fd/1", "null": "/dev/null", "fifo": str(tmp_path / "f")}
+    os.mkfifo(tmp_path / "f")
+    for name, to in places.items():
+        (tmp_path / name).symlink_to(to)
+        with pytest.raises(TracekitError, match="no file that can be replaced"):
+            write_bytes(tmp_path / name, b"x", force=True)
+        assert (tmp_path / name).readlink() == Path(to)
+    with pytest.raises(TracekitError, match="is no file"):
+        write_bytes("-", b"x")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    write_bytes(tmp_path / "link", b"new", force=True)
+    assert (tmp_path / "link").read_bytes() == b"new" and (tmp_path / "kept").read_text() == "kept"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
+def test_a_folder_that_holds_no_new_file_is_told() -> None:
+    with pytest.raises(TracekitError, match=r"/proc/x: cannot write: "):
+        write_bytes("/proc/x", b"x")

@@ -204,8 +204,8 @@ def test_the_fetch_buffer_keeps_its_block_when_fetch_is_squashed(tmp_path):
 #: What gem5 takes for a line that CBO.ZERO zeroes, in a loop of four instructions over 2 MB whose
 #: lines no cache has; it ran with these latencies of answers on all machines.
 GEM5_ZEROED = {
-    "o3_small": 6.17, "u001": 9.38, "u003": 5.00, "u007": 7.14, "u008": 6.20, "u011": 12.75, "u012": 25.00,
-    "u017": 24.75, "u034": 14.50,
+    "o3_small": 6.17, "u001": 9.38, "u003": 5.00, "u007": 7.14, "u008": 6.20, "u011": 12.75,
+    "u012": 25.00, "u017": 24.75, "u034": 14.50,
 }  # fmt: skip
 
 

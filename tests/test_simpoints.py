@@ -199,3 +199,11 @@ def test_a_trace_of_another_program(tmp_path):
     check_one_program([a, b])
     with pytest.raises(UsageError, match=r"8 of the 8 places .* a trace of another program"):
         check_one_program([a, b, c])
+
+
+def test_an_interval_that_the_vectors_contradict_is_refused(tmp_path):
+    simpoint.write_vectors(tmp_path / "x.bb", two_phases())
+    assert simpoint.read_vectors(tmp_path / "x.bb", 500).length == 500
+    for length in (77, 5000):
+        with pytest.raises(UsageError, match=r"intervals of \d+ instructions; there are 599 in"):
+            simpoint.read_vectors(tmp_path / "x.bb", length)

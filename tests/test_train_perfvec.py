@@ -29,6 +29,7 @@ from tracekit.dataset.joining import join
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.evaluation.ablation import CORES
 from tracekit.evaluation.ranks import kendall, spearman
+from tracekit.exploration import dse
 from tracekit.exploration.dse import Space, explore, pareto
 from tracekit.exploration.objective import Expression
 from tracekit.mixture import load_model
@@ -272,10 +273,12 @@ def test_tune_reads_joined_files_and_arrays(data, model, tmp_path, capsys):
     assert "no targets of machine zzz" in capsys.readouterr().err
 
 
-def test_exploring_ranks_by_the_objective(data):
+def test_exploring_ranks_by_the_objective(data, monkeypatch):
     space = Space(A, {"width": [1, 2, 4], "l1d_lat": [1, 4]}, "here")
     with tracekit.open(str(data / "p0.zst")) as t:
         result = explore(space, {"p0": t}, "(10 + width) * cycles / 2")
+        monkeypatch.setattr(dse, "_TOGETHER", 4)  # in two turns
+        assert explore(space, {"p0": t}, "(10 + width) * cycles / 2") == result
         true = (
             totals(t, space.machines)[0] * (10 + np.array([p["width"] for p in space.points])) / 2
         )

@@ -10,6 +10,7 @@ from typing import Any
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.error_tables import HEAD, UNSAID, line, programs
 from tracekit.cli.events import Events
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -20,15 +21,15 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("manifest")
     p.add_argument("--work", help="keep what is computed once in this folder, for the next time")
     p.add_argument("--folds", type=int, default=5, help="folds by family (5)")
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--seed", type=at_least(0), default=0)
     p.add_argument("--rows", type=int, help="only the first N rows of each program")
-    p.add_argument("--threads", type=int)
+    p.add_argument("--threads", type=at_least(1))
     p.add_argument(
         "--tuning", type=int, default=3, help="programs that a new machine is tuned on (3)"
     )
     p.add_argument(
         "--random-designs",
-        type=int,
+        type=at_least(0),
         default=0,
         help="cores beside the known ones, as tune draws them (128)",
     )

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from tracekit.analysis import Diff, diff_files
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.schema import NEVER
 
@@ -26,8 +27,12 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("b")
     p.add_argument("--features", metavar="SET", help="compare a feature set's columns instead")
     p.add_argument("--binary", metavar="ELF", help="the program, to name places")
-    p.add_argument("--examples", type=int, default=3, metavar="N", help="for each column (3)")
-    p.add_argument("--gaps", type=int, default=10, metavar="N", help="unmatched parts shown (10)")
+    p.add_argument(
+        "--examples", type=at_least(0), default=3, metavar="N", help="for each column (3)"
+    )
+    p.add_argument(
+        "--gaps", type=at_least(0), default=10, metavar="N", help="unmatched parts shown (10)"
+    )
     add_json(p)
     p.set_defaults(func=run)
 

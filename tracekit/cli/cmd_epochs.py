@@ -13,7 +13,7 @@ from tracekit.cli.report import add_json, reported
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit epochs``."""
     p = sub.add_parser("epochs", help=help_text, description=__doc__)
-    p.add_argument("file", help="a feats.zst at the macro level, or a recording (.tks)")
+    p.add_argument("file", help="a feats.zst, or a recording (.tks)")
     p.add_argument("--length", type=int, default=100_000, help="instructions an epoch (100000)")
     add_json(p)
     p.set_defaults(func=run)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.error_tables import HEAD, line, number, print_intervals, programs
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
 from tracekit.cli.unused import refuse
@@ -25,7 +26,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="FOLDER",
         help="models of train perfvec, or one of train neuroscalar",
     )
-    p.add_argument("--threads", type=int)
+    p.add_argument("--threads", type=at_least(1))
     add_json(p)
     p.add_argument_group("models of whole programs (train perfvec)").add_argument(
         "--rows", type=int, help="only the first N rows of each program"

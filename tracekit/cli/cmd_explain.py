@@ -14,6 +14,7 @@ import argparse
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 
@@ -40,7 +41,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--by", choices=("function", "line", "instruction"), default="function")
     p.add_argument("--binary", nargs="+", metavar="ELF", help="the program, or both versions of it")
     p.add_argument("--top", type=int, default=12, metavar="N", help="parts shown (12)")
-    p.add_argument("--threads", type=int)
+    p.add_argument("--threads", type=at_least(1))
     add_json(p)
     p.set_defaults(func=run)
 

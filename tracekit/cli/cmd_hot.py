@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from tracekit.analysis import BY, hot
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 
@@ -20,7 +21,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         default="symbol",
         help="symbol (default); function: inlined ones apart; line: of the source; file",
     )
-    p.add_argument("--top", type=int, default=20, metavar="N", help="parts shown (20)")
+    p.add_argument("--top", type=at_least(0), default=20, metavar="N", help="parts shown (20)")
     p.add_argument(
         "--binary",
         metavar="ELF",

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
 
@@ -20,7 +21,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("--agents", type=int, default=40, help="demo: computers (40)")
     p.add_argument("--days", type=int, default=10, help="demo: days that they were in use (10)")
-    p.add_argument("--seed", type=int, default=0, help="demo")
+    p.add_argument("--seed", type=at_least(0), default=0, help="demo")
     p.add_argument("--port", type=int, default=8080, help="demo (8080)")
     p.add_argument("--once", action="store_true", help="demo: end when the answer is there")
     add_json(p)
@@ -72,7 +73,8 @@ def _action(actions: Any, name: str, run: Any, help_text: str) -> Any:
 def _opened(args: argparse.Namespace) -> Any:
     from tracekit.hub import open_database
 
-    return open_database(args.database)
+    # A hub begins with its first token; what only asks, or takes away, makes no database.
+    return open_database(args.database, new=args.action == "token")
 
 
 def _serve(args: argparse.Namespace) -> int:

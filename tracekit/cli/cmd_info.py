@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 def _print(s: dict[str, Any]) -> None:
     print(
         f"{s['path']}: {s['rows']:,} rows ({s['level']}-level), "
-        f"{s['static_instructions']:,} static, {s['arch']}"
+        f"{s['instructions']:,} instructions, {s['static_instructions']:,} static, {s['arch']}"
     )
     print(f"size       {s['bytes']:,} bytes, {s['bytes_per_row']:.2f} a row")
     if s["timed"]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli import cmd_record_qemu
+from tracekit.cli.numbers import at_least, seconds, seconds_or_none
 from tracekit.cli.report import reported
 from tracekit.cli.unused import refuse
 from tracekit.errors import UsageError
@@ -44,11 +45,13 @@ def add_recording(p: Any) -> Any:
     """The options of recording; the group that they are in."""
     g = p.add_argument_group("recording (of a program or process)")
     g.add_argument("--pid", type=int, help="sample this running process")
-    g.add_argument("--seconds", type=float, default=15.0, help="how long to sample (15)")
+    g.add_argument("--seconds", type=seconds, default=15.0, help="how long to sample (15)")
     g.add_argument("--epoch", type=int, default=20_000, help="instructions of an epoch (20000)")
-    g.add_argument("--period", type=float, default=0.5, help="mean seconds between epochs (0.5)")
+    g.add_argument(
+        "--period", type=seconds_or_none, default=0.5, help="mean seconds between epochs (0.5)"
+    )
     g.add_argument("--count", type=int, metavar="N", help="stop after so many epochs")
-    g.add_argument("--seed", type=int, help="of the epochs' random moments")
+    g.add_argument("--seed", type=at_least(0), help="of the epochs' random moments")
     g.add_argument(
         "--in-place",
         action="store_true",

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli import cmd_record_qemu
+from tracekit.cli.numbers import at_least, seconds, seconds_or_none
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 from tracekit.errors import UsageError
@@ -37,14 +38,18 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--epoch", type=int, default=100_000, metavar="N", help="instructions of an epoch (100000)"
     )
     p.add_argument(
-        "--period", type=float, default=10.0, metavar="S", help="seconds from epoch to epoch (10)"
+        "--period",
+        type=seconds_or_none,
+        default=10.0,
+        metavar="S",
+        help="seconds from epoch to epoch (10)",
     )
     p.add_argument(
         "--random", action="store_true", help="at random moments, on average a period apart"
     )
-    p.add_argument("--seed", type=int, help="of those moments")
+    p.add_argument("--seed", type=at_least(0), help="of those moments")
     p.add_argument("--count", type=int, metavar="N", help="stop after so many epochs")
-    p.add_argument("--duration", type=float, metavar="S", help="stop after so many seconds")
+    p.add_argument("--duration", type=seconds, metavar="S", help="stop after so many seconds")
     p.add_argument(
         "--threads",
         default="all",

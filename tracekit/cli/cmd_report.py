@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli import cmd_predict_program
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--title", help="instead of the file's or the program's name")
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
     p.add_argument("--force", action="store_true", help="replace existing files")
-    p.add_argument("--threads", type=int)
+    p.add_argument("--threads", type=at_least(1))
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p, "its numbers as JSON too (docs/json.md)")
     cmd_predict_program.add_recording(p)

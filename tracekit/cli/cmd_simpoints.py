@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -39,7 +40,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("--max-k", type=int, default=30, metavar="K", help="most clusters (30)")
     p.add_argument("--dims", type=int, default=15, help="dimensions of the projection (15)")
-    p.add_argument("--seed", type=int, default=1, help="of projection and k-means (1)")
+    p.add_argument("--seed", type=at_least(0), default=1, help="of projection and k-means (1)")
     p.add_argument(
         "--points", metavar="FILE.simpoints", help="these points instead, with --weights"
     )

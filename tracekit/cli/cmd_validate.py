@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracekit.cli.events import Events
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
 _STEPS = ("build", "time", "record", "predict")
@@ -45,7 +46,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )  # fmt: skip
     p.add_argument("--rounds", type=int, default=10, help="timings of each program (10)")
     p.add_argument("--cpu", type=int, help="the processor that timings are pinned to")
-    p.add_argument("--threads", type=int, default=1, help="of the simulation (1)")
+    p.add_argument("--threads", type=at_least(1), default=1, help="of the simulation (1)")
     p.add_argument("--plot", metavar="FILE", help="predicted over measured, as a picture")
     p.add_argument("--force", action="store_true", help="replace the picture, or --fit's file")
     p.add_argument(

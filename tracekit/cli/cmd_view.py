@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
 
@@ -26,7 +27,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("-o", "--output", required=True, metavar="FILE")
     p.add_argument("--force", action="store_true", help="replace an existing file")
-    p.add_argument("--threads", type=int)
+    p.add_argument("--threads", type=at_least(1))
     add_json(p)
     p.set_defaults(func=run)
 

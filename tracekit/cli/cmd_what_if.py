@@ -14,6 +14,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.intermixed import Intermixed
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--by", choices=("function", "line", "instruction"), default="function")
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
     p.add_argument("--top", type=int, default=3, metavar="N", help="places, causes shown (3)")
-    p.add_argument("--threads", type=int)
+    p.add_argument("--threads", type=at_least(1))
     add_json(p)
     p.set_defaults(func=run)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from tracekit._version import __version__
-from tracekit.cli.report import check_json_file
+from tracekit.cli.report import check_outputs
 from tracekit.cli.suggesting import MadeWhenUsed, Suggesting
 from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import TracekitError, UsageError
@@ -226,7 +226,7 @@ def _run(args: list[str], known: str | None, ready: Callable[[], None], out: Esc
             sys.stdout.flush()
             raise
         ready()
-        check_json_file(parsed)
+        check_outputs(parsed)
         code: int = parsed.func(parsed)
         sys.stdout.flush()
         return code

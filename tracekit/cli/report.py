@@ -4,12 +4,14 @@ hold."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["SCHEMA", "add_json", "check_json_file", "reported"]
+__all__ = ["SCHEMA", "add_json", "check_outputs", "reported"]
 
 
 #: Of the keys in docs/json.md; raised when one of them goes or means another thing.
@@ -26,12 +28,38 @@ def add_json(parser: Any, help_text: str = "as JSON (docs/json.md)") -> None:
     )
 
 
-def check_json_file(args: argparse.Namespace) -> None:
-    """Raises TracekitError at the start where the file could not be written at the end."""
-    if getattr(args, "json_file", None) is not None:
+_OTHER = "give the output another name"
+#: Arguments that name files which a command writes, and those that name no file.
+_OUTPUTS = ("json_file", "output", "save", "folded", "by_row", "plot", "summary", "fit")
+_NO_FILES = ("name", "command")
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Raises TracekitError at the start where --json-file could not be written at the end, or a
+    file that is to be written is read, too, or is to be written twice."""
+    from tracekit.errors import TracekitError
+
+    values = {k: v for k, v in vars(args).items() if k not in _NO_FILES}
+    if values.get("json_file") is not None:
         from tracekit.io.output import check_output
 
-        check_output(args.json_file, True)
+        check_output(values["json_file"], True)
+    outputs = {k: Path(v) for k, v in values.items() if k in _OUTPUTS and isinstance(v, str)}
+    for key, path in outputs.items():
+        if any(k != key and p.absolute() == path.absolute() for k, p in outputs.items()):
+            raise TracekitError("is to be written twice", path=str(path), hint=_OTHER)
+        for k, value in values.items():
+            if k in outputs or not path.is_file():
+                continue
+            for name in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(name, str) and _same(name, path):
+                    raise TracekitError("is the input, too", path=str(path), hint=_OTHER)
+
+
+def _same(name: str, path: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return path.samefile(name)
+    return False
 
 
 def reported(

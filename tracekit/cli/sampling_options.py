@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from tracekit.cli.numbers import at_least
+
 if TYPE_CHECKING:
     from tracekit.sim import SamplePlan
 
@@ -19,7 +21,7 @@ def add_sampling(p: Any) -> Any:
     g = p.add_argument_group("samples of a long trace, with warm caches and predictors")
     g.add_argument("--every", type=int, metavar="N", help="one every N rows in the mean")
     g.add_argument("--insts", type=int, metavar="N", help="rows of a sample (10000)")
-    g.add_argument("--seed", type=int, help="of what is drawn")
+    g.add_argument("--seed", type=at_least(0), help="of what is drawn")
     add_choice(g)
     return g
 

@@ -3,33 +3,14 @@ targets that stand by micro-op."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
+from tracekit.store.instruction_bounds import begins
 from tracekit.store.reader import TraceFile
 
-__all__ = ["begins", "instruction_starts"]
-
-
-def begins(
-    trace: TraceFile, rows: tuple[int, int], before: npt.NDArray[Any] | None = None
-) -> npt.NDArray[np.bool_]:
-    """Which rows of a file of the micro level begin an instruction (features.md, "The macro
-    level"); ``before`` is the row before them, (static_id, fault)."""
-    s = trace.statics
-    ids = trace.column("static_id", rows).astype(np.int64)
-    fault = trace.column("fault", rows).astype(bool)
-    if before is not None:
-        ids, fault = np.append(before[0], ids), np.append(bool(before[1]), fault)
-    closes = np.where(fault, s.has("IsSyscall")[ids], s.ends()[ids])
-    out = np.ones(len(ids), bool)
-    parts = s.pc[ids[1:]] != s.pc[ids[:-1]]
-    again = (s.upc[ids[1:]] == 0) & ~fault[:-1]
-    out[1:] = closes[:-1] | parts | again
-    return out if before is None else out[1:]
+__all__ = ["instruction_starts"]
 
 
 def instruction_starts(micro: TraceFile, macro: TraceFile) -> npt.NDArray[np.int64]:

@@ -35,6 +35,8 @@ __all__ = ["Space", "explore", "load_space", "pareto"]
 
 F64 = npt.NDArray[np.float64]
 MAX_DESIGNS = 4096
+#: Designs that are walked together, each with its caches: more than these in turn.
+_TOGETHER = 1024
 
 
 class Space:
@@ -171,6 +173,8 @@ def _sampled(
     quiet: bool,
 ) -> dict[str, SampledCycles]:
     """Each trace's cycles on each design, from samples."""
+    if len(space.machines) > _TOGETHER:
+        raise UsageError(f"{len(space.machines)} designs; from samples at most {_TOGETHER}")
     out: dict[str, SampledCycles] = {}
     for name, t in traces.items():
         with Progress(f"{len(space.points)} designs, {name}", len(t), quiet=quiet) as progress:
@@ -183,16 +187,20 @@ def _walked(
 ) -> dict[str, F64]:
     """Each trace's cycles on each design."""
     out: dict[str, F64] = {}
-    rows = sum(len(t) for t in traces.values())
-    before = 0
+    machines = space.machines
+    batches = [machines[k : k + _TOGETHER] for k in range(0, len(machines), _TOGETHER)]
+    rows, before = len(batches) * sum(len(t) for t in traces.values()), 0
     with Progress(f"{len(space.points)} designs", rows, quiet=quiet) as progress:
         for name, t in traces.items():
+            found = []
+            for batch in batches:
 
-            def report(done: int, name: str = name, before: int = before) -> None:
-                progress.update(before + done, name)
+                def report(done: int, name: str = name, before: int = before) -> None:
+                    progress.update(before + done, name)
 
-            out[name] = totals(t, space.machines, None, threads, report)[0]
-            before += len(t)
+                found.append(totals(t, batch, None, threads, report)[0])
+                before += len(t)
+            out[name] = np.concatenate(found)
     return out
 
 

@@ -144,9 +144,9 @@ sa.Index("audit_at", audit.c.at)
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
-def open_database(url: str) -> sa.Engine:
+def open_database(url: str, *, new: bool = True) -> sa.Engine:
     """A database whose schema is brought to this version: the path of a SQLite file, or a URL
-    ``postgresql+psycopg://...``.
+    ``postgresql+psycopg://...``.  ``new``: a file that is not there is made.
 
     Raises UsageError for another URL, TracekitError where it cannot be opened or is of a newer
     tracekit.
@@ -157,6 +157,8 @@ def open_database(url: str) -> sa.Engine:
         scheme = url.split(":")[0]
         raise UsageError("is neither a file nor a URL postgresql+psycopg://", path=scheme)
     else:
+        if not new and not Path(url).exists():
+            raise TracekitError("no such file", path=url)
         place = f"sqlite:///{Path(url).absolute()}"
         engine = sa.create_engine(place, connect_args={"timeout": 30})
         sa.event.listen(engine, "connect", _durable)

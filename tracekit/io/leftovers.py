@@ -20,6 +20,7 @@ __all__ = ["claim", "collect", "taken", "temporary_name"]
 
 _PATTERN = re.compile(r"\..*\.tracekit-[0-9a-f]{16}\.tmp", re.DOTALL)
 _NAME_BYTES = 200  # of the target's name: with the rest, a name has at most 255
+_TRIES = 100
 _seen: set[str] = set()  # folders that this process has looked through
 
 
@@ -35,12 +36,15 @@ def claim(
     """A temporary for ``path``, made and opened by ``make``, and its descriptor, which holds the
     lock.  Raises OSError."""
     collect(path.parent)
+    tries = 0
     while True:
         temporary = name(path)
         try:
             fd = make(temporary)
         except FileNotFoundError:
-            if not path.parent.is_dir():
+            tries += 1
+            # Some folders are there and hold no new file: those of /proc.
+            if not path.parent.is_dir() or tries == _TRIES:
                 raise
             continue  # a folder, which a collector took between making and opening
         with contextlib.suppress(OSError):  # without locks nothing is collected either

@@ -53,13 +53,15 @@ def check_output(path: StrPath, force: bool, source: StrPath = "-") -> None:
         check_remote(url, force)
         return
     path = Path(path)
+    if str(path) == "-":
+        raise TracekitError("is no file", path="-", hint="it grows under another name: name one")
     try:
         status = path.lstat()
     except FileNotFoundError:
         return
     except OSError as e:
         raise TracekitError(f"cannot write: {e.strerror}", path=str(path)) from None
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
+    if not _replaceable(path, status):
         raise TracekitError("is no file that can be replaced", path=str(path), hint="name a file")
     if not force:
         raise _exists(path)
@@ -68,6 +70,18 @@ def check_output(path: StrPath, force: bool, source: StrPath = "-") -> None:
             raise TracekitError(
                 "is the input, too", path=str(path), hint="give the output another name"
             )
+
+
+def _replaceable(path: Path, status: os.stat_result) -> bool:
+    """Of what stands there: a file, or a link that stands for no device, pipe or open file."""
+    if not stat.S_ISLNK(status.st_mode):
+        return stat.S_ISREG(status.st_mode)
+    with contextlib.suppress(OSError):
+        # /dev/stdout, say: a link to a link of /proc, whatever that leads to.
+        if (path.parent / path.readlink()).is_relative_to("/proc"):
+            return False
+        return not path.exists() or path.is_file()
+    return True
 
 
 def check_folder(path: StrPath, force: bool, suffix: str) -> None:

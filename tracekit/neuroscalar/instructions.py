@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from tracekit.dataset.macro import begins
 from tracekit.sim import TIMING, walk
+from tracekit.store.instruction_bounds import begins
 from tracekit.store.reader import TraceFile
 
 __all__ = ["FEATURE_SET", "SHARED", "Block", "blocks", "columns", "instruction_starts", "to_rows"]

@@ -36,6 +36,7 @@ from tracekit.sim import (
 )
 from tracekit.sim.clock import period
 from tracekit.sim.description import Machine
+from tracekit.store.instruction_bounds import instruction_count
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table
 
@@ -464,11 +465,10 @@ def _result(
             for k in order.tolist()
             if counts[k]
         ]
-    statics = trace.statics
     return PredictionResult(
         trace.path,
         len(trace),
-        int(statics.count[statics.ends()].sum()),
+        instruction_count(trace),
         model.names,
         tuple(summary_of(m) for m in model.machines),
         cycles,

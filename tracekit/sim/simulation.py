@@ -21,6 +21,7 @@ from tracekit.sim.description import Machine, MachineLike, one_machine
 from tracekit.sim.sample_plan import SampledCycles, SamplePlan, sampled_totals
 from tracekit.sim.segments import segment_sums
 from tracekit.sim.trace_walk import walk
+from tracekit.store.instruction_bounds import instruction_count
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table
 
@@ -308,9 +309,9 @@ def _whole(
 ) -> SimulationResult:
     """The trace's ``cycles`` on ``machines``, without parts."""
     n = len(trace)
-    ends = int(trace.statics.count[trace.statics.ends()].sum())
     edges = np.array([0, n], np.int64)
-    return SimulationResult(trace.path, n, ends, machines, cycles, edges, cycles[None])
+    count = instruction_count(trace)
+    return SimulationResult(trace.path, n, count, machines, cycles, edges, cycles[None])
 
 
 def _own(trace: TraceFile) -> tuple[Machine]:
@@ -369,9 +370,8 @@ def result_of(
     else:
         with array_file(Path(output), np.float32, (n, len(machines)), force=force) as file:
             each(file.append)
-    ends = trace.statics.count[trace.statics.ends()]
-    total: F64 = sums.sum(axis=0)
-    return SimulationResult(trace.path, n, int(ends.sum()), machines, total, breaks, sums, kept)
+    count, total = instruction_count(trace), np.asarray(sums.sum(axis=0))
+    return SimulationResult(trace.path, n, count, machines, total, breaks, sums, kept)
 
 
 def _causes(trace: TraceFile, machines: Sequence[Machine], threads: int | None, quiet: bool) -> F64:

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, UsageError
 from tracekit.io.files import read_limited
 from tracekit.io.output import write_bytes
 from tracekit.simpoint.clusters import SimulationPoint
@@ -42,7 +42,8 @@ def write_vectors(path: StrPath, vectors: BlockVectors, *, force: bool = False) 
 def read_vectors(path: StrPath, length: int | None = None) -> BlockVectors:
     """The vectors of a file; ``length``: of an interval, else the mean of those there are.
 
-    Raises `FormatError` with the line for what is no vector.
+    Raises `FormatError` with the line for what is no vector, and `UsageError` where intervals of
+    that length are not what there is.
     """
     block, count, begin = array("q"), array("q"), array("q", [0])
     for number, line in _lines(path, MAX_VECTORS):
@@ -59,6 +60,10 @@ def read_vectors(path: StrPath, length: int | None = None) -> BlockVectors:
     if sum(count) >= 1 << 62:
         raise FormatError("more instructions than there can be", path=os.fspath(path))
     mean = max(1, sum(count) // (len(begin) - 1))
+    if length and len(begin) > 2 and not mean <= 2 * length <= 4 * mean:
+        raise UsageError(
+            f"intervals of {length} instructions; there are {mean} in each", path=os.fspath(path)
+        )
     blocks, counts, begins = (np.frombuffer(v, np.int64) for v in (block, count, begin))
     return BlockVectors(blocks, counts, begins, length or mean)
 

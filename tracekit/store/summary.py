@@ -11,6 +11,7 @@ import numpy as np
 from tracekit import schema
 from tracekit.progress import Progress
 from tracekit.store.index_types import Source
+from tracekit.store.instruction_bounds import instruction_count
 from tracekit.store.reader import TraceFile
 
 
@@ -50,6 +51,7 @@ def summary(path: str | os.PathLike[str], *, quiet: bool = True) -> dict[str, An
             "format": f.head["format"],
             "tracekit": f.head["tracekit"],
             "rows": rows,
+            "instructions": instruction_count(f),
             "level": index["level"],
             "arch": index["arch"],
             "cpu": index["cpu"],
@@ -83,5 +85,6 @@ def summary(path: str | os.PathLike[str], *, quiet: bool = True) -> dict[str, An
         if f.timed:
             ticks = _ticks(f, quiet)
             cycles = ticks / f.clock_ps
-            out |= {"ticks": ticks, "clock_ps": f.clock_ps, "cycles": cycles, "cpi": cycles / rows}
+            out |= {"ticks": ticks, "clock_ps": f.clock_ps, "cycles": cycles}
+            out["cpi"] = cycles / max(1, out["instructions"])
         return out
