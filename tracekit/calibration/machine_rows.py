@@ -109,6 +109,8 @@ def tune(
     search have; ``spread``: who walks the traces."""
     if not traces:
         raise UsageError("tuning needs at least one trace")
+    if not name.strip():
+        raise UsageError("the machine needs a name")
     if known:
         _check_known(known, bool(searched and not parameters))
     if name in model.names:

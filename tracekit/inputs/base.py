@@ -119,7 +119,7 @@ def recognise(head: bytes, path: str, isa: str | None = None) -> Source:
         path=path,
         offset=0,
         hint="; ".join(failed)
-        or f"{Path(path).name} must hold gem5's O3PipeView or Exec lines (see README for the "
+        or f"{Path(path).name} must hold gem5's O3PipeView or Exec lines (docs/gem5.md has the "
         "flags), or "
         "a drmemtrace, ChampSim, execlog or lackey stream",
     )
