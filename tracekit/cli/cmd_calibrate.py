@@ -6,7 +6,6 @@ import argparse
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from tracekit.cli.numbers import seconds
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("--cpu", type=int, help="the processor to measure; the freest unless given")
     p.add_argument(
-        "--seconds", type=seconds, default=180.0, help="to repeat what disagrees, at the most (180)"
+        "--seconds", type=float, default=180.0, help="to repeat what disagrees, at the most (180)"
     )
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
     p.add_argument(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.progress import clock
 from tracekit.text import shown
@@ -16,9 +15,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit runs``."""
     p = sub.add_parser("runs", help=help_text, description=__doc__)
     p.add_argument("folder", help="the folder of --run, or an extraction's output folder")
-    p.add_argument(
-        "--top", type=at_least(0), default=20, metavar="N", help="lines of each list (20)"
-    )
+    p.add_argument("--top", type=int, default=20, metavar="N", help="lines of each list (20)")
     p.add_argument("--summary", metavar="FILE.parquet", help="a line a trace, as Parquet")
     p.add_argument("--force", action="store_true", help="replace it")
     add_json(p)
