@@ -157,3 +157,10 @@ def test_pipeline_blocks_alone_have_as_many_instructions_as_pcs(tmp_path):
         unfinished = m.index["source"].get("unfinished", 0)
         found = tracekit.simulate(micro, ["ns_8w"])
         assert found.instructions == len(m) + unfinished < len(micro)
+
+
+@pytest.mark.parametrize("name", ["ns_8w", "io_1w"])
+def test_all_machines_are_known_by_name(feats, capsys, name):
+    """Also those that the shipped model of the trace's architecture does not have."""
+    assert main(["what-if", str(feats), "--machine", name, "l1d_lat=5"]) == 0
+    assert name in capsys.readouterr().out

@@ -11,7 +11,7 @@ __all__ = ["machine_named"]
 
 def machine_named(text: str, arch: str) -> dict[str, Any]:
     """The machine in the file ``text``; else the one of that name that the shipped model of
-    ``arch`` knows, or another package brings.
+    ``arch`` knows, another package brings, or `tracekit.machines` has.
 
     What of it gem5 cannot run is told on standard error.  Raises `UsageError` with the names there
     are.
@@ -20,18 +20,19 @@ def machine_named(text: str, arch: str) -> dict[str, Any]:
     from tracekit.errors import TracekitError, UsageError
     from tracekit.hardware import is_hardware_name
     from tracekit.mixture import load_model
-    from tracekit.sim import joined, load_machine, machine_errors, suggestion
+    from tracekit.sim import joined, load_machine, machine_errors, machines, suggestion
     from tracekit.sim.other_machines import other_machines
 
     if Path(text).exists() or text.endswith(".json"):
         machine = load_machine(text)
     else:
+        known: dict[str, Any]
         try:
             known = {str(m["name"]): m for m in load_model(None, arch).machines}
         except TracekitError:  # no model of this architecture ships
             known = {}
         others, failed = other_machines()
-        known = {**others, **known}
+        known = {**{n: m.to_dict() for n, m in machines().items()}, **others, **known}
         if text not in known and is_hardware_name(text):
             raise UsageError(
                 f"{text} is a real processor; a machine of gem5's kind is needed here",
