@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <deque>
+#include <iterator>
 
 #include "sim/cycle.hpp"
 
@@ -17,7 +18,7 @@ class SendPort {
  public:
   // A line waits from `at` on; the second level has room for it from `room` on.
   void write_back(Cycle at, Cycle room) {
-    if (lines_.size() >= kept) send_before(at);
+    while (lines_.size() >= most) send_line();
     auto place = lines_.end();
     while (place != lines_.begin() && std::prev(place)->at > at) --place;
     lines_.insert(place, {at, room});
@@ -48,7 +49,7 @@ class SendPort {
  private:
   static constexpr std::size_t write_buffers = 8;  // gem5's default
   static constexpr Cycle line_takes = 3;           // of the crossbar: its head and 64 bytes
-  static constexpr std::size_t kept = 64;
+  static constexpr std::size_t most = 64;          // that are kept: earlier ones go in their turn
   struct Line {
     Cycle at, room;
   };
