@@ -29,8 +29,9 @@ def add_json(parser: Any, help_text: str = "as JSON (docs/json.md)") -> None:
 
 
 _OTHER = "give the output another name"
-#: Arguments that name files which a command writes, and those that name no file.
-_OUTPUTS = ("json_file", "output", "save", "folded", "by_row", "plot", "summary", "fit")
+#: Arguments that name files which a command writes, and those that name no file.  A machine's file
+#: may be fitted anew in its place (--fit).
+_OUTPUTS = ("json_file", "output", "save", "folded", "by_row", "plot", "summary")
 _NO_FILES = ("name", "command")
 
 
