@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tracekit import _core, schema
 from tracekit.errors import FormatError, UsageError
 from tracekit.io.files import read_limited
+from tracekit.store.instruction_bounds import is_blind
 from tracekit.store.reader import TraceFile
 
 __all__ = ["Count", "compared", "cpu_of", "read_statistics"]
@@ -197,7 +198,7 @@ def _committed(trace: TraceFile, run: _Run) -> Iterator[Count]:
     rows = trace["static_id"][~trace["fault"]]
     ran = np.bincount(rows, minlength=len(table))
     micro = trace.level == "micro"
-    blind = _is_blind(trace)
+    blind = is_blind(trace)
     why = "O3PipeView alone does not show traps" if blind else ""
     exact = micro and not blind
 
@@ -226,12 +227,6 @@ def _committed(trace: TraceFile, run: _Run) -> Iterator[Count]:
                 yield from count(f"op {op}", _OPS, ops.get(op, 0), op)
 
 
-def _is_blind(trace: TraceFile) -> bool:
-    """Whether it is of O3PipeView alone, which shows no traps, addresses and ends of
-    instructions."""
-    return trace.timed and not trace.index["source"].get("exec_lines", 1)
-
-
 def _pair(known: tuple[str, float], value: float) -> tuple[str, float, float]:
     """Statistic, the trace's number, gem5's number."""
     return known[0], float(value), known[1]
@@ -255,7 +250,7 @@ def _cycles(trace: TraceFile, run: _Run, simulated: float | None) -> Iterator[Co
     if trace.timed:
         cycles = float(trace.targets("ticks").sum()) / trace.clock_ps
         yield Count("cycles", *_pair(known, cycles), False, "the trace's begin with its first row")
-    if simulated is not None and not _is_blind(trace):
+    if simulated is not None and not is_blind(trace):
         why = "by tracekit's simulator"
         yield Count("cycles simulated", *_pair(known, simulated), False, why)
 
@@ -265,7 +260,7 @@ def _misses(
 ) -> Iterator[Count]:
     """Lines that a cache brings for the committed rows in their order."""
     known = run.fills(level, path)
-    if known is None or (level == "l1d" and _is_blind(trace)):
+    if known is None or (level == "l1d" and is_blind(trace)):
         return
     line = np.uint64(6)
     if level == "l1d":

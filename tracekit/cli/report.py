@@ -4,7 +4,6 @@ hold."""
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -28,7 +27,6 @@ def add_json(parser: Any, help_text: str = "as JSON (docs/json.md)") -> None:
     )
 
 
-_OTHER = "give the output another name"
 #: Arguments that name files which a command writes, and those that name no file.  A machine's file
 #: may be fitted anew in its place (--fit).
 _OUTPUTS = ("json_file", "output", "save", "folded", "by_row", "plot", "summary")
@@ -38,29 +36,25 @@ _NO_FILES = ("name", "command")
 def check_outputs(args: argparse.Namespace) -> None:
     """Raises TracekitError at the start where --json-file could not be written at the end, or a
     file that is to be written is read, too, or is to be written twice."""
+    outputs, inputs = list[Path](), list[str]()
+    for key, value in vars(args).items():
+        names = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
+        if key in _OUTPUTS:
+            outputs += map(Path, names)
+        elif key not in _NO_FILES:
+            inputs += names
+    if not outputs:
+        return
     from tracekit.errors import TracekitError
+    from tracekit.io.output import ANOTHER_NAME, check_apart, check_output
 
-    values = {k: v for k, v in vars(args).items() if k not in _NO_FILES}
-    if values.get("json_file") is not None:
-        from tracekit.io.output import check_output
-
-        check_output(values["json_file"], True)
-    outputs = {k: Path(v) for k, v in values.items() if k in _OUTPUTS and isinstance(v, str)}
-    for key, path in outputs.items():
-        if any(k != key and p.absolute() == path.absolute() for k, p in outputs.items()):
-            raise TracekitError("is to be written twice", path=str(path), hint=_OTHER)
-        for k, value in values.items():
-            if k in outputs or not path.is_file():
-                continue
-            for name in value if isinstance(value, list | tuple) else [value]:
-                if isinstance(name, str) and _same(name, path):
-                    raise TracekitError("is the input, too", path=str(path), hint=_OTHER)
-
-
-def _same(name: str, path: Path) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        return path.samefile(name)
-    return False
+    if getattr(args, "json_file", None) is not None:
+        check_output(args.json_file, True)
+    for path in outputs:
+        if [p.absolute() for p in outputs].count(path.absolute()) > 1:
+            raise TracekitError("is to be written twice", path=str(path), hint=ANOTHER_NAME)
+        for name in inputs if path.is_file() else ():
+            check_apart(path, name)
 
 
 def reported(

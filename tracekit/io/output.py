@@ -25,10 +25,12 @@ from tracekit.io.leftovers import claim, collect, temporary_name
 from tracekit.io.remote import check_remote, public_name, remote_url, upload
 
 __all__ = [
+    "ANOTHER_NAME",
     "Folder",
     "OutputFile",
     "append_line",
     "cache_folder",
+    "check_apart",
     "check_folder",
     "check_output",
     "kept_folder",
@@ -38,6 +40,7 @@ __all__ = [
     "write_json",
 ]
 
+ANOTHER_NAME = "give the output another name"
 BUFFER = 1 << 16
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _NO_SYNC = (errno.EINVAL, errno.EACCES, errno.EOPNOTSUPP)  # of a folder: no such file system
@@ -65,11 +68,15 @@ def check_output(path: StrPath, force: bool, source: StrPath = "-") -> None:
         raise TracekitError("is no file that can be replaced", path=str(path), hint="name a file")
     if not force:
         raise _exists(path)
-    with contextlib.suppress(OSError):
-        if str(source) != "-" and os.path.samestat(Path(source).stat(), path.stat()):
-            raise TracekitError(
-                "is the input, too", path=str(path), hint="give the output another name"
-            )
+    if str(source) != "-":
+        check_apart(path, source)
+
+
+def check_apart(path: StrPath, source: StrPath) -> None:
+    """Raises TracekitError where an output has the name of a file that is read."""
+    with contextlib.suppress(OSError, ValueError):
+        if Path(path).samefile(source):
+            raise TracekitError("is the input, too", path=str(path), hint=ANOTHER_NAME)
 
 
 def _replaceable(path: Path, status: os.stat_result) -> bool:

@@ -9,9 +9,15 @@ import numpy.typing as npt
 
 from tracekit.store.reader import TraceFile
 
-__all__ = ["begins", "instruction_count"]
+__all__ = ["begins", "instruction_count", "is_blind"]
 
 _PIECE = 1 << 20  # rows at a time
+
+
+def is_blind(trace: TraceFile) -> bool:
+    """Whether it is of O3PipeView alone, which shows no traps, addresses and ends of
+    instructions."""
+    return trace.timed and not trace.index["source"].get("exec_lines", 1)
 
 
 def begins(
@@ -35,10 +41,9 @@ def begins(
 def instruction_count(trace: TraceFile) -> int:
     """Of a file of either level: the rows that end one; of O3PipeView alone, which does not show
     that, those that begin one."""
-    index = trace.index
-    if index.get("level") == "macro":
+    if trace.index.get("level") == "macro":
         return len(trace)
-    if not trace.timed or index["source"].get("exec_lines", 1):
+    if not is_blind(trace):
         return int(trace.statics.count[trace.statics.ends()].sum())
     count, before = 0, None
     for begin in range(0, len(trace), _PIECE):

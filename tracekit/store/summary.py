@@ -11,7 +11,7 @@ import numpy as np
 from tracekit import schema
 from tracekit.progress import Progress
 from tracekit.store.index_types import Source
-from tracekit.store.instruction_bounds import instruction_count
+from tracekit.store.instruction_bounds import instruction_count, is_blind
 from tracekit.store.reader import TraceFile
 
 
@@ -61,7 +61,7 @@ def summary(path: str | os.PathLike[str], *, quiet: bool = True) -> dict[str, An
             "timed": f.timed,
             "squashed": _squashed(index["source"]),
             "trapped": bits[2],
-            "trapped_unknown": bool(f.timed and not index["source"].get("exec_lines", 1)),
+            "trapped_unknown": is_blind(f),
             "untimed": bits[3] if f.timed else rows,
             "taken": bits[1],
             "memory_accesses": bits[0],
