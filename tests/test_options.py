@@ -134,6 +134,24 @@ def test_no_input_is_replaced(feats, tmp_path, capsys, monkeypatch, line, told):
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "tune no.zst --name here -o OUT",
+        "calibrate -o OUT",
+        "measure no.json --name here -o OUT",
+        "train perfvec no.json -o OUT",
+        "simulate no.zst -m ns_8w --json-file OUT",
+        "dse no.json no.zst --plot OUT",
+    ],
+)
+def test_outputs_without_room_are_told_before_the_work(tmp_path, capsys, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    assert main(line.replace("OUT", "none/x").split()) == 1
+    assert "none/x: cannot write: No such file or directory" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
     ("line", "told"),
     [
         ("simulate F -m ns_8w --threads -1", "--threads: -1: a whole number, 1 or more"),

@@ -34,8 +34,8 @@ _NO_FILES = ("name", "command")
 
 
 def check_outputs(args: argparse.Namespace) -> None:
-    """Raises TracekitError at the start where --json-file could not be written at the end, or a
-    file that is to be written is read, too, or is to be written twice."""
+    """Raises TracekitError at the start where a file could not be written at the end, or one that
+    is to be written is read, too, or is to be written twice."""
     outputs, inputs = list[Path](), list[str]()
     for key, value in vars(args).items():
         names = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
@@ -46,7 +46,7 @@ def check_outputs(args: argparse.Namespace) -> None:
     if not outputs:
         return
     from tracekit.errors import TracekitError
-    from tracekit.io.output import ANOTHER_NAME, check_apart, check_output
+    from tracekit.io.output import ANOTHER_NAME, check_apart, check_output, check_room
 
     if getattr(args, "json_file", None) is not None:
         check_output(args.json_file, True)
@@ -55,6 +55,7 @@ def check_outputs(args: argparse.Namespace) -> None:
             raise TracekitError("is to be written twice", path=str(path), hint=ANOTHER_NAME)
         for name in inputs if path.is_file() else ():
             check_apart(path, name)
+        check_room(path)
 
 
 def reported(

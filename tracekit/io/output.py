@@ -33,6 +33,7 @@ __all__ = [
     "check_apart",
     "check_folder",
     "check_output",
+    "check_room",
     "kept_folder",
     "replacing",
     "scratch",
@@ -77,6 +78,21 @@ def check_apart(path: StrPath, source: StrPath) -> None:
     with contextlib.suppress(OSError, ValueError):
         if Path(path).samefile(source):
             raise TracekitError("is the input, too", path=str(path), hint=ANOTHER_NAME)
+
+
+def check_room(path: StrPath) -> None:
+    """Raises TracekitError where nothing can be written beside ``path``, or in it, a folder that is
+    there: hours of work are not to find out at their end."""
+    if remote_url(path) is not None:
+        return
+    import tempfile
+
+    path = Path(path)
+    try:
+        with tempfile.TemporaryFile(dir=path if path.is_dir() else path.parent):
+            pass
+    except OSError as e:
+        raise TracekitError(f"cannot write: {e.strerror}", path=str(path)) from None
 
 
 def _replaceable(path: Path, status: os.stat_result) -> bool:
