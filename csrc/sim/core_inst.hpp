@@ -34,6 +34,8 @@ struct CoreInst {
     TRACEKIT_CORE_INST_BITS(BIT)
 #undef BIT
   };
+  // Asks no memory, branches, traps and orders nothing: what pack() finds.
+  static constexpr std::uint32_t computes = 1u << 31;
   static constexpr std::uint16_t no_register = 0xffff;
   static constexpr std::size_t sources = 8, destinations = 6;
   // So many registers there are at most.  Behind those that an instruction reads stands one that
@@ -63,6 +65,9 @@ struct CoreInst {
     int_writes = static_cast<std::uint8_t>(is(writes_int) + is(second_int) + is(third_int));
     vec_writes = static_cast<std::uint8_t>(is(writes_vec) + is(second_vec));
     bytes = std::clamp<std::uint16_t>(bytes, 1, line_bytes);
+    constexpr std::uint32_t registers =
+        writes_int | writes_vec | second_int | third_int | second_vec | masked;
+    if ((flags & ~registers) == 0 && branch == 0) flags |= computes;
   }
   std::span<const std::uint16_t> read() const { return {src, reads}; }
   std::span<const std::uint16_t> written() const { return {dst, writes}; }

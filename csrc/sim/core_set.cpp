@@ -137,6 +137,9 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
                        true, false, false, target});
     }
   }
+  divisions_.clear();
+  for (const CoreRow& row : rows_)
+    if (divides(*row.inst)) divisions_.push_back(&row);
   rows_.push_back({});
   own_ = {rows_.data(), own};
 }
@@ -172,7 +175,7 @@ void SimulatedCores::each_core(unsigned threads, const Work& work) {
     auto with = work();
     ValuesAround values(program_->code, own_);
     for (std::size_t k; (k = turn.fetch_add(1)) < cores_.size();) {
-      cores_[k]->look_around(values);
+      cores_[k]->look_around(values, divisions_);
       with(k);
     }
   };

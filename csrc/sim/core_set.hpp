@@ -114,6 +114,7 @@ class SimulatedCores {
   std::optional<BranchDifficulty> difficulty_;  // once asked for
   std::vector<CoreRow> rows_;     // of the block, then of those ahead, and one of no instruction
   std::span<const CoreRow> own_;  // of the block
+  std::vector<const CoreRow*> divisions_;  // of all of them
 };
 
 }  // namespace tracekit

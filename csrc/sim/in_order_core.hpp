@@ -30,7 +30,9 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
 
   // `code` outlives the core.
   InOrderCore(const CoreParameters& p, const CodeMap& code);
-  void look_around(ValuesAround& values) final { values_ = &values; }
+  void look_around(ValuesAround& values, std::span<const CoreRow* const>) final {
+    values_ = &values;
+  }
 
  private:
   using At = Stamp<Why>;

@@ -6,6 +6,7 @@
 
 #include "core/op_class.hpp"
 #include "sim/cause.hpp"
+#include "sim/core_inst.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/issue_calendar.hpp"
 
@@ -41,6 +42,7 @@ inline constexpr auto op_uses = [] {
 }();
 
 constexpr OpUse op_use(OpClass op) { return op_uses[static_cast<std::size_t>(op)]; }
+inline bool divides(const CoreInst& inst) { return op_use(inst.op) == OpUse{Unit::int_mul, false}; }
 // Cycles from the start of its execution to its result, of the class with that name.
 int op_latency(std::string_view name, const CoreParameters& p);
 // What its readers wait for.

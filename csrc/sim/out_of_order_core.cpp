@@ -61,6 +61,7 @@ bool OutOfOrderCore<Why>::redirected(std::uint64_t pc) {
 // the cycle of the fetch before it; a taken branch ends a cycle's fetch.  Micro-ops behind the
 // first one of their instruction come from the decoder.
 template <bool Why>
+template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
   const std::uint64_t block = fetch_block(pc);
@@ -79,7 +80,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
     block_ = block;
     // The next 16 bytes have a part of it, too: maybe another block, which is fetched for it.
     const std::uint64_t rest = pc + 15;
-    if (row.inst->is(CoreInst::split) && fetch_block(rest) != block) [[unlikely]] {
+    if (is<Computes>(*row.inst, CoreInst::split) && fetch_block(rest) != block) [[unlikely]] {
       next_block(rest);
       block_ = fetch_block(rest);
     }
@@ -125,6 +126,7 @@ void OutOfOrderCore<Why>::block(Cycle at) {
 }
 
 template <bool Why>
+template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
   const CoreInst& inst = *row.inst;
   // Without room in the reorder buffer or the issue queue rename blocks, even if nothing is there
@@ -145,15 +147,15 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   at.wait_for(later(serial_, rename_held_));
   serial_ = {};
   // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
-  if (inst.is(CoreInst::serialize_before)) [[unlikely]]
+  if (is<Computes>(inst, CoreInst::serialize_before)) [[unlikely]]
     at = later(at, {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization});
   const auto takes = [&](const Freed& when, std::uint64_t n, unsigned entries, int size, Cause why,
                          Cycle delay) {
     if (entries > 0) at.wait_for({freed(when, n + entries - 1, size, delay), why});
   };
-  takes(load_retired_, loads_, inst.is(CoreInst::load), p_.lq(), Cause::load_queue_full,
+  takes(load_retired_, loads_, is<Computes>(inst, CoreInst::load), p_.lq(), Cause::load_queue_full,
         committed_delay);
-  if (inst.is(CoreInst::store)) {
+  if (is<Computes>(inst, CoreInst::store)) {
     make_room_for_store();
     at.wait_for({freed(store_drained_, store_count_, p_.sq(), drained_delay), queued_store()});
   }
@@ -174,6 +176,7 @@ void OutOfOrderCore<Why>::redispatch(At& dispatched, At at) {
 }
 
 template <bool Why>
+template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, At dispatched) {
   const CoreInst& inst = *row.inst;
   At at = dispatched;
@@ -189,13 +192,14 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   if (inst.reads > common) [[unlikely]]
     for (std::size_t k = common; k < inst.reads; ++k) read(inst.src[k]);
   operands_ = at;
-  if (inst.is(CoreInst::in_order | CoreInst::barrier)) [[unlikely]] {  // and behind all stores
-    const Cause why = inst.is(CoreInst::barrier) ? Cause::barrier : Cause::serialization;
+  if (is<Computes>(inst, CoreInst::in_order | CoreInst::barrier))
+      [[unlikely]] {  // and behind all stores
+    const Cause why = is<Computes>(inst, CoreInst::barrier) ? Cause::barrier : Cause::serialization;
     at = later(at, {retire_.at() + in_order_delay, why});
     const Cycle drained = all_drained();
     at = later(at, {drained + in_order_delay, drained_held_});
   }
-  if (!inst.is(CoreInst::load | CoreInst::store)) return at;
+  if (!is<Computes>(inst, CoreInst::load | CoreInst::store)) return at;
   at = later(at, memory_barrier_);
   if (set_ == StoreSets::no_set) [[likely]]
     return at;
@@ -210,20 +214,22 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::book(At ready, OpClass op)
 }
 
 template <bool Why>
+template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, At& dispatched) {
   const CoreInst& inst = *row.inst;
-  const bool memory = inst.is(CoreInst::load | CoreInst::store);
+  const bool memory = is<Computes>(inst, CoreInst::load | CoreInst::store);
   set_ = memory ? sets_.of(inst.pc) : StoreSets::no_set;
   forwarded_ = false;
-  At issued = ready(row, dispatched);
-  if (inst.is(CoreInst::no_op)) [[unlikely]]
+  At issued = ready<Computes>(row, dispatched);
+  if (is<Computes>(inst, CoreInst::no_op)) [[unlikely]]
     return issued;
   if (set_ != StoreSets::no_set && issued.at() > operands_.at() + p_.l1d_lat()) [[unlikely]]
     go_ahead(row, dispatched.at(), issued.at());
   if (op_use(inst.op) == OpUse{Unit::int_mul, true}) [[unlikely]]
     issued = behind_divisions(row, dispatched.at(), issued);
   issued = book(issued, inst.op);
-  if (!inst.is(CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
+  if (!is<Computes>(inst, CoreInst::load) || is<Computes>(inst, CoreInst::data_prefetch))
+    return issued;
 
   // A load that executes before an older store to the same 16 bytes is squashed when the first such
   // store executes, and comes again (gem5's LSQUnit::checkViolations, IEW::squashDueToMemOrder).
@@ -247,7 +253,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
       fetched_ = 1;
     }
     redispatch(dispatched, fetch_);
-    issued = book(later(ready(row, dispatched), {s->issued, Cause::memory_order_squash}), inst.op);
+    issued = book(later(ready<Computes>(row, dispatched), {s->issued, Cause::memory_order_squash}),
+                  inst.op);
     issued = behind_part(row, last, issued);
   }
   send_stores(issued.at() + store_executes_);
@@ -277,13 +284,14 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_part(const CoreRow&
 
 // When a reader of the row's results may issue.
 template <bool Why>
+template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& row, At issued,
                                                                At dispatched) {
   const CoreInst& inst = *row.inst;
-  if (inst.is(CoreInst::no_op)) [[unlikely]]
+  if (is<Computes>(inst, CoreInst::no_op)) [[unlikely]]
     return dispatched + 1;
   const Cycle executed = issued.at() + p_.issue_to_exec() - 1 + latency(inst.op);
-  if (!inst.is(CoreInst::load) || inst.is(CoreInst::store) || row.fault)
+  if (!is<Computes>(inst, CoreInst::load) || is<Computes>(inst, CoreInst::store) || row.fault)
     return {executed, op_cause_[static_cast<std::size_t>(inst.op)]};
   if (forwarded_) return {executed + 1, Cause::load_forward};
   // When the cache takes something again stores have the first turn (gem5's LSQUnit::recvRetry).
@@ -294,7 +302,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   }
   Cycle there = caches_.load(row.addr, executed, inst.pc);
   ledger_.data_from(caches_.served());
-  if (inst.is(CoreInst::data_prefetch)) [[unlikely]]
+  if (is<Computes>(inst, CoreInst::data_prefetch)) [[unlikely]]
     return {executed, Cause::load_l1};
   there = load_answered(there);
   if (const std::uint64_t second = row.second_line()) [[unlikely]] {
@@ -344,10 +352,11 @@ void OutOfOrderCore<Why>::put_results(const CoreInst& inst, At issued, At done) 
 }
 
 template <bool Why>
+template <bool Computes>
 void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, At done) {
   const CoreInst& inst = *row.inst;
   put_results(inst, issued, done);
-  const At at = inst.is(CoreInst::no_op) ? dispatched + 2 : done + 1;
+  const At at = is<Computes>(inst, CoreInst::no_op) ? dispatched + 2 : done + 1;
   if (at.after(retire_)) {
     // Since the row before, the time moves by how much later this one issues and by how much longer
     // it takes from there: the larger part names the cause.
@@ -366,13 +375,13 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
     for (unsigned k = 1; k < entries; ++k) when[n + k] = retire_.at();
     n += entries;
   };
-  leaves(load_retired_, loads_, inst.is(CoreInst::load));
+  leaves(load_retired_, loads_, is<Computes>(inst, CoreInst::load));
   leaves(int_retired_, ints_, inst.int_writes);
   leaves(vec_retired_, vecs_, inst.vec_writes);
-  if (inst.is(CoreInst::store) && !row.fault) queue_store(row, issued.at(), done.at());
-  if (inst.is(CoreInst::barrier)) [[unlikely]]
+  if (is<Computes>(inst, CoreInst::store) && !row.fault) queue_store(row, issued.at(), done.at());
+  if (is<Computes>(inst, CoreInst::barrier)) [[unlikely]]
     memory_barrier_ = later(memory_barrier_, {retire_.at() + 1, Cause::barrier});
-  if (inst.is(CoreInst::serialize_after)) [[unlikely]]
+  if (is<Computes>(inst, CoreInst::serialize_after)) [[unlikely]]
     serial_ = {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization};
 }
 
@@ -418,28 +427,30 @@ void OutOfOrderCore<Why>::trap(Cycle dispatched) {
 }
 
 template <bool Why>
-Core::Times OutOfOrderCore<Why>::step(const CoreRow& row) {
+template <bool Computes>
+Core::Times OutOfOrderCore<Why>::step_as(const CoreRow& row) {
   ledger_.row();
   const Cycle before = retire_.at();
-  const At fetched = fetch(row);
-  const auto guess = row.is_branch() && !p_.ideal_branches()
-                         ? branches_.fetch(row.o3_event(), row.indirect_right, fetched.at())
-                         : BranchUnit::Guess::right;
+  const At fetched = fetch<Computes>(row);
+  const bool predicted = !Computes && row.is_branch() && !p_.ideal_branches();
+  const auto guess = predicted ? branches_.fetch(row.o3_event(), row.indirect_right, fetched.at())
+                               : BranchUnit::Guess::right;
   ledger_.guessed(guess);
-  At dispatched = dispatch(row, fetched);
-  const At issued = issue(row, dispatched);
-  At done = complete(row, issued, dispatched);
-  if (!row.inst->is(CoreInst::no_op)) {
-    const bool longer = !row.inst->is(CoreInst::load) && latency(row.inst->op) > 1;
+  At dispatched = dispatch<Computes>(row, fetched);
+  const At issued = issue<Computes>(row, dispatched);
+  At done = complete<Computes>(row, issued, dispatched);
+  if (!is<Computes>(*row.inst, CoreInst::no_op)) {
+    const bool longer = !is<Computes>(*row.inst, CoreInst::load) && latency(row.inst->op) > 1;
     const Cycle w = calendar_.write_back(done.at(), longer, row.inst->pc);
     if (w != done.at()) [[unlikely]]
       done = At{w, Cause::unit_busy};
   }
-  if (!row.inst->is(CoreInst::no_op))
-    calendar_.leave((row.inst->is(CoreInst::load | CoreInst::store) ? done : issued).at());
-  retire(row, dispatched, issued, done);
-  control(row, guess, dispatched, done);
-  if (row.is_branch() && !p_.ideal_branches()) branches_.commits(retire_.at() + commit_delay);
+  if (!is<Computes>(*row.inst, CoreInst::no_op))
+    calendar_.leave(
+        (is<Computes>(*row.inst, CoreInst::load | CoreInst::store) ? done : issued).at());
+  retire<Computes>(row, dispatched, issued, done);
+  if constexpr (!Computes) control(row, guess, dispatched, done);
+  if (predicted) branches_.commits(retire_.at() + commit_delay);
   ++row_;
   ++entry_;
   // What held its retirement, a squash say, held the row.

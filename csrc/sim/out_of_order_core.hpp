@@ -99,8 +99,8 @@ class Core {
   virtual void recall(const MemoryMeetings&) {}
   // These pairs are to be watched.
   virtual void tell(MemoryMeetings&) {}
-  // Before any of these: what is known of the rows, for as long as it is there.
-  virtual void look_around(ValuesAround&) {}
+  // Before any of these: what is known of the rows, for as long as it is there: values, divisions.
+  virtual void look_around(ValuesAround&, std::span<const CoreRow* const>) {}
 
  protected:
   // Where a row's cycles come from; the next row's gap counts from `next_gap_origin`.
@@ -250,7 +250,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
 
   // `code` outlives the core.
   OutOfOrderCore(const CoreParameters& p, const CodeMap& code);
-  void look_around(ValuesAround& values) final { values_ = &values; }
+  void look_around(ValuesAround& values, std::span<const CoreRow* const> divisions) final {
+    values_ = &values;
+    this->around_.know(divisions);
+  }
   void recall(const MemoryMeetings& meetings) final { sets_.recall(meetings); }
   void tell(MemoryMeetings& meetings) final { sets_.tell(meetings); }
 
@@ -259,7 +262,16 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   using Times = Core::Times;
   friend CoreOf<OutOfOrderCore<Why>>;
   friend class LaterDivisions<Why>;
-  TRACEKIT_INLINE Times step(const CoreRow& row);
+  TRACEKIT_INLINE Times step(const CoreRow& row) {
+    return row.inst->is(CoreInst::computes) ? step_as<true>(row) : step_as<false>(row);
+  }
+  // `Computes`: a row that does nothing else is not asked for it.
+  template <bool Computes>
+  TRACEKIT_INLINE Times step_as(const CoreRow& row);
+  template <bool Computes>
+  static bool is(const CoreInst& inst, unsigned mask) {
+    return !Computes && inst.is(mask);
+  }
   Cycle retired() { return std::max(retire_.at(), all_drained()); }
   void begin_with(BranchUnit branches, const BranchHistory& history) {
     branches_ = std::move(branches);
@@ -270,6 +282,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     redirect_ = {at, Cause::mispredict_direction};
     block_ = no_line;
   }
+  template <bool Computes>
   TRACEKIT_INLINE At fetch(const CoreRow& row);
   // When the line of the fetch at `at` is there.
   TRACEKIT_INLINE At fetched_line(std::uint64_t pc, At at) {
@@ -283,13 +296,17 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   void fetch_next_line(const CoreRow& row);
   TRACEKIT_INLINE At arrive(At fetched);
   void block(Cycle at);
+  template <bool Computes>
   TRACEKIT_INLINE At dispatch(const CoreRow& row, At fetched);
+  template <bool Computes>
   TRACEKIT_INLINE At ready(const CoreRow& row, At dispatched);
   TRACEKIT_INLINE At book(At ready, OpClass op);
+  template <bool Computes>
   TRACEKIT_INLINE At issue(const CoreRow& row, At& dispatched);
   void go_ahead(const CoreRow& row, Cycle dispatched, Cycle issued);
   At behind_divisions(const CoreRow& row, Cycle dispatched, At issued);
   TRACEKIT_INLINE At behind_part(const CoreRow& row, const StoreBuffer::Store* last, At issued);
+  template <bool Computes>
   TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
   TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
   // The last retirement is at `at`, as the `now`-th of its cycle.
@@ -299,6 +316,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     retired_now_ = now;
     retired_[entry_] = at.at();
   }
+  template <bool Computes>
   TRACEKIT_INLINE void retire(const CoreRow& row, At dispatched, At issued, At done);
   TRACEKIT_INLINE Cycle load_answered(Cycle there);
   Cause queued_store() const;

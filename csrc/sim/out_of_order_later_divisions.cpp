@@ -12,8 +12,6 @@
 namespace tracekit {
 namespace {
 
-bool divides(const CoreInst& inst) { return op_use(inst.op) == OpUse{Unit::int_mul, false}; }
-
 // When divisions end that have begun.
 class Running {
  public:
@@ -86,7 +84,7 @@ class LaterDivisions {
   // The last division that may begin before, as far as room in the reorder buffer goes.
   const CoreRow* last_division() const {
     const CoreRow* last = nullptr;
-    for (const CoreRow* const at : core_.around_.ahead(row_, divides)) {
+    for (const CoreRow* const at : core_.around_.divisions_behind(row_)) {
       const Cycle behind = at - &row_;
       if (behind >= far_ || dispatched_ + (behind + p_.width() - 1) / p_.width() >= wanted_ ||
           entry_freed(behind) >= wanted_)

@@ -16,11 +16,11 @@ class RowsAround {
  public:
   // Rows that are looked at: ahead, and before.
   static constexpr std::size_t most = 256, most_before = 64;
+  // All divisions of the block that is walked next, and behind it, in their order.
+  void know(std::span<const CoreRow* const> divisions) { divisions_ = divisions; }
   // The block that is walked next; behind it are rows ahead, and one of no instruction.
   void begin(std::span<const CoreRow> rows) {
     rows_ = rows;
-    looked_at_ = rows.data();
-    ahead_.clear();
     passed_ = 0;
     if (!before_.empty() && !rows.empty() && before_.back().next != rows.front().inst->pc)
       before_.clear();
@@ -42,19 +42,10 @@ class RowsAround {
     std::for_each(&row + 1 - own, &row + 1, do_row);
   }
 
-  // The rows behind `row` that are `wanted`, of the `most` next ones.  Rows are asked for in their
-  // order, and always by the same `wanted`.
-  template <class Wanted>
-  std::span<const CoreRow* const> ahead(const CoreRow& row, const Wanted& wanted) {
-    looked_at_ = std::max(looked_at_, &row + 1);
-    for (; looked_at_ < &row + most && looked_at_->inst; ++looked_at_)
-      if (wanted(*looked_at_->inst)) ahead_.push_back(looked_at_);
-    while (passed_ < ahead_.size() && ahead_[passed_] <= &row) ++passed_;
-    if (passed_ > most) {
-      ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(passed_));
-      passed_ = 0;
-    }
-    return std::span(ahead_).subspan(passed_);
+  // The divisions behind `row`.  Rows are asked for in their order.
+  std::span<const CoreRow* const> divisions_behind(const CoreRow& row) {
+    while (passed_ < divisions_.size() && divisions_[passed_] <= &row) ++passed_;
+    return divisions_.subspan(passed_);
   }
   // Where the branch goes when it is taken, if that is soon.
   std::uint32_t target(const CoreRow& row, const CoreInst& branch) const {
@@ -65,9 +56,8 @@ class RowsAround {
 
  private:
   std::span<const CoreRow> rows_;
-  const CoreRow* looked_at_{};
-  std::vector<const CoreRow*> ahead_;  // the first ones of it have been passed
-  std::size_t passed_{};
+  std::span<const CoreRow* const> divisions_;
+  std::size_t passed_{};  // of them
   std::vector<CoreRow> before_;
 };
 
