@@ -139,7 +139,6 @@ def test_no_input_is_replaced(feats, tmp_path, capsys, monkeypatch, line, told):
         "tune no.zst --name here -o OUT",
         "calibrate -o OUT",
         "measure no.json --name here -o OUT",
-        "train perfvec no.json -o OUT",
         "simulate no.zst -m ns_8w --json-file OUT",
         "dse no.json no.zst --plot OUT",
     ],

@@ -31,6 +31,8 @@ def add_json(parser: Any, help_text: str = "as JSON (docs/json.md)") -> None:
 #: may be fitted anew in its place (--fit).
 _OUTPUTS = ("json_file", "output", "save", "folded", "by_row", "plot", "summary")
 _NO_FILES = ("name", "command")
+#: Commands that make the folders above what they write.
+_MAKE_FOLDERS = ("extract", "factory", "join", "train", "validate")
 
 
 def check_outputs(args: argparse.Namespace) -> None:
@@ -55,7 +57,7 @@ def check_outputs(args: argparse.Namespace) -> None:
             raise TracekitError("is to be written twice", path=str(path), hint=ANOTHER_NAME)
         for name in inputs if path.is_file() else ():
             check_apart(path, name)
-        check_room(path)
+        check_room(path, made=args.command in _MAKE_FOLDERS)
 
 
 def reported(

@@ -80,16 +80,20 @@ def check_apart(path: StrPath, source: StrPath) -> None:
             raise TracekitError("is the input, too", path=str(path), hint=ANOTHER_NAME)
 
 
-def check_room(path: StrPath) -> None:
+def check_room(path: StrPath, *, made: bool = False) -> None:
     """Raises TracekitError where nothing can be written beside ``path``, or in it, a folder that is
-    there: hours of work are not to find out at their end."""
+    there: hours of work are not to find out at their end.  ``made``: folders above it that are
+    missing will be made."""
     if remote_url(path) is not None:
         return
     import tempfile
 
     path = Path(path)
+    folder = path if path.is_dir() else path.parent
+    while made and not folder.exists():
+        folder = folder.parent
     try:
-        with tempfile.TemporaryFile(dir=path if path.is_dir() else path.parent):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as e:
         raise TracekitError(f"cannot write: {e.strerror}", path=str(path)) from None
