@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from test_sim import cycles, extract, line
+from test_sim import MACHINE, cycles, extract, line
 from test_sim_memory import text
 
 import tracekit
+from tracekit import sim
 
 N = 300
 
@@ -58,3 +60,37 @@ def test_results_of_one_cycle_are_written_back_before_those_of_longer_operations
     # There is room for all seven in four cycles, but two of the six come with the chain's result.
     assert link + 0.3 < cycles(many, **narrow) / n < link + 1
     assert cycles(many, fp_add_lat=4) / n == pytest.approx(link, abs=0.1)
+
+
+def test_a_multiplication_waits_for_the_first_unit_that_divisions_leave(tmp_path):
+    """Two divisions, the second one five cycles later; then a product of the first one's result,
+    and younger divisions, whose operands are there before that result is.  The first unit goes to
+    one of them, the second one, five cycles later, to the product (gem5's `life` on u022)."""
+    add, divide = ("IntAlu", "IsInteger", None), ("IntDiv", "IsInteger", None)
+    rows = [("add   x9, x9, x9", *add)] * 80
+    rows += [("udiv   x1, x9, x5", *divide), ("add   x10, x9, x5", *add)]
+    rows += [("add   x10, x10, x5", *add)] * 4 + [("udiv   x2, x10, x5", *divide)]
+    rows += [("mul   x4, x1, x1", "IntMult", "IsInteger", None), ("add   x11, x10, x5", *add)]
+    rows += [("add   x11, x11, x5", *add)] * 4
+    rows += [("udiv   x6, x11, x5", *divide), ("udiv   x7, x11, x5", *divide)]
+    rows += [("b   0x400000", "IntAlu", "IsControl|IsDirectControl|IsUncondControl", None)]
+    turns = 6
+    lines = enumerate(rows * turns)
+    trace = extract(
+        tmp_path, "".join(line(k, *row, 0x400000 + 4 * (k % len(rows))) for k, row in lines)
+    )
+    machine = {
+        **MACHINE,
+        "int_mul": 2,
+        "int_div_lat": 20,
+        "issue_to_exec": 2,
+        "rob": 400,
+        "iq": 200,
+    }
+    timed = np.concatenate([w.cycles[:, 0] for w in sim.walk(trace, [machine], timed=True)])
+    names = list(sim.TIMING)
+    issued = timed[:, names.index("dispatch_gap")].cumsum() + timed[:, names.index("issue_delay")]
+    last = len(rows) * (turns - 1)
+    first, second, product = (issued[last + k] for k in (80, 86, 87))
+    assert 4 <= second - first <= 11
+    assert product == second + 20

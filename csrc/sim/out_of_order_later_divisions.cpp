@@ -53,12 +53,14 @@ class LaterDivisions {
         counted_(core.booking_[static_cast<std::size_t>(row.inst->op)].counted),
         units_(core.calendar_.units(counted_)) {}
 
-  // When a unit is free for the multiplication.
+  // When a unit is free for the multiplication: of one that an older division leaves it has the
+  // first turn.
   Cycle free_from() {
     if (const CoreRow* const last = last_division()) walk(last);
-    const int held = running_.at(wanted_);
-    if (held == 0 || core_.calendar_.left(wanted_, counted_) > held) return wanted_;
-    return running_.first_end(wanted_);
+    Cycle at = wanted_;
+    const auto held = [&] { return running_.at(at); };
+    while (held() > 0 && core_.calendar_.left(at, counted_) <= held()) ++at;
+    return at;
   }
 
  private:
