@@ -34,7 +34,7 @@ struct CoreInst {
     TRACEKIT_CORE_INST_BITS(BIT)
 #undef BIT
   };
-  // Asks no memory, branches, traps and orders nothing: what pack() finds.
+  // No access, no branch, no trap, and nothing waits for its place: what pack() finds.
   static constexpr std::uint32_t computes = 1u << 31;
   static constexpr std::uint16_t no_register = 0xffff;
   static constexpr std::size_t sources = 8, destinations = 6;

@@ -9,6 +9,7 @@
 #include "core/static_inst.hpp"
 #include "core/touched_lines.hpp"
 #include "sim/in_order_core.hpp"
+#include "sim/op_use.hpp"
 
 namespace tracekit {
 namespace {
@@ -139,7 +140,7 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
   }
   divisions_.clear();
   for (const CoreRow& row : rows_)
-    if (divides(*row.inst)) divisions_.push_back(&row);
+    if (divides(row.inst->op)) divisions_.push_back(&row);
   rows_.push_back({});
   own_ = {rows_.data(), own};
 }

@@ -6,7 +6,6 @@
 
 #include "core/op_class.hpp"
 #include "sim/cause.hpp"
-#include "sim/core_inst.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/issue_calendar.hpp"
 
@@ -42,7 +41,8 @@ inline constexpr auto op_uses = [] {
 }();
 
 constexpr OpUse op_use(OpClass op) { return op_uses[static_cast<std::size_t>(op)]; }
-inline bool divides(const CoreInst& inst) { return op_use(inst.op) == OpUse{Unit::int_mul, false}; }
+constexpr bool divides(OpClass op) { return op_use(op) == OpUse{Unit::int_mul, false}; }
+constexpr bool multiplies(OpClass op) { return op_use(op) == OpUse{Unit::int_mul, true}; }
 // Cycles from the start of its execution to its result, of the class with that name.
 int op_latency(std::string_view name, const CoreParameters& p);
 // What its readers wait for.

@@ -192,9 +192,9 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   if (inst.reads > common) [[unlikely]]
     for (std::size_t k = common; k < inst.reads; ++k) read(inst.src[k]);
   operands_ = at;
-  if (is<Computes>(inst, CoreInst::in_order | CoreInst::barrier))
-      [[unlikely]] {  // and behind all stores
-    const Cause why = is<Computes>(inst, CoreInst::barrier) ? Cause::barrier : Cause::serialization;
+  const bool behind_stores = is<Computes>(inst, CoreInst::in_order | CoreInst::barrier);
+  if (behind_stores) [[unlikely]] {
+    const Cause why = inst.is(CoreInst::barrier) ? Cause::barrier : Cause::serialization;
     at = later(at, {retire_.at() + in_order_delay, why});
     const Cycle drained = all_drained();
     at = later(at, {drained + in_order_delay, drained_held_});
@@ -225,11 +225,10 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     return issued;
   if (set_ != StoreSets::no_set && issued.at() > operands_.at() + p_.l1d_lat()) [[unlikely]]
     go_ahead(row, dispatched.at(), issued.at());
-  if (op_use(inst.op) == OpUse{Unit::int_mul, true}) [[unlikely]]
+  if (multiplies(inst.op)) [[unlikely]]
     issued = behind_divisions(row, dispatched.at(), issued);
   issued = book(issued, inst.op);
-  if (!is<Computes>(inst, CoreInst::load) || is<Computes>(inst, CoreInst::data_prefetch))
-    return issued;
+  if (!is<Computes>(inst, CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
 
   // A load that executes before an older store to the same 16 bytes is squashed when the first such
   // store executes, and comes again (gem5's LSQUnit::checkViolations, IEW::squashDueToMemOrder).
@@ -291,7 +290,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   if (is<Computes>(inst, CoreInst::no_op)) [[unlikely]]
     return dispatched + 1;
   const Cycle executed = issued.at() + p_.issue_to_exec() - 1 + latency(inst.op);
-  if (!is<Computes>(inst, CoreInst::load) || is<Computes>(inst, CoreInst::store) || row.fault)
+  if (!is<Computes>(inst, CoreInst::load) || inst.is(CoreInst::store) || row.fault)
     return {executed, op_cause_[static_cast<std::size_t>(inst.op)]};
   if (forwarded_) return {executed + 1, Cause::load_forward};
   // When the cache takes something again stores have the first turn (gem5's LSQUnit::recvRetry).
@@ -302,7 +301,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   }
   Cycle there = caches_.load(row.addr, executed, inst.pc);
   ledger_.data_from(caches_.served());
-  if (is<Computes>(inst, CoreInst::data_prefetch)) [[unlikely]]
+  if (inst.is(CoreInst::data_prefetch)) [[unlikely]]
     return {executed, Cause::load_l1};
   there = load_answered(there);
   if (const std::uint64_t second = row.second_line()) [[unlikely]] {
@@ -444,10 +443,9 @@ Core::Times OutOfOrderCore<Why>::step_as(const CoreRow& row) {
     const Cycle w = calendar_.write_back(done.at(), longer, row.inst->pc);
     if (w != done.at()) [[unlikely]]
       done = At{w, Cause::unit_busy};
+    const bool memory = is<Computes>(*row.inst, CoreInst::load | CoreInst::store);
+    calendar_.leave((memory ? done : issued).at());
   }
-  if (!is<Computes>(*row.inst, CoreInst::no_op))
-    calendar_.leave(
-        (is<Computes>(*row.inst, CoreInst::load | CoreInst::store) ? done : issued).at());
   retire<Computes>(row, dispatched, issued, done);
   if constexpr (!Computes) control(row, guess, dispatched, done);
   if (predicted) branches_.commits(retire_.at() + commit_delay);

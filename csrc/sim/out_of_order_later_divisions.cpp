@@ -145,7 +145,7 @@ class LaterDivisions {
   // null on a wrong way, of whose loads nobody knows where they go.
   void issue(Dispatch& d, const CoreInst& inst, Cycle until, const CoreRow* row) {
     Cycle at = ready(d, inst);
-    if (at < until && divides(inst)) {
+    if (at < until && divides(inst.op)) {
       while (at < until && core_.calendar_.left(at, counted_) <= running_.at(at))
         at = running_.at(at) >= units_ ? running_.first_end(at) : at + 1;
       if (at < until) running_.add(at + core_.latency(inst.op));

@@ -96,7 +96,7 @@ def check_room(path: StrPath, *, made: bool = False) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as e:
-        raise TracekitError(f"cannot write: {e.strerror}", path=str(path)) from None
+        raise _failed(e, path) from None
 
 
 def _replaceable(path: Path, status: os.stat_result) -> bool:
