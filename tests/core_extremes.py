@@ -54,8 +54,11 @@ def row(seed: int) -> npt.NDArray[np.float64]:
             if name.startswith("memory_") and name not in (
                 "memory_row_lines",
                 "memory_banks",
+                "memory_ranks",
+                "memory_bank_groups",
                 "memory_row_accesses",
                 "memory_writes",
+                "memory_write_batch",
             ):
                 value = round(value, 2)
             else:

@@ -43,12 +43,15 @@ namespace tracekit {
   /* from the first burst of a line that is read to the precharge of its row */                   \
   PARAMETER(memory_read_precharge, 0, 2000)                                                       \
   PARAMETER(memory_row_lines, 1, 4096) PARAMETER(memory_banks, 1, 1024)                           \
+  /* the banks lie in so many ranks, and in so many groups of each */                             \
+  PARAMETER(memory_ranks, 1, 64) PARAMETER(memory_bank_groups, 1, 64)                             \
   /* a row that nobody waits for is closed; and after how many lines any row is */                \
   PARAMETER(memory_closes, 0, 1) PARAMETER(memory_row_accesses, 1, 1000)                          \
   /* how often it refreshes all rows, and for how long */                                         \
   PARAMETER(memory_refresh_every, 1, 1e6) PARAMETER(memory_refresh, 0, 1e5)                       \
-  /* writes that wait before some of them go */                                                   \
-  PARAMETER(memory_writes, 16, 1000)                                                              \
+  /* writes that wait before some of them go, and how many; from one to its row's precharge */    \
+  PARAMETER(memory_writes, 16, 1000) PARAMETER(memory_write_batch, 1, 16)                         \
+  PARAMETER(memory_write_precharge, 0, 2000)                                                      \
   PARAMETER(in_order, 0, 1)                                                                       \
   /* what a cache adds to a line that it passes on (gem5's response_latency) */                   \
   PARAMETER(l2_response, 1, 500) PARAMETER(l3_response, 1, 500)                                   \

@@ -113,6 +113,10 @@ class IssueCalendar {
     const bool planned_at = at >= at_ && at < end_;
     return left(planned_at ? cycle_[slot(at)].used : empty_.used, counted & ~all);
   }
+  // Whether anything issues in a cycle, as far as that is known.
+  bool issues(Cycle at) const {
+    return at < at_ || (at < end_ && (cycle_[slot(at)].used ^ empty_.used) >= all);
+  }
   // Whether all units of a kind are taken in a cycle.
   bool taken(Cycle at, std::uint64_t counted) const {
     return at >= at_ && at < end_ && (cycle_[slot(at)].used & (counted & ~all) * full) != 0;

@@ -29,7 +29,7 @@ class Channel {
 };
 
 // Main memory as gem5's controllers time it (src/mem/dram_interface.cc): banks with an open row,
-// activations, one data bus; reads as they come, writes when there is time.
+// activations, one data bus; reads as they come, writes some at a time.
 class Memory {
  public:
   // Writes that wait in the controller before a core notices.
@@ -47,6 +47,17 @@ class Memory {
     double column{}, idle{};   // when the next column access, and the next precharge, may begin
     int accesses{};            // of the open row
   };
+  Bank& bank(std::uint64_t row) { return bank_[row % banks_]; }
+  // Opens a row, for which the commands are chosen at `decided`; `again`: all banks were closed
+  // since its last access.  When the column access may begin.
+  double open(Bank& b, std::uint64_t row, double decided, bool again);
+  double bus_cost(std::uint64_t row, double other_group) const;
+  bool is_open(std::uint64_t row, double turn) const;
+  std::uint64_t next_write(double begin, double decided, double turn);
+  void begin_writing();
+  void send_write(double at, Cycle asked);
+  void send_writes(Cycle at);
+  void stop_writing(Cycle at);
   struct Refreshed {
     double at;    // when something that comes at a time can be served
     double turn;  // which refresh was the last one
@@ -54,15 +65,18 @@ class Memory {
   Refreshed refreshed(double t) const;
 
   const CoreParameters p_;
-  std::size_t row_lines_, banks_;
+  std::size_t row_lines_, banks_, rank_banks_, groups_;
   std::vector<Bank> bank_;
-  std::vector<std::uint64_t> written_;  // by bank: the row of the last write
+  std::vector<std::uint64_t> writes_;  // that wait: their rows
+  Cycle many_since_{};                 // more than half a queue of them
+  bool writing_{};
+  int written_{};             // since writing began
+  double reads_from_{};       // no read goes before
+  double last_{}, idle_{};    // when the last access went, and the next one may
+  std::uint64_t last_row_{};  // its row
   Channel bus_, activations_;
-  double waiting_{};  // what the writes in the queue cost
-  int writes_{};
   double next_decision_{};  // no read's commands are chosen before, of those that come behind
   Cycle decided_for_{};     // the one that was there then
-  bool reads_{};            // since the last write
 };
 
 }  // namespace tracekit

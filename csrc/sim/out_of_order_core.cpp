@@ -153,8 +153,10 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
                          Cycle delay) {
     if (entries > 0) at.wait_for({freed(when, n + entries - 1, size, delay), why});
   };
-  takes(load_retired_, loads_, is<Computes>(inst, CoreInst::load), p_.lq(), Cause::load_queue_full,
-        committed_delay);
+  if (is<Computes>(inst, CoreInst::load)) {
+    const Cycle free = freed(load_retired_, loads_, p_.lq(), committed_delay);
+    if (free > at.at()) at.wait_for({load_entry_seen(at.at(), free), Cause::load_queue_full});
+  }
   if (is<Computes>(inst, CoreInst::store)) {
     make_room_for_store();
     at.wait_for({freed(store_drained_, store_count_, p_.sq(), drained_delay), queued_store()});
@@ -162,6 +164,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   takes(int_retired_, ints_, inst.int_writes, free_ints_, Cause::registers_full, committed_delay);
   takes(vec_retired_, vecs_, inst.vec_writes, free_vecs_, Cause::registers_full, committed_delay);
   at = renames_.take(at, p_.width());
+  if (is<Computes>(inst, CoreInst::load)) last_load_ = at.at();
   if (at.after(arrived)) block(arrived.at());
   dispatch_ = at + p_.rename_to_iew();
   return dispatch_;

@@ -298,6 +298,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   void block(Cycle at);
   template <bool Computes>
   TRACEKIT_INLINE At dispatch(const CoreRow& row, At fetched);
+  Cycle load_entry_seen(Cycle at, Cycle free) const;
   template <bool Computes>
   TRACEKIT_INLINE At ready(const CoreRow& row, At dispatched);
   TRACEKIT_INLINE At book(At ready, OpClass op);
@@ -463,6 +464,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   };
   static constexpr Cycle never = std::numeric_limits<Cycle>::max();
   Stage sends_, decodes_, renames_;                     // sends: from the fetch queue
+  Cycle last_load_{};                                   // when it was renamed
   Cycle rename_blocked_{never}, fetch_blocked_{never};  // the last cycle with rows for it
   At rename_held_{};                                    // it does not rename before
   At dispatch_{}, serial_{}, memory_barrier_{};

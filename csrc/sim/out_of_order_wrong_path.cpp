@@ -81,6 +81,8 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   Cycle at = fetch_.at(), waited = 0;
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line;
+  Cycle there = 0;  // when a row is dispatched
+  std::uint64_t entry = entry_ + 1, loads = loads_;
   wrong_.begin();
   stores_told_ = true;
   const auto end = [&] { return resolved + wrong_units_.delay(); };
@@ -101,13 +103,16 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     }
     fetched = next_block || way.taken() || fetched >= p_.width() ? 1 : fetched + 1;
     pc = inst.pc;
+    // A row waits for its entries, and so do all behind it.
+    there = std::max({there, at + to_issue - 1, entry_freed(entry++)});
+    if (inst.is(CoreInst::load)) there = std::max(there, load_freed(loads++));
     // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
     // could issue in the next one.
-    if (row < room.queued && at + to_issue <= end() + 2 && inst.is(CoreInst::store))
+    if (row < room.queued && there <= end() + 1 && inst.is(CoreInst::store))
       sets_.squashed(inst.pc);
     // Of what issues later no load goes any more.
-    if (row < room.rows && at + to_issue <= end())
-      run_part(branch, part, at + to_issue - wrong_units_.delay(), resolved);
+    if (row < room.rows && there < end())
+      run_part(branch, part, there + 1 - wrong_units_.delay(), resolved);
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
     const auto kind = static_cast<BranchKind>(inst.branch);

@@ -49,11 +49,17 @@ _LEAST_FREE = 8
 #: What a memory that is ideal in one way has instead.
 _NO_LATENCY = {
     f"memory_{k}": 0.0
-    for k in ("controller", "cas", "activate", "precharge", "ras", "read_precharge")
+    for k in (
+        *("controller", "cas", "activate", "precharge", "ras"),
+        *("read_precharge", "write_precharge"),
+    )
 }
 _LEAST = {name: least for name, least, _ in PARAMETERS}
 _UNLIMITED = {
-    **{f"memory_{k}": _LEAST[f"memory_{k}"] for k in ("burst", "write", "column", "activation")},
+    **{
+        f"memory_{k}": _LEAST[f"memory_{k}"]
+        for k in ("burst", "write", "column", "activation", "write_batch")
+    },
     "memory_turnaround": 0.0,
     "memory_refresh": 0.0,
 }

@@ -1,0 +1,31 @@
+// What rename believes of a full load queue.
+#include <algorithm>
+
+#include "sim/out_of_order_core.hpp"
+#include "sim/out_of_order_delays.hpp"
+#include "sim/wrong_path.hpp"
+
+namespace tracekit {
+
+// When rename lets a load go for which it is ready at `at`, and whose entry is free at `free`,
+// later than that.  Rename counts the load before as in flight until its dispatch, and hears of
+// free entries only in cycles in which something executes, or behind one that heard of retirements
+// (gem5's Rename::calcFreeLQEntries, IEW::tick): between the two it finds one entry too many, and
+// the load waits for its own at dispatch.
+template <bool Why>
+Cycle OutOfOrderCore<Why>::load_entry_seen(Cycle at, Cycle free) const {
+  const Cycle dispatched = last_load_ + p_.rename_to_iew();
+  const Cycle seen = std::max({at, dispatched + 1, free - p_.rename_to_iew()});
+  if (seen >= free) return free;
+  for (Cycle c = dispatched; c < seen; ++c)
+    if (calendar_.issues(c - p_.issue_to_exec())) return free;
+  const auto retired_since = [&](Cycle then) {
+    return entries_held(retired_, entry_, p_.rob(), then - committed_delay);
+  };
+  return retired_since(dispatched) > retired_since(seen) ? free : seen;
+}
+
+template Cycle OutOfOrderCore<false>::load_entry_seen(Cycle, Cycle) const;
+template Cycle OutOfOrderCore<true>::load_entry_seen(Cycle, Cycle) const;
+
+}  // namespace tracekit
