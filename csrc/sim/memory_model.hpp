@@ -32,7 +32,7 @@ class Channel {
 // activations, one data bus; reads as they come, writes some at a time.
 class Memory {
  public:
-  // Writes that wait in the controller before a core notices.
+  // Writes that wait on their way to a full queue before a core notices.
   static constexpr double queued_writes = 16;
 
   explicit Memory(const CoreParameters& p);
