@@ -9,15 +9,15 @@ off.  What is in WORK is not run again.
 from __future__ import annotations
 
 import argparse
-import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import zstandard
 
 import tracekit
+from tracekit.dataset.arrays import read_cycles
 from tracekit.factory.gem5_run import RunOptions, functional_run, timed_run
 from tracekit.sim import completed, totals
 
@@ -67,7 +67,7 @@ def compiled(work: Path) -> Path:
 
 def errors(gem5: str, binary: Path, k: int, name: str, work: Path) -> list[float]:
     """Of the cores with the machines' parameters, over one loop's window."""
-    window = RunOptions((str(k),), WINDOW.skip, WINDOW.warm, WINDOW.instructions)
+    window = replace(WINDOW, arguments=(str(k),))
     features = work / f"{name}.zst"
     if not features.exists():
         functional_run(gem5, str(binary), (), None, window, str(features))
@@ -79,8 +79,7 @@ def errors(gem5: str, binary: Path, k: int, name: str, work: Path) -> list[float
             if not cycles.exists():
                 args = (described, str(features), str(binary), (), None, window, str(cycles))
                 timed_run(gem5, *args)
-            raw = zstandard.ZstdDecompressor().stream_reader(cycles.read_bytes()).read()
-            gem5_cycles = int(np.load(io.BytesIO(raw)).sum(dtype=np.int64))
+            gem5_cycles = int(read_cycles(cycles, (m,), len(trace)).sum(dtype=np.int64))
             off.append(float(totals(trace, [described])[0][0]) / gem5_cycles - 1)
     return off
 

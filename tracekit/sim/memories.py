@@ -59,91 +59,50 @@ class Memory(NamedTuple):
     @property
     def line_to_precharge(self) -> float:
         """From the first burst of a line that is read to the precharge of its row."""
-        return self.burst * (1 - 1 / self.bursts) + self.read_precharge
+        return self._to_last_burst + self.read_precharge
 
     @property
     def line_to_write_precharge(self) -> float:
         """The same of a line that is written."""
-        return self.burst * (1 - 1 / self.bursts) + self.write_precharge
+        return self._to_last_burst + self.write_precharge
+
+    @property
+    def _to_last_burst(self) -> float:
+        return self.burst * (1 - 1 / self.bursts)
 
 
+# fmt: off
 MEMORIES: dict[str, Memory] = {
     "DDR3_1600_8x8": Memory(
-        13.75, 13.75, 13.75, 35, 5, 5, 5, 7.5, 23.75, 8, 16, False, 7800, 260, 7.5, 33.75, 32, 2, 1
+        13.75, 13.75, 13.75, 35, 5, 5, 5, 7.5, 23.75, 8,
+        16, False, 7800, 260, 7.5, 33.75, 32, 2, 1,
     ),
     "DDR3_2133_8x8": Memory(
-        13.09,
-        13.09,
-        13.09,
-        33,
-        3.75,
-        3.75,
-        3.75,
-        6.25,
-        23.1,
-        8,
-        16,
-        False,
-        7800,
-        260,
-        7.5,
-        31.84,
-        32,
-        2,
-        1,
+        13.09, 13.09, 13.09, 33, 3.75, 3.75, 3.75, 6.25, 23.1, 8,
+        16, False, 7800, 260, 7.5, 31.84, 32, 2, 1,
     ),
     "DDR4_2400_8x8": Memory(
-        14.16,
-        14.16,
-        14.16,
-        32,
-        3.33,
-        3.33,
-        5,
-        5.25,
-        20.8,
-        8,
-        32,
-        False,
-        7800,
-        350,
-        7.5,
-        32.49,
-        64,
-        2,
-        4,
+        14.16, 14.16, 14.16, 32, 3.33, 3.33, 5, 5.25, 20.8, 8,
+        32, False, 7800, 350, 7.5, 32.49, 64, 2, 4,
     ),
     "DDR5_6400_4x8": Memory(
-        14.375,
-        14.375,
-        14.375,
-        32,
-        2.5,
-        2.5,
-        5,
-        2.5,
-        32.3,
-        1,
-        32,
-        True,
-        3900,
-        295,
-        7.5,
-        46.25,
-        32,
-        1,
-        8,
+        14.375, 14.375, 14.375, 32, 2.5, 2.5, 5, 2.5, 32.3, 1,
+        32, True, 3900, 295, 7.5, 46.25, 32, 1, 8,
     ),
     "LPDDR3_1600_1x32": Memory(
-        15, 18, 18, 42, 10, 10, 10, 12.5, 25, 4, 8, False, 3900, 130, 7.5, 35, 32, 1, 1, 2
+        15, 18, 18, 42, 10, 10, 10, 12.5, 25, 4,
+        8, False, 3900, 130, 7.5, 35, 32, 1, 1, 2,
     ),
     "LPDDR5_6400_1x16_BG_BL32": Memory(
-        21.25, 18, 18, 42, 7.5, 5, 10, 5, 28.75, 2, 16, True, 3900, 210, 4.59, 62.75, 32, 1, 4
+        21.25, 18, 18, 42, 7.5, 5, 10, 5, 28.75, 2,
+        16, True, 3900, 210, 4.59, 62.75, 32, 1, 4,
     ),
     "HBM_2000_4H_1x64": Memory(
-        18, 12, 14, 28, 5, 4, 6, 4, 40, 1, 16, True, 3900, 220, 5, 23, 32, 1, 4, 2
+        18, 12, 14, 28, 5, 4, 6, 4, 40, 1,
+        16, True, 3900, 220, 5, 23, 32, 1, 4, 2,
     ),
 }
+# fmt: on
 
 
 def memory_cycles(mem: str, clock_ghz: float) -> dict[str, float]:
