@@ -85,52 +85,16 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
       block_ = fetch_block(rest);
     }
   }
-  const At room = sent_[row_ - static_cast<unsigned>(p_.fetch_queue())] + 1;
+  const At room = front_end_.room(row_);
   if (room.after(fetch_)) enter(room);
   ++fetched_;
   return fetch_;
 }
 
-// When rename gets the row.  A stage that cannot go on keeps what is on its way to it, and the
-// stage before hears of it a cycle later; it hears that it may go on only when all of that is gone,
-// so that a bubble follows (gem5's skid buffers: block and unblock of Decode and Rename).
+// When there is room for the next row in the reorder buffer and the issue queue.  Without it rename
+// blocks, even if nothing is there to be renamed (gem5's Rename::checkStall).
 template <bool Why>
-typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::arrive(At fetched) {
-  const At unblocks = later(renames_.at, rename_held_);
-  At at = sends_.next(fetched, p_.width());
-  if (at.at() > fetch_blocked_) [[unlikely]] {
-    // Decode has none left then.  It may have been stopped since, which fetch hears of, too.
-    at = later(at, decodes_.at + 1);
-    fetch_blocked_ = rename_blocked_ == never ? never : rename_blocked_ + 1;
-    if (at.at() > fetch_blocked_) {
-      at = later(at, unblocks + 2);
-      fetch_blocked_ = never;
-    }
-  }
-  at = sends_.take(at, p_.width());
-  sent_[row_] = at;
-  at = decodes_.next(at + p_.front_delay(), p_.width());
-  if (at.at() > rename_blocked_) [[unlikely]] {
-    at = later(at, unblocks + 1);
-    rename_blocked_ = never;
-  }
-  return decodes_.take(at, p_.width()) + p_.decode_to_rename();
-}
-
-// Rename cannot go on at `at`.
-template <bool Why>
-void OutOfOrderCore<Why>::block(Cycle at) {
-  if (rename_blocked_ != never) return;
-  rename_blocked_ = at;
-  fetch_blocked_ = std::min(fetch_blocked_, at + 1);
-}
-
-template <bool Why>
-template <bool Computes>
-typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
-  const CoreInst& inst = *row.inst;
-  // Without room in the reorder buffer or the issue queue rename blocks, even if nothing is there
-  // to be renamed (gem5's Rename::checkStall).
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::room_to_rename() {
   At room = renames_.at;
   room.wait_for({freed(retired_, entry_, p_.rob(), freed_delay), Cause::rob_full});
   calendar_.advance(room.at());
@@ -138,11 +102,17 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     room = (room + 1).because(Cause::scheduler_full);
     calendar_.advance(room.at());
   }
-  if (room.at() > renames_.at.at() + 1) [[unlikely]] {
-    block(renames_.at.at() + 1);
-    rename_held_ = later(rename_held_, room);
-  }
-  const At arrived = arrive(fetched);
+  if (std::max(room.at(), entry_counted()) > renames_.at.at() + 1) [[unlikely]]
+    wait_for_entries(room);
+  return room;
+}
+
+template <bool Why>
+template <bool Computes>
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
+  const CoreInst& inst = *row.inst;
+  const At room = room_to_rename();
+  const At arrived = front_end_.arrive(row_, fetched, renames_.at);
   At at = later(arrived, room);
   at.wait_for(later(serial_, rename_held_));
   serial_ = {};
@@ -163,9 +133,13 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   }
   takes(int_retired_, ints_, inst.int_writes, free_ints_, Cause::registers_full, committed_delay);
   takes(vec_retired_, vecs_, inst.vec_writes, free_vecs_, Cause::registers_full, committed_delay);
+  at = renames_.next(at, p_.width());
+  if (entry_counted() > at.at()) [[unlikely]]
+    at.wait_for({entry_counted(at.at()), Cause::rob_full});
   at = renames_.take(at, p_.width());
+  renamed_.add(at.at());
   if (is<Computes>(inst, CoreInst::load)) last_load_ = at.at();
-  if (at.after(arrived)) block(arrived.at());
+  if (at.after(arrived)) front_end_.block(arrived.at());
   dispatch_ = at + p_.rename_to_iew();
   return dispatch_;
 }
@@ -174,7 +148,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
 template <bool Why>
 void OutOfOrderCore<Why>::redispatch(At& dispatched, At at) {
   if (!at.after(dispatched)) return;
-  renames_.take(later(arrive(at), rename_held_), p_.width());
+  renames_.take(later(front_end_.arrive(row_, at, renames_.at), rename_held_), p_.width());
   dispatched = dispatch_ = renames_.at + p_.rename_to_iew();
 }
 
@@ -247,8 +221,9 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
     const At executed{s->issued + store_executes_, Cause::memory_order_squash};
     sets_.violation({s->pc, inst.pc});
     set_ = sets_.now(inst.pc);
-    squash(fetch_.at(), dispatched.at(), executed, entry_,
-           room(executed.at(), dispatched.at(), entry_).rows);
+    squash(dispatched.at(), executed, entry_,
+           std::min(rows_behind(fetch_.at(), dispatched.at(), executed.at()),
+                    room(executed.at(), dispatched.at(), entry_)));
     const At again = executed + redirect_delay + p_.l1i_lat();
     if (again.after(fetch_)) {
       fetch_ = again;
@@ -392,20 +367,20 @@ void OutOfOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, A
                                   At done) {
   const CoreInst& inst = *row.inst;
   if (guess == BranchUnit::Guess::resteer) [[unlikely]] {
-    redirect_ = (decodes_.at + decode_redirect).because(Cause::resteer_decode);
-    run_past(inst.pc, fetch_.at(), redirect_.at() - decode_tells, redirect_.at() - 1);
+    redirect_ = (front_end_.decoded() + decode_redirect).because(Cause::resteer_decode);
+    const Cycle heard = front_end_.decoded().at() + decode_tells;
+    run_past(inst.pc, fetch_.at(), fetched_, heard, heard);
   } else if (guess == BranchUnit::Guess::wrong) [[unlikely]] {
     At known = done.because(misprediction_cause(static_cast<BranchKind>(inst.branch)));
-    const Room found = room(known.at(), dispatched.at(), entry_ + 1);
     wrong_units_.begin();
-    const Cycle waited = run_wrong(row, dispatched.at(), known.at(), found);
+    const Cycle rows = run_wrong(row, dispatched.at(), known.at());
     if (const Cycle held = wrong_units_.delay(calendar_, known.at() - 2 * p_.issue_to_exec());
         held > 0) [[unlikely]] {
       known = known + held;
       if (const At at = (known + 1).because(Cause::unit_busy); at.after(retire_)) retires(at, 1);
     }
     redirect_ = known + redirect_delay;
-    squash(fetch_.at() + waited, dispatched.at(), known, entry_ + 1, found.rows);
+    squash(dispatched.at(), known, entry_ + 1, rows);
   }
   if (row.is_branch()) {
     mispredicted_[inst.pc] = guess == BranchUnit::Guess::wrong;
@@ -424,8 +399,9 @@ void OutOfOrderCore<Why>::trap(Cycle dispatched) {
   const At trapped = retire_;
   redirect_ = trapped + redirect_delay;
   block_ = no_line;
-  squash(fetch_.at(), dispatched, trapped, entry_ + 1,
-         room(trapped.at(), trapped.at(), entry_ + 1).rows);
+  squash(dispatched, trapped, entry_ + 1,
+         std::min(rows_behind(fetch_.at(), dispatched, trapped.at()),
+                  room(trapped.at(), trapped.at(), entry_ + 1)));
 }
 
 template <bool Why>

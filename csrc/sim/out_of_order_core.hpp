@@ -33,12 +33,14 @@
 #include "sim/core_inst.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
+#include "sim/front_end.hpp"
 #include "sim/issue_calendar.hpp"
 #include "sim/last_by_pc.hpp"
 #include "sim/later_values.hpp"
 #include "sim/memory_meetings.hpp"
 #include "sim/op_use.hpp"
 #include "sim/out_of_order_delays.hpp"
+#include "sim/renamed_rows.hpp"
 #include "sim/ring.hpp"
 #include "sim/rows_around.hpp"
 #include "sim/store_buffer.hpp"
@@ -294,10 +296,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   bool next_block(std::uint64_t pc);
   bool redirected(std::uint64_t pc);
   void fetch_next_line(const CoreRow& row);
-  TRACEKIT_INLINE At arrive(At fetched);
-  void block(Cycle at);
   template <bool Computes>
   TRACEKIT_INLINE At dispatch(const CoreRow& row, At fetched);
+  TRACEKIT_INLINE At room_to_rename();
+  void wait_for_entries(At& room);
   Cycle load_entry_seen(Cycle at, Cycle free) const;
   template <bool Computes>
   TRACEKIT_INLINE At ready(const CoreRow& row, At dispatched);
@@ -343,7 +345,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   }
   TRACEKIT_INLINE void control(const CoreRow& row, BranchUnit::Guess guess, At dispatched, At done);
   void trap(Cycle dispatched);
-  Cycle run_past(std::uint64_t pc, Cycle from, Cycle resolved, Cycle heard);
+  Cycle run_past(std::uint64_t pc, Cycle from, int fetched, Cycle resolved, Cycle heard);
   // The fetch buffer waits for the block at `pc`, and has it at `there`, unless it is squashed
   // before, at `heard`.
   void buffer(std::uint64_t pc, Cycle there, Cycle heard) {
@@ -354,19 +356,21 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     const bool predicted = p_.ideal_branches() ? row.taken : branches_.predicted_taken();
     history_.remember(code_, code_.number(*row.inst), row.taken, row.target, predicted);
   }
-  // Rows of a wrong path: those that find room, as far as rename knows, and those that are in the
-  // queues, which take them as soon as there is room.
-  struct Room {
-    Cycle rows, queued;
+  // What rename has given away of a wrong path.
+  struct WrongRename {
+    typename FrontEnd<Why>::Stage stage;
+    std::uint64_t entry, loads, stores, ints, vecs;
+    int waiting;    // in the issue queue, of older rows
+    Cycle counted;  // then
   };
-  Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved, const Room& room);
-  void run_part(const CoreRow& branch, std::uint32_t part, Cycle at, Cycle resolved);
-  Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle to_issue,
-                   Cycle resolved, const Room& room);
-  Room room(Cycle at, Cycle dispatched, std::uint64_t next);
-  // `fetched`: when the last row was, and later by what fetch waited for lines behind it; `most`:
-  // rows that find room.
-  void squash(Cycle fetched, Cycle dispatched, At squashed, std::uint64_t first, Cycle most);
+  Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved);
+  Cycle run_part(const CoreRow& branch, std::uint32_t part, Cycle at, Cycle resolved);
+  Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle resolved);
+  Cycle rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at, Cycle never,
+                     WrongRename& to);
+  Cycle room(Cycle at, Cycle dispatched, std::uint64_t next);
+  Cycle rows_behind(Cycle fetched, Cycle dispatched, Cycle at) const;
+  void squash(Cycle dispatched, At squashed, std::uint64_t first, Cycle rows);
   void redispatch(At& dispatched, At at);
   std::uint64_t fetch_block(std::uint64_t pc) const {
     return fetch_shift_ >= 0 ? pc >> fetch_shift_ : pc / static_cast<unsigned>(p_.fetch_buffer());
@@ -402,6 +406,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   BranchHistory history_;
   SymbolicRegisters wrong_;         // along the wrong path
   std::vector<Cycle> wrong_ready_;  // when what it wrote is there
+  std::vector<Cycle> wrong_left_;   // when its rows leave the issue queue
   WrongPathUnits wrong_units_;
   ValuesAround* values_{};
   BranchUnit branches_;
@@ -422,6 +427,13 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cycle load_freed(std::uint64_t load) const {
     return freed(load_retired_, load, p_.lq(), committed_delay) + p_.rename_to_iew();
   }
+  // Rename counts rows on their way to dispatch twice once commit has counted them, too (gem5's
+  // Rename::calcFreeROBEntries).  When it sees the next entry of the reorder buffer free, from `at`
+  // on; and when it does whatever it counts.
+  Cycle entry_counted(Cycle at) const;
+  Cycle entry_counted() const {
+    return freed(retired_, entry_ + static_cast<unsigned>(counted_twice_), p_.rob(), freed_delay);
+  }
   static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 2, long_ago); }
   static constexpr Cycle long_ago = -(Cycle{1} << 40);
   Freed retired_, int_retired_, vec_retired_, load_retired_, store_drained_;
@@ -433,13 +445,13 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     std::uint32_t number;  // in stores_
   };
   Ring<QueuedStore> queued_;
-  Ring<At> sent_;
   std::uint64_t row_{}, loads_{}, store_count_{}, stores_sent_{}, ints_{}, vecs_{};
   Cycle no_store_before_{};  // goes to the cache: the first one that waits cannot
   std::uint64_t entry_{};    // of the reorder buffer: squashed rows have some, too
 
   int fetch_shift_;            // of the fetch buffer's bytes; -1: no power of two
   int free_ints_, free_vecs_;  // registers that rename has
+  int counted_twice_;          // rows, at most
   Cycle store_executes_;       // from its issue, as a load does
   At fetch_{}, redirect_{-1, Cause::base};
   int fetched_{};  // rows in this cycle
@@ -448,25 +460,12 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   std::uint64_t block_{no_line}, pc_{};  // pc_: of the row before
   std::uint64_t buffered_{no_line};      // the block in the fetch buffer behind a squash
   bool taken_{};                         // the last row was a taken branch
-  // A stage's last cycle with rows, and how many.
-  struct Stage {
-    At at{};
-    int rows{};
-    At next(At from, int width) const {
-      if (from.after(at)) return from;
-      return rows >= width ? (at + 1).because(Cause::front_end_width) : at;
-    }
-    At take(At from, int width) {
-      from = next(from, width);
-      rows = from.after(at) ? 1 : rows + 1;
-      return at = from;
-    }
-  };
   static constexpr Cycle never = std::numeric_limits<Cycle>::max();
-  Stage sends_, decodes_, renames_;                     // sends: from the fetch queue
-  Cycle last_load_{};                                   // when it was renamed
-  Cycle rename_blocked_{never}, fetch_blocked_{never};  // the last cycle with rows for it
-  At rename_held_{};                                    // it does not rename before
+  FrontEnd<Why> front_end_;
+  typename FrontEnd<Why>::Stage renames_;
+  RenamedRows renamed_;
+  Cycle last_load_{};  // when it was renamed
+  At rename_held_{};   // it does not rename before
   At dispatch_{}, serial_{}, memory_barrier_{};
   At retire_{};
   int retired_now_{};

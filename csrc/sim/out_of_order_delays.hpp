@@ -8,7 +8,7 @@ inline constexpr Cycle squash_blocks = 4;   // until rename hears that dispatch 
 inline constexpr Cycle redirect_delay = 3;  // from a misprediction's execution to the fetch behind
 inline constexpr Cycle squash_heard = redirect_delay - 1;  // the same to the squash of fetch
 inline constexpr Cycle decode_redirect = 2;  // of a direct branch that the BTB does not know
-inline constexpr Cycle decode_tells = 2;     // before that: fetch hears of it
+inline constexpr Cycle decode_tells = 1;     // until fetch hears of it
 inline constexpr Cycle send_delay = 3;  // of a store that retires to the cache (gem5's IEW::tick)
 inline constexpr Cycle serialize_delay = 1;  // until rename hears that nothing is in flight
 inline constexpr Cycle in_order_delay = 3;
@@ -25,5 +25,7 @@ inline constexpr Cycle drained_delay = 1;  // the same of a store's, from the ca
 // The same of what is freed only once another stage hears of the retirement: the load queue by the
 // LSQ, registers by rename behind what it renames in that cycle (gem5's Rename::tick).
 inline constexpr Cycle committed_delay = 3;
+
+inline constexpr Cycle long_after = 1 << 12;  // what is not seen to end on a wrong path
 
 }  // namespace tracekit

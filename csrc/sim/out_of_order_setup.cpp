@@ -41,11 +41,12 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, const CodeMap& code
       store_drained_(freed_ring(p.sq())),
       store_held_(static_cast<std::size_t>(p.sq()), Cause::store_drain),
       queued_(static_cast<std::size_t>(p.sq()) + 1),
-      sent_(static_cast<std::size_t>(p.fetch_queue()), At{long_ago, Cause::base}),
       fetch_shift_(shift_of(static_cast<unsigned>(p.fetch_buffer()))),
       free_ints_(p.phys_int()),
       free_vecs_(p.phys_vec()),
-      store_executes_(p.issue_to_exec() - 1 + p.agu_lat()) {
+      counted_twice_(std::min(p.width() * (p.rename_to_iew() - 1), p.rob() - 1)),
+      store_executes_(p.issue_to_exec() - 1 + p.agu_lat()),
+      front_end_(p) {
   for (std::size_t i = 0; i < op_count; ++i) {
     latency_[i] = op_latency(op_class_names[i], p);
     booking_[i] = booking(op_use(static_cast<OpClass>(i)), latency_[i]);

@@ -13,10 +13,9 @@ namespace tracekit {
 // renamed the cycle before `at`, and rename knows then what has been free for a while (gem5's
 // Rename::readFreeEntries).
 template <bool Why>
-typename OutOfOrderCore<Why>::Room OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched,
-                                                             std::uint64_t next) {
+Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) {
   const Cycle entries = p_.rob() - entries_held(retired_, next, p_.rob(), at - freed_delay);
-  Room out{entries, entries};
+  Cycle most = entries;
   // Of the rows that are in flight with the branch, so many still wait once those that had just
   // come are issued; as many wait of the wrong path's.
   const int waiting = calendar_.waiting(dispatched);
@@ -29,21 +28,31 @@ typename OutOfOrderCore<Why>::Room OutOfOrderCore<Why>::room(Cycle at, Cycle dis
     };
     const Cycle refilled = std::max(dispatched, at - queue_refills);
     const int then = calendar_.waiting(refilled, dispatched, waiting);
-    out.rows = std::min(out.rows, fit(then));
-    out.queued = std::min(out.queued, fit(calendar_.waiting(at - 1, refilled, then)));
+    most = std::min(most, fit(then));
   }
   send_stores(at);
   shares_.count_to({row_, loads_, store_count_, ints_, vecs_});
   const auto queue = [&](QueueShares::Of what, const auto& when, std::uint64_t n, int size,
                          Cycle delay) {
     const Cycle free = size - entries_held(when, n, size, at - delay);
-    for (Cycle* most : {&out.rows, &out.queued}) *most = shares_.rows_for(what, free, *most);
+    most = shares_.rows_for(what, free, most);
   };
   queue(QueueShares::loads, load_retired_, loads_, p_.lq(), committed_delay);
   queue(QueueShares::stores, store_drained_, store_count_, p_.sq(), drained_delay);
   queue(QueueShares::ints, int_retired_, ints_, free_ints_, committed_delay);
   queue(QueueShares::vecs, vec_retired_, vecs_, free_vecs_, committed_delay);
-  return out;
+  return most;
+}
+
+// How many rows are renamed until `at` behind one that was dispatched at `dispatched`, where it is
+// not known which: `fetched` is when the last one was that is.
+template <bool Why>
+Cycle OutOfOrderCore<Why>::rows_behind(Cycle fetched, Cycle dispatched, Cycle at) const {
+  // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
+  const Cycle renamed = at - 1 - (dispatched - p_.rename_to_iew());
+  const Cycle supplied = at - 1 - p_.front_delay() - p_.decode_to_rename() - fetched;
+  return std::min(std::max<Cycle>(0, renamed) * p_.width(),
+                  fetch_speed_.rows_of_wrong_path(supplied));
 }
 
 // What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
@@ -51,36 +60,32 @@ typename OutOfOrderCore<Why>::Room OutOfOrderCore<Why>::room(Cycle at, Cycle dis
 // stay taken until all older rows have retired (gem5's Commit::commit, ROB::doSquash).  `first`:
 // the first of these entries.
 template <bool Why>
-void OutOfOrderCore<Why>::squash(Cycle fetched, Cycle dispatched, At squashed, std::uint64_t first,
-                                 Cycle most) {
+void OutOfOrderCore<Why>::squash(Cycle dispatched, At squashed, std::uint64_t first, Cycle rows) {
   const Cycle at = squashed.at();
   const Cycle older = entries_held(retired_, entry_, p_.rob(), at);
-  // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
-  const Cycle renamed = at - 1 - (dispatched - p_.rename_to_iew());
-  const Cycle supplied = at - 1 - p_.front_delay() - p_.decode_to_rename() - fetched;
-  const Cycle behind =
-      std::min(std::max<Cycle>(0, renamed) * p_.width(), fetch_speed_.rows_of_wrong_path(supplied));
-  const Cycle rows = std::min(behind, most);
   const Cycle cycles = std::max<Cycle>(0, rows - 1) / p_.width();
-  rename_blocked_ = fetch_blocked_ = never;
+  front_end_.squash();
   rename_held_ = {};
   if (cycles > 0) {
-    block(at + squash_blocks);
     rename_held_ = squashed + squash_blocks + cycles;
+    front_end_.squash(at + squash_blocks, rename_held_);
   }
   squashed_ = {row_, row_};
   if (!std::exchange(stores_told_, false))
     squashed_.to +=
-        static_cast<std::uint64_t>(std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, most));
+        static_cast<std::uint64_t>(std::clamp<Cycle>((at + 1 - dispatched) * p_.width(), 0, rows));
   const At until = squashed + (1 + cycles + older / p_.width());
   if (until.after(retire_)) retires(until, 1);
   for (Cycle k = 0; k < rows; ++k) retired_[first + static_cast<std::uint64_t>(k)] = retire_.at();
   entry_ += static_cast<std::uint64_t>(rows);
 }
 
-template OutOfOrderCore<false>::Room OutOfOrderCore<false>::room(Cycle, Cycle, std::uint64_t);
-template OutOfOrderCore<true>::Room OutOfOrderCore<true>::room(Cycle, Cycle, std::uint64_t);
-template void OutOfOrderCore<false>::squash(Cycle, Cycle, At, std::uint64_t, Cycle);
-template void OutOfOrderCore<true>::squash(Cycle, Cycle, At, std::uint64_t, Cycle);
+#define ALL(Why)                                                              \
+  template Cycle OutOfOrderCore<Why>::room(Cycle, Cycle, std::uint64_t);      \
+  template Cycle OutOfOrderCore<Why>::rows_behind(Cycle, Cycle, Cycle) const; \
+  template void OutOfOrderCore<Why>::squash(Cycle, At, std::uint64_t, Cycle);
+ALL(false)
+ALL(true)
+#undef ALL
 
 }  // namespace tracekit

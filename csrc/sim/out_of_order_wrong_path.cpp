@@ -10,12 +10,13 @@ namespace tracekit {
 // `pc`, which it fetched just now, and brings the lines that it comes to; it is squashed at
 // `heard`. For how many cycles it waits for them.
 template <bool Why>
-Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved, Cycle heard) {
+Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, int fetched, Cycle resolved,
+                                    Cycle heard) {
   const auto block = static_cast<std::uint64_t>(p_.fetch_buffer());
   const Cycle each = std::max(p_.l1i_lat() + 1, p_.fetch_buffer() / 4 / p_.width());
   const auto left = static_cast<int>((block - 1 - pc % block) / 4);
   const std::uint64_t full = pc + static_cast<std::uint64_t>(p_.rob()) * 4;
-  Cycle at = from + (fetched_ + left) / p_.width();
+  Cycle at = from + std::max(0, fetched + left - 1) / p_.width();
   Cycle waited = 0;
   buffered_ = fetch_block(pc);
   for (std::uint64_t next = (pc / block + 1) * block; next < full && at < resolved; next += block) {
@@ -27,26 +28,27 @@ Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, Cycle resolved
   return waited;
 }
 
-// The branch `row` is predicted wrongly, which is known at `resolved`; `rows` of the wrong path
-// find room.  For how many cycles its fetch waits for lines.
+// The branch `row` is predicted wrongly, which is known at `resolved`.  How many rows of the wrong
+// path are renamed by then.
 template <bool Why>
-Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved,
-                                     const Room& room) {
+Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved) {
   buffered_ = no_line;
   WrongWay way(code_, history_);
   const std::uint32_t begin = way.begin(code_.number(*row.inst), row.taken);
-  if (begin != CodeMap::nowhere)
-    return walk_wrong(row, way, begin, dispatched - fetch_.at() + 1, resolved, room);
+  if (begin != CodeMap::nowhere) return walk_wrong(row, way, begin, resolved);
   // An indirect jump of unknown target, too (gem5's BPredUnit::predict).
-  if (!row.taken) return 0;
-  return run_past(row.inst->pc, fetch_.at(), resolved, resolved + squash_heard);
+  const Cycle waited =
+      row.taken ? run_past(row.inst->pc, fetch_.at(), fetched_, resolved, resolved + squash_heard)
+                : 0;
+  return std::min(rows_behind(fetch_.at() + waited, dispatched, resolved),
+                  room(resolved, dispatched, entry_ + 1));
 }
 
 // A part of the wrong path behind `branch` that may issue from `at` on, in the cycles of older rows
-// (WrongPathUnits).
+// (WrongPathUnits).  When it leaves the issue queue.
 template <bool Why>
-void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
-                                   Cycle resolved) {
+Cycle OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
+                                    Cycle resolved) {
   const CoreInst& inst = code_.insts()[part];
   for (const std::uint16_t r : inst.read()) {
     at = std::max(at, wrong_.written(r) ? wrong_ready_[r] : register_[r].at());
@@ -71,69 +73,136 @@ void OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cy
   for (const std::uint16_t r : inst.written()) {
     wrong_ready_[r] = done;
   }
+  return inst.is(CoreInst::load | CoreInst::store) ? done : passed - latency(inst.op);
 }
 
-// Behind `branch` the front end goes on at `part` of a wrong way; what it fetches may issue
-// `to_issue` cycles later.  For how many cycles fetch waits for lines.
+// Behind `branch` the front end goes on at `part` of a wrong way, until it hears that it is wrong.
+// How many rows are renamed before that is known.
 template <bool Why>
 Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part,
-                                      Cycle to_issue, Cycle resolved, const Room& room) {
-  Cycle at = fetch_.at(), waited = 0;
+                                      Cycle resolved) {
+  send_stores(resolved);
+  const auto before = front_end_.stages();
+  WrongRename to{.stage = renames_,
+                 .entry = entry_ + 1,
+                 .loads = loads_,
+                 .stores = store_count_,
+                 .ints = ints_,
+                 .vecs = vecs_,
+                 .waiting = calendar_.waiting(),
+                 .counted = 0};
+  Cycle at = fetch_.at(), rows = 0;
   int fetched = fetched_;
-  std::uint64_t block = block_, pc = no_line;
-  Cycle there = 0;  // when a row is dispatched
-  std::uint64_t entry = entry_ + 1, loads = loads_;
+  std::uint64_t block = block_, pc = no_line, row = row_;
   wrong_.begin();
+  wrong_left_.clear();
   stores_told_ = true;
   const auto end = [&] { return resolved + wrong_units_.delay(); };
   const auto heard = [&] { return end() + squash_heard; };
   buffered_ = block;
-  for (Cycle row = 0; row < room.rows + p_.fetch_queue() && at < heard(); ++row) {
+  while (at < heard()) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
+    Cycle now = at;
     if (next_block) {
       block = fetch_block(inst.pc);
-      const Cycle there = caches_.fetch(inst.pc, at);
-      if (at < end()) waited += std::max<Cycle>(0, there - at - std::max<Cycle>(1, p_.l1i_lat()));
-      at = std::max(at + 1, there);
-      buffer(inst.pc, at, heard());
-      if (at >= heard()) return waited;
+      now = std::max(at + 1, caches_.fetch(inst.pc, at));
+      buffer(inst.pc, now, heard());
     } else if (way.taken() || fetched >= p_.width()) {
-      ++at;
+      ++now;
     }
-    fetched = next_block || way.taken() || fetched >= p_.width() ? 1 : fetched + 1;
+    ++row;
+    now = std::max(now, front_end_.room(row).at());
+    fetched = now > at || next_block ? 1 : fetched + 1;
+    at = now;
+    if (at >= heard()) break;
     pc = inst.pc;
-    // A row waits for its entries, and so do all behind it.
-    there = std::max({there, at + to_issue - 1, entry_freed(entry++)});
-    if (inst.is(CoreInst::load)) there = std::max(there, load_freed(loads++));
+    const Cycle there = rename_wrong(inst, row, at, heard() + long_after, to) + p_.rename_to_iew();
+    rows += there < end() + p_.rename_to_iew();
     // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
     // could issue in the next one.
-    if (row < room.queued && there <= end() + 1 && inst.is(CoreInst::store))
-      sets_.squashed(inst.pc);
+    if (there <= end() + 1 && inst.is(CoreInst::store)) sets_.squashed(inst.pc);
     // Of what issues later no load goes any more.
-    if (row < room.rows && there < end())
-      run_part(branch, part, there + 1 - wrong_units_.delay(), resolved);
+    Cycle left = heard() + long_after;
+    if (there < end()) left = run_part(branch, part, there + 1 - wrong_units_.delay(), resolved);
+    if (!inst.is(CoreInst::no_op)) wrong_left_.push_back(left);
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
     const auto kind = static_cast<BranchKind>(inst.branch);
     bool resteered = way.was_decoded();
+    const Cycle decoded = front_end_.decoded().at();
     if (way.taken() && part != CodeMap::nowhere && BranchUnit::in_btb(kind) &&
-        at + p_.front_delay() + 1 < resolved)
+        decoded + 1 < resolved)
       resteered |= branches_.resteers(inst.pc, code_.insts()[part].pc, kind);
-    if (resteered) at += 1 + decode_redirect;
-    if (part == CodeMap::nowhere) {  // code that never ran
-      return way.taken() ? waited : waited + run_past(pc, at, resolved, heard());
+    if (resteered) {
+      const Cycle until = std::min(decoded + decode_tells, heard());
+      run_past(inst.pc, at, fetched, until, until);
+      at = decoded + decode_redirect;
+    }
+    if (part == CodeMap::nowhere) {  // code that never ran, or it is not known which
+      if (!way.taken()) at += run_past(pc, at, fetched, resolved, heard());
+      rows += rows_behind(at, there, end());
+      rows = std::min(rows, room(end(), there, entry_ + 1));
+      break;
     }
   }
-  return waited;
+  front_end_.back_to(before, row_, row);
+  return rows;
 }
 
-#define ALL(Why)                                                                                  \
-  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, Cycle, Cycle);               \
-  template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle, const Room&);       \
-  template void OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \
-  template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle, \
-                                                 Cycle, const Room&);
+// When rename lets a row of a wrong path go, which is fetched at `at`; at most at `never`.
+template <bool Why>
+Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at,
+                                        Cycle never, WrongRename& to) {
+  const auto frees = [&](const Freed& when, std::uint64_t n, std::uint64_t known, int size,
+                         Cycle delay) {
+    return n - static_cast<std::uint64_t>(size) < known || n < static_cast<std::uint64_t>(size)
+               ? freed(when, n, size, delay)
+               : never;
+  };
+  const Cycle last = to.stage.at.at();
+  Cycle room = std::max(last, frees(retired_, to.entry, entry_ + 1, p_.rob(), freed_delay));
+  const auto full = [&](Cycle then) {
+    const auto own = static_cast<int>(wrong_left_.size());
+    if (to.waiting + own < p_.iq()) return false;
+    to.waiting = calendar_.waiting(then, to.counted, to.waiting);
+    to.counted = then;
+    if (to.waiting + own < p_.iq()) return false;
+    return to.waiting +
+               std::ranges::count_if(wrong_left_, [then](Cycle left) { return left >= then; }) >=
+           p_.iq();
+  };
+  while (full(room))
+    if (++room > never - long_after) {
+      room = never;
+      break;
+    }
+  if (room > last + 1) front_end_.block(last + 1, {room, Cause::base});
+  const Cycle arrived = front_end_.arrive(row, {at, Cause::base}, to.stage.at).at();
+  Cycle goes = std::max(arrived, room);
+  if (inst.is(CoreInst::load))
+    goes = std::max(goes, frees(load_retired_, to.loads++, loads_, p_.lq(), committed_delay));
+  if (inst.is(CoreInst::store))
+    goes = std::max(goes, frees(store_drained_, to.stores++, stores_sent_, p_.sq(), drained_delay));
+  to.ints += inst.int_writes;
+  to.vecs += inst.vec_writes;
+  if (inst.int_writes > 0)
+    goes = std::max(goes, frees(int_retired_, to.ints - 1, ints_, free_ints_, committed_delay));
+  if (inst.vec_writes > 0)
+    goes = std::max(goes, frees(vec_retired_, to.vecs - 1, vecs_, free_vecs_, committed_delay));
+  ++to.entry;
+  goes = to.stage.take({std::min(goes, never), Cause::base}, p_.width()).at();
+  if (goes > arrived) front_end_.block(arrived);
+  return goes;
+}
+
+#define ALL(Why)                                                                                   \
+  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, int, Cycle, Cycle);           \
+  template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle);                     \
+  template Cycle OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \
+  template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle); \
+  template Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst&, std::uint64_t, Cycle, Cycle,   \
+                                                   WrongRename&);
 ALL(false)
 ALL(true)
 #undef ALL

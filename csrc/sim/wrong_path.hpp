@@ -1,5 +1,5 @@
-// How many rows of a wrong path are in flight when its branch is resolved: the trace has none of
-// them.  It is taken for code like that before it.
+// How many rows of a wrong path are in flight when its branch is resolved, where it is not known
+// which they are: it is taken for code like that before it.
 #pragma once
 
 #include <algorithm>
