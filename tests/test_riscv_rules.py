@@ -198,7 +198,7 @@ def test_the_fetch_buffer_keeps_its_block_when_fetch_is_squashed(tmp_path):
     fetch waits for there and back."""
     machine = {"bp": "Local", "l1i_lat": 3, "fetch_buffer": 64}
     inside, across = (cycles(tmp_path, exits(begin), **machine) for begin in (0x10000, 0x10034))
-    assert across - inside > 300 * 4.5
+    assert across - inside > 300 * 4
 
 
 #: What gem5 takes for a line that CBO.ZERO zeroes, in a loop of four instructions over 2 MB whose
