@@ -15,10 +15,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -406,7 +408,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   BranchHistory history_;
   SymbolicRegisters wrong_;         // along the wrong path
   std::vector<Cycle> wrong_ready_;  // when what it wrote is there
-  std::vector<Cycle> wrong_left_;   // when its rows leave the issue queue
+  // When its rows leave the issue queue.
+  std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> wrong_left_;
   WrongPathUnits wrong_units_;
   ValuesAround* values_{};
   BranchUnit branches_;

@@ -95,7 +95,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line, row = row_;
   wrong_.begin();
-  wrong_left_.clear();
+  wrong_left_ = {};
   stores_told_ = true;
   const auto end = [&] { return resolved + wrong_units_.delay(); };
   const auto heard = [&] { return end() + squash_heard; };
@@ -125,7 +125,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     // Of what issues later no load goes any more.
     Cycle left = heard() + long_after;
     if (there < end()) left = run_part(branch, part, there + 1 - wrong_units_.delay(), resolved);
-    if (!inst.is(CoreInst::no_op)) wrong_left_.push_back(left);
+    if (!inst.is(CoreInst::no_op)) wrong_left_.push(left);
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
     const auto kind = static_cast<BranchKind>(inst.branch);
@@ -163,20 +163,15 @@ Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst& inst, std::uint64_t row,
   const Cycle last = to.stage.at.at();
   Cycle room = std::max(last, frees(retired_, to.entry, entry_ + 1, p_.rob(), freed_delay));
   const auto full = [&](Cycle then) {
-    const auto own = static_cast<int>(wrong_left_.size());
-    if (to.waiting + own < p_.iq()) return false;
+    const auto waiting = [&] { return to.waiting + static_cast<int>(wrong_left_.size()); };
+    if (waiting() < p_.iq()) return false;
     to.waiting = calendar_.waiting(then, to.counted, to.waiting);
     to.counted = then;
-    if (to.waiting + own < p_.iq()) return false;
-    return to.waiting +
-               std::ranges::count_if(wrong_left_, [then](Cycle left) { return left >= then; }) >=
-           p_.iq();
+    while (!wrong_left_.empty() && wrong_left_.top() < then) wrong_left_.pop();
+    return waiting() >= p_.iq();
   };
-  while (full(room))
-    if (++room > never - long_after) {
-      room = never;
-      break;
-    }
+  while (room < never && full(room))
+    if (++room > never - long_after) room = never;
   if (room > last + 1) front_end_.block(last + 1, {room, Cause::base});
   const Cycle arrived = front_end_.arrive(row, {at, Cause::base}, to.stage.at).at();
   Cycle goes = std::max(arrived, room);
