@@ -93,7 +93,6 @@ class FrontEnd {
   }
 
  private:
-  static constexpr Cycle long_ago = -(Cycle{1} << 40);
   // Decode has its last row at `from`, fetch sends its last one a cycle later.  They hear that they
   // may go on behind `renamed`, and `decoded`: not before that while it is not known.
   struct Stall {

@@ -15,12 +15,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -408,8 +406,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   BranchHistory history_;
   SymbolicRegisters wrong_;         // along the wrong path
   std::vector<Cycle> wrong_ready_;  // when what it wrote is there
-  // When its rows leave the issue queue.
-  std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> wrong_left_;
+  std::vector<Cycle> wrong_left_;   // when its rows leave the issue queue, as a heap
   WrongPathUnits wrong_units_;
   ValuesAround* values_{};
   BranchUnit branches_;
@@ -438,7 +435,6 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     return freed(retired_, entry_ + static_cast<unsigned>(counted_twice_), p_.rob(), freed_delay);
   }
   static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 2, long_ago); }
-  static constexpr Cycle long_ago = -(Cycle{1} << 40);
   Freed retired_, int_retired_, vec_retired_, load_retired_, store_drained_;
   Ring<Cause> store_held_;  // what store_drained_ waits for
   struct QueuedStore {

@@ -1,5 +1,6 @@
 // What a core asks its caches for behind a branch that it predicts wrongly, until it is told.
 #include <algorithm>
+#include <functional>
 
 #include "sim/out_of_order_core.hpp"
 #include "sim/out_of_order_delays.hpp"
@@ -95,7 +96,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line, row = row_;
   wrong_.begin();
-  wrong_left_ = {};
+  wrong_left_.clear();
   stores_told_ = true;
   const auto end = [&] { return resolved + wrong_units_.delay(); };
   const auto heard = [&] { return end() + squash_heard; };
@@ -125,7 +126,10 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     // Of what issues later no load goes any more.
     Cycle left = heard() + long_after;
     if (there < end()) left = run_part(branch, part, there + 1 - wrong_units_.delay(), resolved);
-    if (!inst.is(CoreInst::no_op)) wrong_left_.push(left);
+    if (!inst.is(CoreInst::no_op)) {
+      wrong_left_.push_back(left);
+      std::ranges::push_heap(wrong_left_, std::greater{});
+    }
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
     const auto kind = static_cast<BranchKind>(inst.branch);
@@ -167,7 +171,10 @@ Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst& inst, std::uint64_t row,
     if (waiting() < p_.iq()) return false;
     to.waiting = calendar_.waiting(then, to.counted, to.waiting);
     to.counted = then;
-    while (!wrong_left_.empty() && wrong_left_.top() < then) wrong_left_.pop();
+    while (!wrong_left_.empty() && wrong_left_.front() < then) {
+      std::ranges::pop_heap(wrong_left_, std::greater{});
+      wrong_left_.pop_back();
+    }
     return waiting() >= p_.iq();
   };
   while (room < never && full(room))
