@@ -29,10 +29,14 @@ class FrontEnd {
       if (from.after(at)) return from;
       return rows >= width ? (at + 1).because(Cause::front_end_width) : at;
     }
-    At take(At from, int width) {
-      from = next(from, width);
+    // At `from`, which is the next one or later.
+    void go(At from) {
       rows = from.after(at) ? 1 : rows + 1;
-      return at = from;
+      at = from;
+    }
+    At take(At from, int width) {
+      go(next(from, width));
+      return at;
     }
   };
 
@@ -55,12 +59,14 @@ class FrontEnd {
     At at = sends_.next(fetched, width_);
     if (stalls()) [[unlikely]]
       at = send(at, renamed);
-    sent_[row] = at = sends_.take(at, width_);
+    sends_.go(at);
+    sent_[row] = at;
     at = at + to_decode_;
     At decoded = decodes_.next(at, width_);
     if (stalls()) [[unlikely]]
       decoded = decode(at, decoded, renamed);
-    return decodes_.take(decoded, width_) + to_rename_;
+    decodes_.go(decoded);
+    return decoded + to_rename_;
   }
   // Rename cannot go on at `from`, with rows that have come then, until it has taken them all.
   void block(Cycle from) {

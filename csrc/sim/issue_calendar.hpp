@@ -78,6 +78,32 @@ class IssueCalendar {
   }
   int waiting(Cycle then) const { return waiting(then, at_, waiting_); }
 
+  // The queue in a later cycle: how many wait then.
+  struct Queue {
+    Cycle at;
+    int waiting;
+  };
+  Queue queue() const { return {at_, waiting_}; }
+  // The first cycle from `from` on, at most `end`, in which fewer than `most` wait.
+  Cycle fewer_wait(int most, Cycle from, Cycle end, Queue& queue) const {
+    if (from > queue.at) {
+      queue.waiting = waiting(from, queue.at, queue.waiting);
+      queue.at = from;
+    }
+    for (end = std::min(end, end_); queue.waiting >= most && queue.at < end; ++queue.at)
+      queue.waiting -= cycle_[slot(queue.at)].issued;
+    return std::max(from, queue.at);
+  }
+  // Another one waits until `at`; whether the calendar has to be told when it does no more.
+  bool leaves(Cycle at, Queue& queue) {
+    if (at < queue.at) return false;
+    ++queue.waiting;
+    if (at >= end_) return false;
+    ++cycle_[slot(at)].issued;
+    return true;
+  }
+  void leaves_not(Cycle at) { --cycle_[slot(at)].issued; }
+
   // What an instruction of a unit counts up in its cycle: its unit, and all of them together.
   static constexpr std::uint64_t all = std::uint64_t{1} << 56;
   static constexpr std::uint64_t counts(Unit unit) {

@@ -35,7 +35,7 @@ template <bool Why>
 bool OutOfOrderCore<Why>::next_block(std::uint64_t pc) {
   const At next = (fetch_ + 1).because(Cause::front_end_width), there = fetched_line(pc, fetch_);
   enter(there.after(next) ? there : next);
-  fetch_speed_.took(p_.l1i_lat());
+  fetch_speed_.took(p_.l1i_lat(), row_);
   return caches_.served() != CacheLevel::l1;
 }
 
@@ -46,14 +46,14 @@ bool OutOfOrderCore<Why>::redirected(std::uint64_t pc) {
   if (redirect_.after(fetch_)) enter(redirect_);
   redirect_ = {-1, Cause::base};
   if (std::exchange(buffered_, no_line) == fetch_block(pc)) {
-    fetch_speed_.took(1);
+    fetch_speed_.took(1, row_);
     return false;
   }
   const At there = fetched_line(pc, fetch_);
   const bool missed = caches_.served() != CacheLevel::l1;
   // A hit's latency belongs to the resteer.
   enter(missed ? there : there.because(fetch_.cause()));
-  fetch_speed_.took(p_.l1i_lat());
+  fetch_speed_.took(p_.l1i_lat(), row_);
   return missed;
 }
 
@@ -73,9 +73,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
   } else if (taken_ || fetched_ >= p_.width()) {
     enter((fetch_ + 1).because(Cause::front_end_width));
     taken_ = false;
-    fetch_speed_.took(1);
+    fetch_speed_.took(1, row_);
   }
-  fetch_speed_.row();
   if (!from_decoder) {
     block_ = block;
     // The next 16 bytes have a part of it, too: maybe another block, which is fetched for it.
@@ -94,7 +93,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
 // When there is room for the next row in the reorder buffer and the issue queue.  Without it rename
 // blocks, even if nothing is there to be renamed (gem5's Rename::checkStall).
 template <bool Why>
-typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::room_to_rename() {
+typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::room_to_rename(Cycle counted) {
   At room = renames_.at;
   room.wait_for({freed(retired_, entry_, p_.rob(), freed_delay), Cause::rob_full});
   calendar_.advance(room.at());
@@ -102,7 +101,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::room_to_rename() {
     room = (room + 1).because(Cause::scheduler_full);
     calendar_.advance(room.at());
   }
-  if (std::max(room.at(), entry_counted()) > renames_.at.at() + 1) [[unlikely]]
+  if (std::max(room.at(), counted) > renames_.at.at() + 1) [[unlikely]]
     wait_for_entries(room);
   return room;
 }
@@ -111,7 +110,8 @@ template <bool Why>
 template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& row, At fetched) {
   const CoreInst& inst = *row.inst;
-  const At room = room_to_rename();
+  const Cycle counted = entry_counted();
+  const At room = room_to_rename(counted);
   const At arrived = front_end_.arrive(row_, fetched, renames_.at);
   At at = later(arrived, room);
   at.wait_for(later(serial_, rename_held_));
@@ -121,7 +121,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     at = later(at, {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization});
   const auto takes = [&](const Freed& when, std::uint64_t n, unsigned entries, int size, Cause why,
                          Cycle delay) {
-    if (entries > 0) at.wait_for({freed(when, n + entries - 1, size, delay), why});
+    // A row that takes none would have the last one that was taken, which costs no more to ask.
+    if (!Why || entries > 0) at.wait_for({freed(when, n + entries - 1, size, delay), why});
   };
   if (is<Computes>(inst, CoreInst::load)) {
     const Cycle free = freed(load_retired_, loads_, p_.lq(), committed_delay);
@@ -134,9 +135,9 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   takes(int_retired_, ints_, inst.int_writes, free_ints_, Cause::registers_full, committed_delay);
   takes(vec_retired_, vecs_, inst.vec_writes, free_vecs_, Cause::registers_full, committed_delay);
   at = renames_.next(at, p_.width());
-  if (entry_counted() > at.at()) [[unlikely]]
+  if (counted > at.at()) [[unlikely]]
     at.wait_for({entry_counted(at.at()), Cause::rob_full});
-  at = renames_.take(at, p_.width());
+  renames_.go(at);
   renamed_.add(at.at());
   if (is<Computes>(inst, CoreInst::load)) last_load_ = at.at();
   if (at.after(arrived)) front_end_.block(arrived.at());
@@ -185,7 +186,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
 
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::book(At ready, OpClass op) {
-  const OpBooking& own = booking_[static_cast<std::size_t>(op)];
+  const Operation& own = operation(op);
   const Cycle at = calendar_.book(ready.at(), own.counted, own.held);
   return at > ready.at() ? At{at, Cause::unit_busy} : ready;
 }
@@ -349,10 +350,11 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
   last_issued_ = issued.at();
   const auto leaves = [this](Freed& when, std::uint64_t& n, unsigned entries) {
     when[n] = retire_.at();  // whether it takes one or not
-    for (unsigned k = 1; k < entries; ++k) when[n + k] = retire_.at();
+    if (entries > 1) [[unlikely]]
+      for (unsigned k = 1; k < entries; ++k) when[n + k] = retire_.at();
     n += entries;
   };
-  leaves(load_retired_, loads_, is<Computes>(inst, CoreInst::load));
+  if constexpr (!Computes) leaves(load_retired_, loads_, inst.is(CoreInst::load));
   leaves(int_retired_, ints_, inst.int_writes);
   leaves(vec_retired_, vecs_, inst.vec_writes);
   if (is<Computes>(inst, CoreInst::store) && !row.fault) queue_store(row, issued.at(), done.at());

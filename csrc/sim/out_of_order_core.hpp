@@ -298,7 +298,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   void fetch_next_line(const CoreRow& row);
   template <bool Computes>
   TRACEKIT_INLINE At dispatch(const CoreRow& row, At fetched);
-  TRACEKIT_INLINE At room_to_rename();
+  TRACEKIT_INLINE At room_to_rename(Cycle counted);
   void wait_for_entries(At& room);
   Cycle load_entry_seen(Cycle at, Cycle free) const;
   template <bool Computes>
@@ -360,53 +360,55 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   struct WrongRename {
     typename FrontEnd<Why>::Stage stage;
     std::uint64_t entry, loads, stores, ints, vecs;
-    int waiting;    // in the issue queue, of older rows
-    Cycle counted;  // then
+    IssueCalendar::Queue queue;
   };
   Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved);
-  Cycle run_part(const CoreRow& branch, std::uint32_t part, Cycle at, Cycle resolved);
+  TRACEKIT_INLINE Cycle run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
+                                 Cycle resolved);
   Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle resolved);
-  Cycle rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at, Cycle never,
-                     WrongRename& to);
+  TRACEKIT_INLINE Cycle rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at, Cycle never,
+                                     WrongRename& to);
+  void forget_wrong_queue();
   Cycle room(Cycle at, Cycle dispatched, std::uint64_t next);
-  Cycle rows_behind(Cycle fetched, Cycle dispatched, Cycle at) const;
+  Cycle rows_behind(Cycle fetched, Cycle dispatched, Cycle at);
   void squash(Cycle dispatched, At squashed, std::uint64_t first, Cycle rows);
   void redispatch(At& dispatched, At at);
   std::uint64_t fetch_block(std::uint64_t pc) const {
     return fetch_shift_ >= 0 ? pc >> fetch_shift_ : pc / static_cast<unsigned>(p_.fetch_buffer());
   }
-  int latency(OpClass op) const { return latency_[static_cast<std::size_t>(op)]; }
+  // What an operation takes, counts up, and for how many cycles its unit is held.
+  struct Operation {
+    std::uint64_t counted{};
+    int held{}, latency{};
+  };
+  static Operation operation(OpUse use, int latency) {
+    const bool alone = use.pipelined || use.unit == Unit::any;
+    return {IssueCalendar::counts(use.unit), alone ? 1 : latency, latency};
+  }
+  const Operation& operation(OpClass op) const { return operations_[static_cast<std::size_t>(op)]; }
+  int latency(OpClass op) const { return operation(op).latency; }
 
   const CoreParameters p_;
   CacheHierarchy caches_;
   IssueCalendar calendar_;
   StoreSets sets_;
   StoreBuffer stores_;
-  // What an operation books: what it counts up, and for how many cycles its unit is held.
-  struct OpBooking {
-    std::uint64_t counted{};
-    int held{};
-  };
-  static OpBooking booking(OpUse use, int latency) {
-    return {IssueCalendar::counts(use.unit), use.pipelined || use.unit == Unit::any ? 1 : latency};
-  }
   static int shift_of(unsigned bytes) {
     return std::has_single_bit(bytes) ? std::countr_zero(bytes) : -1;
   }
-  std::vector<int> latency_;
-  std::vector<OpBooking> booking_;
+  std::array<Operation, op_count> operations_;
   LaterValues later_;
   LastByPc<bool> mispredicted_;  // branches
   std::vector<Cause> op_cause_;
-  std::vector<At> register_;  // when a reader may issue
+  std::array<At, CoreInst::all_registers> register_{};  // when a reader may issue
   std::vector<Cycle> chain_;  // by register: cycles that its cause is ahead on the chain to it
   At operands_{};             // when the row's own are there
   Cycle operands_chain_{};
   const CodeMap& code_;
   BranchHistory history_;
-  SymbolicRegisters wrong_;         // along the wrong path
-  std::vector<Cycle> wrong_ready_;  // when what it wrote is there
-  std::vector<Cycle> wrong_left_;   // when its rows leave the issue queue, as a heap
+  SymbolicRegisters wrong_;                                   // along the wrong path
+  std::array<Cycle, CoreInst::all_registers> wrong_ready_{};  // when what it wrote is there
+  std::vector<Cycle> wrong_left_;                             // when its rows leave the issue queue
   WrongPathUnits wrong_units_;
   ValuesAround* values_{};
   BranchUnit branches_;

@@ -50,7 +50,7 @@ class LaterDivisions {
         row_(row),
         dispatched_(dispatched),
         wanted_(wanted),
-        counted_(core.booking_[static_cast<std::size_t>(row.inst->op)].counted),
+        counted_(core.operation(row.inst->op).counted),
         units_(core.calendar_.units(counted_)) {}
 
   // When a unit is free for the multiplication: of one that an older division leaves it has the

@@ -24,13 +24,9 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, const CodeMap& code
       caches_(p),
       calendar_(p),
       stores_(p.rob(), p.sq()),
-      latency_(op_count),
-      booking_(op_count),
       op_cause_(op_count),
-      register_(CoreInst::all_registers),
       chain_(Why ? CoreInst::all_registers : 0),
       code_(code),
-      wrong_ready_(CoreInst::all_registers),
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       ledger_(p.width()),
@@ -48,8 +44,7 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, const CodeMap& code
       store_executes_(p.issue_to_exec() - 1 + p.agu_lat()),
       front_end_(p) {
   for (std::size_t i = 0; i < op_count; ++i) {
-    latency_[i] = op_latency(op_class_names[i], p);
-    booking_[i] = booking(op_use(static_cast<OpClass>(i)), latency_[i]);
+    operations_[i] = operation(op_use(static_cast<OpClass>(i)), op_latency(op_class_names[i], p));
     op_cause_[i] = op_cause(static_cast<OpClass>(i));
   }
 }

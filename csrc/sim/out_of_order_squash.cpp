@@ -47,12 +47,12 @@ Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) 
 // How many rows are renamed until `at` behind one that was dispatched at `dispatched`, where it is
 // not known which: `fetched` is when the last one was that is.
 template <bool Why>
-Cycle OutOfOrderCore<Why>::rows_behind(Cycle fetched, Cycle dispatched, Cycle at) const {
+Cycle OutOfOrderCore<Why>::rows_behind(Cycle fetched, Cycle dispatched, Cycle at) {
   // Fetch has gone on as fast as it did before; rename has had no more than its width a cycle.
   const Cycle renamed = at - 1 - (dispatched - p_.rename_to_iew());
   const Cycle supplied = at - 1 - p_.front_delay() - p_.decode_to_rename() - fetched;
   return std::min(std::max<Cycle>(0, renamed) * p_.width(),
-                  fetch_speed_.rows_of_wrong_path(supplied));
+                  fetch_speed_.rows_of_wrong_path(supplied, row_ + 1));
 }
 
 // What was dispatched behind `dispatched` leaves the reorder buffer from `at` on, `width` rows a
@@ -80,9 +80,9 @@ void OutOfOrderCore<Why>::squash(Cycle dispatched, At squashed, std::uint64_t fi
   entry_ += static_cast<std::uint64_t>(rows);
 }
 
-#define ALL(Why)                                                              \
-  template Cycle OutOfOrderCore<Why>::room(Cycle, Cycle, std::uint64_t);      \
-  template Cycle OutOfOrderCore<Why>::rows_behind(Cycle, Cycle, Cycle) const; \
+#define ALL(Why)                                                         \
+  template Cycle OutOfOrderCore<Why>::room(Cycle, Cycle, std::uint64_t); \
+  template Cycle OutOfOrderCore<Why>::rows_behind(Cycle, Cycle, Cycle);  \
   template void OutOfOrderCore<Why>::squash(Cycle, At, std::uint64_t, Cycle);
 ALL(false)
 ALL(true)

@@ -1,6 +1,5 @@
 // What a core asks its caches for behind a branch that it predicts wrongly, until it is told.
 #include <algorithm>
-#include <functional>
 
 #include "sim/out_of_order_core.hpp"
 #include "sim/out_of_order_delays.hpp"
@@ -54,7 +53,7 @@ Cycle OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, C
   for (const std::uint16_t r : inst.read()) {
     at = std::max(at, wrong_.written(r) ? wrong_ready_[r] : register_[r].at());
   }
-  const OpBooking& own = booking_[static_cast<std::size_t>(inst.op)];
+  const Operation& own = operation(inst.op);
   const Cycle passed = own.held > 1
                            ? wrong_units_.issue(calendar_, at, own.counted, own.held, resolved)
                            : at + latency(inst.op);
@@ -77,6 +76,48 @@ Cycle OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, C
   return inst.is(CoreInst::load | CoreInst::store) ? done : passed - latency(inst.op);
 }
 
+// Rows of the wrong path wait no more.
+template <bool Why>
+void OutOfOrderCore<Why>::forget_wrong_queue() {
+  for (const Cycle left : wrong_left_) calendar_.leaves_not(left);
+  wrong_left_.clear();
+}
+
+// When rename lets a row of a wrong path go, which is fetched at `at`; at most at `never`.
+template <bool Why>
+Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at,
+                                        Cycle never, WrongRename& to) {
+  // What rows of the wrong path have taken themselves is not free before `never`.
+  const auto frees = [&](const Freed& when, std::uint64_t n, std::uint64_t known, int size,
+                         Cycle delay) {
+    const auto before = static_cast<std::int64_t>(n - static_cast<std::uint64_t>(size));
+    return before < static_cast<std::int64_t>(known) ? freed(when, n, size, delay) : never;
+  };
+  const Cycle last = to.stage.at.at();
+  Cycle room = std::max(last, frees(retired_, to.entry, entry_ + 1, p_.rob(), freed_delay));
+  if (to.queue.waiting >= p_.iq() && room < never) {
+    room = calendar_.fewer_wait(p_.iq(), room, never - long_after, to.queue);
+    if (to.queue.waiting >= p_.iq()) room = never;
+  }
+  if (room > last + 1) front_end_.block(last + 1, {room, Cause::base});
+  const Cycle arrived = front_end_.arrive(row, {at, Cause::base}, to.stage.at).at();
+  Cycle goes = std::max(arrived, room);
+  if (inst.is(CoreInst::load))
+    goes = std::max(goes, frees(load_retired_, to.loads++, loads_, p_.lq(), committed_delay));
+  if (inst.is(CoreInst::store))
+    goes = std::max(goes, frees(store_drained_, to.stores++, stores_sent_, p_.sq(), drained_delay));
+  to.ints += inst.int_writes;
+  to.vecs += inst.vec_writes;
+  if (inst.int_writes > 0)
+    goes = std::max(goes, frees(int_retired_, to.ints - 1, ints_, free_ints_, committed_delay));
+  if (inst.vec_writes > 0)
+    goes = std::max(goes, frees(vec_retired_, to.vecs - 1, vecs_, free_vecs_, committed_delay));
+  ++to.entry;
+  goes = to.stage.take({std::min(goes, never), Cause::base}, p_.width()).at();
+  if (goes > arrived) front_end_.block(arrived);
+  return goes;
+}
+
 // Behind `branch` the front end goes on at `part` of a wrong way, until it hears that it is wrong.
 // How many rows are renamed before that is known.
 template <bool Why>
@@ -90,9 +131,9 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
                  .stores = store_count_,
                  .ints = ints_,
                  .vecs = vecs_,
-                 .waiting = calendar_.waiting(),
-                 .counted = 0};
-  Cycle at = fetch_.at(), rows = 0;
+                 .queue = calendar_.queue()};
+  Cycle at = fetch_.at(), there = 0, rows = 0;
+  bool late = false;
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line, row = row_;
   wrong_.begin();
@@ -118,17 +159,21 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     at = now;
     if (at >= heard()) break;
     pc = inst.pc;
-    const Cycle there = rename_wrong(inst, row, at, heard() + long_after, to) + p_.rename_to_iew();
-    rows += there < end() + p_.rename_to_iew();
-    // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
-    // could issue in the next one.
-    if (there <= end() + 1 && inst.is(CoreInst::store)) sets_.squashed(inst.pc);
-    // Of what issues later no load goes any more.
-    Cycle left = heard() + long_after;
-    if (there < end()) left = run_part(branch, part, there + 1 - wrong_units_.delay(), resolved);
-    if (!inst.is(CoreInst::no_op)) {
-      wrong_left_.push_back(left);
-      std::ranges::push_heap(wrong_left_, std::greater{});
+    // What is renamed behind the squash would come no further, nor would the rows behind it.
+    late = to.stage.at.at() > end();
+    if (late) {
+      front_end_.arrive(row, {at, Cause::base}, to.stage.at);
+    } else {
+      there = rename_wrong(inst, row, at, heard() + long_after, to) + p_.rename_to_iew();
+      rows += there < end() + p_.rename_to_iew();
+      // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
+      // could issue in the next one.
+      if (there <= end() + 1 && inst.is(CoreInst::store)) sets_.squashed(inst.pc);
+      // Of what issues later no load goes any more.
+      Cycle left = heard() + long_after;
+      if (there < end()) left = run_part(branch, part, there + 1 - wrong_units_.delay(), resolved);
+      if (!inst.is(CoreInst::no_op) && calendar_.leaves(left, to.queue))
+        wrong_left_.push_back(left);
     }
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
@@ -145,66 +190,24 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     }
     if (part == CodeMap::nowhere) {  // code that never ran, or it is not known which
       if (!way.taken()) at += run_past(pc, at, fetched, resolved, heard());
-      rows += rows_behind(at, there, end());
-      rows = std::min(rows, room(end(), there, entry_ + 1));
+      forget_wrong_queue();
+      if (!late) {
+        rows += rows_behind(at, there, end());
+        rows = std::min(rows, room(end(), there, entry_ + 1));
+      }
       break;
     }
   }
+  forget_wrong_queue();
   front_end_.back_to(before, row_, row);
   return rows;
-}
-
-// When rename lets a row of a wrong path go, which is fetched at `at`; at most at `never`.
-template <bool Why>
-Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at,
-                                        Cycle never, WrongRename& to) {
-  const auto frees = [&](const Freed& when, std::uint64_t n, std::uint64_t known, int size,
-                         Cycle delay) {
-    return n - static_cast<std::uint64_t>(size) < known || n < static_cast<std::uint64_t>(size)
-               ? freed(when, n, size, delay)
-               : never;
-  };
-  const Cycle last = to.stage.at.at();
-  Cycle room = std::max(last, frees(retired_, to.entry, entry_ + 1, p_.rob(), freed_delay));
-  const auto full = [&](Cycle then) {
-    const auto waiting = [&] { return to.waiting + static_cast<int>(wrong_left_.size()); };
-    if (waiting() < p_.iq()) return false;
-    to.waiting = calendar_.waiting(then, to.counted, to.waiting);
-    to.counted = then;
-    while (!wrong_left_.empty() && wrong_left_.front() < then) {
-      std::ranges::pop_heap(wrong_left_, std::greater{});
-      wrong_left_.pop_back();
-    }
-    return waiting() >= p_.iq();
-  };
-  while (room < never && full(room))
-    if (++room > never - long_after) room = never;
-  if (room > last + 1) front_end_.block(last + 1, {room, Cause::base});
-  const Cycle arrived = front_end_.arrive(row, {at, Cause::base}, to.stage.at).at();
-  Cycle goes = std::max(arrived, room);
-  if (inst.is(CoreInst::load))
-    goes = std::max(goes, frees(load_retired_, to.loads++, loads_, p_.lq(), committed_delay));
-  if (inst.is(CoreInst::store))
-    goes = std::max(goes, frees(store_drained_, to.stores++, stores_sent_, p_.sq(), drained_delay));
-  to.ints += inst.int_writes;
-  to.vecs += inst.vec_writes;
-  if (inst.int_writes > 0)
-    goes = std::max(goes, frees(int_retired_, to.ints - 1, ints_, free_ints_, committed_delay));
-  if (inst.vec_writes > 0)
-    goes = std::max(goes, frees(vec_retired_, to.vecs - 1, vecs_, free_vecs_, committed_delay));
-  ++to.entry;
-  goes = to.stage.take({std::min(goes, never), Cause::base}, p_.width()).at();
-  if (goes > arrived) front_end_.block(arrived);
-  return goes;
 }
 
 #define ALL(Why)                                                                                   \
   template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, int, Cycle, Cycle);           \
   template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle);                     \
-  template Cycle OutOfOrderCore<Why>::run_part(const CoreRow&, std::uint32_t, Cycle, Cycle);       \
   template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle); \
-  template Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst&, std::uint64_t, Cycle, Cycle,   \
-                                                   WrongRename&);
+  template void OutOfOrderCore<Why>::forget_wrong_queue();
 ALL(false)
 ALL(true)
 #undef ALL

@@ -56,7 +56,7 @@ class SymbolicRegisters {
     std::uint64_t hash = mixed(part + std::uint64_t{1});
     for (const std::uint16_t r : inst.read()) {
       const SymbolicValue v = value(r);
-      hash = mixed(hash ^ mixed(v.root + mixed(static_cast<std::uint64_t>(v.number))));
+      hash = mixed(hash ^ (v.root + mixed(static_cast<std::uint64_t>(v.number))));
     }
     return hash | SymbolicValue::computed;
   }

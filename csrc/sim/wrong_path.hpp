@@ -15,21 +15,28 @@ namespace tracekit {
 // How fast rows are fetched of late, but for what fetch waits for.
 class FetchSpeed {
  public:
-  void row() {
-    if (++rows_ == window) {
-      rows_ /= 2;
-      cycles_ = (cycles_ + 1) / 2;
-    }
+  // The row `row`, as they are counted from the first one on, is fetched so much later.
+  void took(Cycle cycles, std::uint64_t row) {
+    count_to(row);
+    cycles_ += cycles;
   }
-  void took(Cycle cycles) { cycles_ += cycles; }
-  // Wrong paths have mispredicted branches, too: a tenth of the rows that gem5 would fetch without.
-  Cycle rows_of_wrong_path(Cycle cycles) const {
-    return std::max<Cycle>(0, cycles) * rows_ * 9 / (cycles_ * 10);
+  // Behind `row` rows.  Wrong paths have mispredicted branches, too: a tenth of the rows that gem5
+  // would fetch without.
+  Cycle rows_of_wrong_path(Cycle cycles, std::uint64_t row) {
+    count_to(row);
+    return std::max<Cycle>(0, cycles) * static_cast<Cycle>(row - from_) * 9 / (cycles_ * 10);
   }
 
  private:
-  static constexpr Cycle window = 512;
-  Cycle rows_{}, cycles_{1};
+  static constexpr std::uint64_t window = 512;
+  void count_to(std::uint64_t row) {
+    while (row - from_ >= window) [[unlikely]] {
+      from_ += window / 2;
+      cycles_ = (cycles_ + 1) / 2;
+    }
+  }
+  std::uint64_t from_{};
+  Cycle cycles_{1};
 };
 
 // How many of the rows take an entry of a queue, or a register: of the last 256 rows and more.
