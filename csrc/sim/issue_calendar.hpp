@@ -161,12 +161,12 @@ class IssueCalendar {
     return write_back_late(done, before, longer, pc);
   }
   // An instruction's place in the queue is free from the cycle behind `at` on.
-  void leave(Cycle at) {
+  [[gnu::always_inline]] void leave(Cycle at) {
     ++waiting_;
     if (at < end_) [[likely]]
       ++cycle_[slot(at)].issued;
     else
-      far_.push(at);
+      leave_far_behind(at);
   }
 
  private:
@@ -207,6 +207,7 @@ class IssueCalendar {
     }
     at_ = to;
   }
+  [[gnu::noinline]] void leave_far_behind(Cycle at) { far_.push(at); }
   [[gnu::noinline]] void leave_far(Cycle to) {
     for (; !far_.empty() && far_.top() < to; far_.pop()) --waiting_;
   }
