@@ -12,6 +12,10 @@ CodeMap::CodeMap(std::vector<CoreInst> insts, std::vector<RegisterValue> values,
   std::vector<std::uint32_t> order(insts_.size());
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::stable_sort(order, {}, [this](std::uint32_t i) { return insts_[i].pc; });
+  std::size_t places = 1;
+  for (std::size_t k = 0; k + 1 < order.size(); ++k)
+    places += insts_[order[k]].pc != insts_[order[k + 1]].pc;
+  parts_ = static_cast<double>(order.size()) / static_cast<double>(places);
   behind_.assign(insts_.size(), nowhere);
   for (std::size_t k = 0; k + 1 < order.size(); ++k) {
     const std::uint64_t pc = insts_[order[k]].pc, next = insts_[order[k + 1]].pc;

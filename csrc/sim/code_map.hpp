@@ -33,12 +33,15 @@ class CodeMap {
   }
   // The part behind one, if it is no branch that is taken: the next that the trace has.
   std::uint32_t behind(std::uint32_t part) const { return behind_[part]; }
+  // Of an instruction, on average.
+  double parts() const { return parts_; }
   const RegisterValue& value(std::uint32_t part) const { return values_[part]; }
 
  private:
   std::vector<CoreInst> insts_;
   std::vector<RegisterValue> values_;
   std::vector<std::uint32_t> behind_;
+  double parts_{1};
 };
 
 }  // namespace tracekit

@@ -73,6 +73,9 @@ struct CoreInst {
   std::span<const std::uint16_t> written() const { return {dst, writes}; }
 
   bool is(unsigned mask) const { return (flags & mask) != 0; }
+  std::uint64_t line() const { return pc >> line_bits; }
+  // Of its last byte.
+  std::uint64_t last_line() const { return (is(split) ? pc + 15 : pc) >> line_bits; }
   bool serializes() const { return is(serialize_before | serialize_after); }
 };
 

@@ -8,9 +8,9 @@
 namespace tracekit {
 namespace {
 
-constexpr Cycle stage_delay = 1;    // from each stage of the pipeline to the next
-constexpr double fetch_groups = 3;  // that decode has room for
-constexpr std::uint64_t line_mask = (std::uint64_t{1} << line_bits) - 1;
+// With nothing to do for so long Minor stops its clock, and looks at what wakes it a cycle later
+// (gem5's MinorActivityRecorder and Pipeline::evaluate).
+constexpr Cycle until_idle = 10;
 
 }  // namespace
 
@@ -62,12 +62,17 @@ typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
   const bool redirected = redirect_.at() >= 0;
   if (pc != pc_ || taken_ || redirected) {  // no further part of an instruction
-    const Cycle fetched = fetch_.at().at();
-    if (redirected || taken_ || pc >> line_bits != lines_.line()) {
+    const bool jumps = redirected || taken_;
+    if (jumps || row.inst->last_line() != lines_.line()) {
       const At asked = redirected ? redirect_ : (fetch_.at() + 1).because(Cause::front_end_width);
-      const Cycle there = redirected ? lines_.found_out(caches_, pc, asked.at(), passed_, straight_)
-                          : taken_   ? lines_.foreseen(caches_, pc, fetched)
-                                     : lines_.follow(caches_, pc, fetched);
+      Cycle worked_off = left_line(*row.inst);
+      if (jumps) {
+        worked_off = stage_delay + (redirected ? lines_.found_out(caches_, pc, asked.at())
+                                               : lines_.foreseen(caches_, pc, fetch_.at().at()));
+      }
+      Cycle there = worked_off - stage_delay;
+      if (row.inst->last_line() != lines_.line())
+        there = lines_.follow(caches_, row.inst->last_line() << line_bits, worked_off);
       ledger_.fetched_from(caches_.served());
       // A hit's latency belongs to what asked for the line.
       const bool hit = caches_.served() == CacheLevel::l1;
@@ -77,12 +82,8 @@ typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
     }
     fetch_.hands_over(line_at_);
     pc_ = pc;
-    uops_per_instruction_ += (uops_ - uops_per_instruction_) / 32;
-    uops_ = 0;
   }
-  ++uops_;
-  const At decoded =
-      decode_.hands_over(later(fetch_.at() + stage_delay, {worked_off_, Cause::front_end_width}));
+  const At decoded = decode_.hands_over(fetch_.at() + stage_delay);
   fetch_.taken(decoded);
   return decoded + stage_delay;
 }
@@ -147,6 +148,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::load(const CoreRow& row, At at) 
     there = std::max(there, answered(caches_.load(second, queued_, inst.pc)));
   }
   ledger_.data_from(served);
+  there += there - std::max(at.at(), retire_.at()) >= until_idle;
   stores_.loaded(at.at(), there);
   took_[inst.pc] = there - at.at();
   return {there, load_cause(served)};
@@ -188,59 +190,39 @@ typename InOrderCore<Why>::Access InOrderCore<Why>::access(const CoreRow& row, A
   return {load(row, at), sent};
 }
 
-// What was fetched behind a branch that is found out at `at`: lines were asked for until then, and
-// rows that decode has not worked off yet hold up those behind the branch.  `from`: where that
-// began, which the fetch reached at `began`.
 template <bool Why>
-void InOrderCore<Why>::run_on(std::uint64_t from, Cycle began, Cycle at) {
-  const double uops = std::max(1.0, uops_per_instruction_);
-  // Instructions are four bytes long, as on average they are on X86.
-  passed_ = began +
-            static_cast<Cycle>(static_cast<double>((~from & line_mask) / 4) * uops) / p_.width() +
-            1;
-  const double behind = std::min(fetch_groups, static_cast<double>(at - began) * (1 - 1 / uops));
-  worked_off_ = at + static_cast<Cycle>(behind * uops);
-}
-
-template <bool Why>
-void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycle arrived,
-                               Cycle retired) {
+void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired) {
   const CoreInst& inst = *row.inst;
+  const std::uint32_t part = code_.number(inst);
   if (inst.is(CoreInst::serialize_after)) {
     redirect_ = {retired + p_.front_delay(), Cause::serialization};
-    straight_ = true;
-    run_on(inst.pc, fetch_.at().at(), redirect_.at());
+    run_wrong(row, behind(part), false, retired);
   }
   if (!row.is_branch()) return;
   // What the target buffer does not know is fetched straight on, and found out when it executes.
-  // Where taken_redirects, what was foreseen is fetched a second time: X86's Minor compares targets
-  // together with the lengths of instructions.
-  const bool right = guess == BranchUnit::Guess::right;
-  const bool again = row.taken && p_.taken_redirects() && !p_.ideal_branches();
-  if (!right || again) {
+  if (guess != BranchUnit::Guess::right) {
     redirect_ = {retired + p_.front_delay(),
                  guess == BranchUnit::Guess::wrong
                      ? misprediction_cause(static_cast<BranchKind>(inst.branch))
                      : Cause::resteer_decode};
-    const Cycle fetched = fetch_.at().at();
-    // Where one led to that was foreseen elsewhere, or wrongly as taken, nobody knows.
-    const bool passed_by = row.taken && BranchUnit::in_btb(row.event().kind);
-    straight_ = right || passed_by;
-    const Cycle began = right       ? lines_.foreseen(caches_, row.next, fetched) + stage_delay
-                        : passed_by ? fetched
-                                    : lines_.missed(caches_, fetched) + stage_delay;
-    run_on(right ? row.next : passed_by ? inst.pc : 0, began, redirect_.at());
-    if (guess == BranchUnit::Guess::wrong) run_wrong(row, arrived, retired);
+    const auto* const before = history_.find(part);
+    if (row.taken && (foresees_nothing() || BranchUnit::in_btb(row.event().kind)) &&
+        !branches_.predicted_taken())
+      run_wrong(row, behind(part), false, retired);
+    else  // to another target than the last one nobody knows to which
+      run_wrong(row, before && before->target != row.target ? before->target : CodeMap::nowhere,
+                true, retired);
   }
   const bool predicted = p_.ideal_branches() ? row.taken : branches_.predicted_taken();
-  history_.remember(code_, code_.number(inst), row.taken, row.target, predicted);
+  history_.remember(code_, part, row.taken, row.target, predicted);
   if (row.taken) taken_ = true;
-  if (p_.ideal_branches()) return;
+  if (p_.ideal_branches() || foresees_nothing()) return;
   // The predictor hears of it together with the next branch that says anything: not of one that
   // goes on as foreseen, nor of one whose target alone was wrong (Fetch2::updateBranchPrediction).
   ++unheard_;
-  const bool silent =
-      right ? again || !row.taken : row.taken && !BranchUnit::in_btb(row.event().kind);
+  const bool silent = guess == BranchUnit::Guess::right
+                          ? !row.taken
+                          : row.taken && !BranchUnit::in_btb(row.event().kind);
   for (; !silent && unheard_ > 0; --unheard_) branches_.commits(retired + p_.front_delay() - 1);
 }
 
@@ -264,6 +246,14 @@ typename InOrderCore<Why>::At InOrderCore<Why>::retire(const CoreRow& row, At is
   return retire_;
 }
 
+// What becomes of the fetch behind the row.
+template <bool Why>
+BranchUnit::Guess InOrderCore<Why>::foresees(const CoreRow& row) {
+  if (!row.is_branch() || p_.ideal_branches()) return BranchUnit::Guess::right;
+  if (foresees_nothing()) return row.taken ? BranchUnit::Guess::wrong : BranchUnit::Guess::right;
+  return branches_.fetch(row.event(), row.indirect_right, fetch_.at().at());
+}
+
 template <bool Why>
 Core::Times InOrderCore<Why>::step(const CoreRow& row) {
   ledger_.row();
@@ -272,9 +262,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
   const bool memory = inst.is(CoreInst::load | CoreInst::store);
   const Cycle before = retire_.at();
   const At arrived = arrive(row);
-  const auto guess = row.is_branch() && !p_.ideal_branches()
-                         ? branches_.fetch(row.event(), row.indirect_right, fetch_.at().at())
-                         : BranchUnit::Guess::right;
+  const auto guess = foresees(row);
   ledger_.guessed(guess);
   const At issued = issue(row, memory ? Lane::memory : where, arrived);
   At done{unit_ ? unit_->enters(issued.at()) : issued.at(), op_cause(inst.op)};
@@ -311,7 +299,7 @@ Core::Times InOrderCore<Why>::step(const CoreRow& row) {
     last_store_ = {retired.at(), number + 1};
   }
   if (inst.is(CoreInst::barrier)) barrier_ = std::max(retired.at() + 1, stores_.drained());
-  control(row, guess, arrived.at(), retired.at());
+  control(row, guess, retired.at());
   return {arrived.at(), issued.at(), done.at(), before, retired.at(), arrived.at()};
 }
 

@@ -51,6 +51,7 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
     lines_.forget();
   }
 
+  static constexpr Cycle stage_delay = 1;  // from each stage of the pipeline to the next
   // The units, as MinorDefaultFUPool has them.
   enum class Lane : std::uint8_t { integer, multiply, divide, real, predicate, memory, other };
   struct Timing {
@@ -81,9 +82,28 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   At load(const CoreRow& row, At at);
   At retire(const CoreRow& row, At issued, At done, bool memory);
   Cycle answered(Cycle there);
-  void run_on(std::uint64_t from, Cycle began, Cycle at);
-  void control(const CoreRow& row, BranchUnit::Guess guess, Cycle arrived, Cycle retired);
-  void run_wrong(const CoreRow& branch, Cycle arrived, Cycle retired);
+  // X86's Minor never goes where a branch leads before that is found out.
+  bool foresees_nothing() const { return p_.taken_redirects() != 0; }
+  BranchUnit::Guess foresees(const CoreRow& row);
+  void control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired);
+  // What issues of a wrong way.
+  struct WrongIssue {
+    Cycle at;
+    int now;           // rows in that cycle
+    int loads{};       // that have been sent
+    bool sends{true};  // others
+  };
+  // When fetch has worked off the line of the last row, behind which `inst` is fetched: of one on
+  // two lines it takes the first part together with the last row, if there is room.
+  Cycle left_line(const CoreInst& inst) const {
+    return fetch_.at().at() + (inst.line() == lines_.line() && fetch_.full());
+  }
+  void run_wrong(const CoreRow& branch, std::uint32_t part, bool jumps, Cycle retired);
+  Cycle issue_wrong(const CoreRow& branch, std::uint32_t part, Cycle came, Cycle retired,
+                    WrongIssue& issues);
+  std::uint32_t behind(std::uint32_t part) const {
+    return code_.known() ? code_.behind(part) : CodeMap::nowhere;
+  }
 
   const CoreParameters p_;
   CacheHierarchy caches_;
@@ -104,11 +124,6 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   std::uint64_t pc_{no_line};
   At line_at_{}, redirect_{-1, Cause::base};
   bool taken_{};
-  // Of what is fetched behind a branch: when it leaves its line, whether it goes straight on, and
-  // when decode has worked it off.
-  Cycle passed_{}, worked_off_{};
-  bool straight_{};
-  double uops_per_instruction_{1}, uops_{};
   int unheard_{};  // branches that the predictor has not heard of
   const CodeMap& code_;
   BranchHistory history_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "sim/cache_model.hpp"
 #include "sim/cycle.hpp"
@@ -18,40 +19,39 @@ class InOrderLines {
   std::uint64_t line() const { return line_; }
   // The line of `pc` is asked for by a branch that the next stage foresees at `at`: in the cycle
   // behind, or when the line on its way is there.  That stage drops its lines at once, and before
-  // Fetch1 hears of the branch it asks for the line behind them.
-  Cycle foreseen(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
-    ahead(caches, at, at);
-    ahead(caches, at, at);
-    return jump(caches, pc, at + 1);
+  // Fetch1 hears of the branch it asks for the line behind them.  On a wrong way, of which Fetch1
+  // hears at `heard`, it is not asked for any more from then on: `heard`.
+  Cycle foreseen(CacheHierarchy& caches, std::uint64_t pc, Cycle at, Cycle heard = never) {
+    drop(caches, at);
+    return std::max(at + 1, free_) < heard ? jump(caches, pc, at + 1) : heard;
   }
   // As by a branch that is foreseen at `at`, of which nobody knows where it leads.
-  Cycle missed(CacheHierarchy& caches, Cycle at) {
-    ahead(caches, at, at);
-    ahead(caches, at, at);
-    worked_off_ = std::max(at + 1, free_);
-    free_ = worked_off_ + latency_ + 1;
-    return free_ - 1;
-  }
-  // The line of `pc` is asked for by a branch that was found out, of which Fetch1 hears at `at`.
-  // Where what was fetched behind it went `straight` on, it left its line at `passed`.  Which lines
-  // came then nobody knows: the last one is on its way, on average for half of a hit's latency.
-  Cycle found_out(CacheHierarchy& caches, std::uint64_t pc, Cycle at, Cycle passed, bool straight) {
-    if (straight) {
-      ahead(caches, at - 1, at);
-      ahead(caches, at - 1, passed);
-    }
-    free_ = std::max(free_, at + (latency_ + 1) / 2);
-    return jump(caches, pc, at);
+  void missed(CacheHierarchy& caches, Cycle at, Cycle heard) {
+    drop(caches, at);
+    if (std::max(at + 1, free_) < heard) free_ = std::max(at + 1, free_) + latency_ + 1;
+    line_ = no_line;
   }
   // The line of `pc` follows; the one before is worked off at `worked_off`.
-  Cycle follow(CacheHierarchy& caches, std::uint64_t pc, Cycle worked_off) {
-    const Cycle there = ask(caches, pc, std::max(free_, worked_off_));
+  Cycle follow(CacheHierarchy& caches, std::uint64_t pc, Cycle worked_off, Cycle heard = never) {
+    const Cycle asked = std::max(free_, worked_off_);
+    if (asked >= heard) return heard;
     worked_off_ = worked_off;
-    return there;
+    return ask(caches, pc, asked);
+  }
+  // The line of `pc` is asked for by a branch that was found out, of which Fetch1 hears at `at`:
+  // the line behind the last one was, too, if there was time.
+  Cycle found_out(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
+    ahead(caches, at - 1, at);
+    return jump(caches, pc, at);
   }
   void forget() { line_ = no_line; }
 
  private:
+  static constexpr Cycle never = std::numeric_limits<Cycle>::max();
+  // The next stage drops its lines at `at`.
+  void drop(CacheHierarchy& caches, Cycle at) {
+    for (std::uint64_t k = 0; k < lines_ahead; ++k) ahead(caches, at, at);
+  }
   Cycle jump(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
     worked_off_ = at;
     return ask(caches, pc, std::max(at, free_));

@@ -1,5 +1,6 @@
-// Loads behind a branch that was predicted wrongly, which are sent before it is found out.
+// What is fetched behind a branch before it is found out, and the loads that are sent of it.
 #include <algorithm>
+#include <utility>
 
 #include "sim/in_order_core.hpp"
 #include "sim/op_use.hpp"
@@ -7,68 +8,127 @@
 namespace tracekit {
 namespace {
 
-constexpr int most_rows = 16;  // that stand between fetch and commit
 constexpr int most_loads = 2;  // on their way
-constexpr Cycle foreseen = 3;  // cycles that a taken branch costs besides those of its line
+// Bytes of an instruction: on average, and of most.
+constexpr std::uint64_t mean_length = 4, longest = 8;
 
 }  // namespace
 
-// Behind the branch, which came to the issue logic at `arrived` and is found out when it retires,
-// rows issue as if it were right.  A load of them is sent as soon as its operands have retired, and
-// once it is, nothing behind it retires before its answer is there (gem5's Execute::commit,
-// "Issuing mem ref early", and LSQ::findResponse, which discards it only then).
+// Behind `branch` fetch goes on at `part`: straight on, or where it was led (`jumps`), until Fetch1
+// and Fetch2 hear that it is wrong.  What has come to decode by then goes through it, and is
+// dropped before it issues once the branch has retired (gem5's Execute::issue).  Of code that never
+// ran nobody knows more than how long instructions are, and of how many parts, on average.
 template <bool Why>
-void InOrderCore<Why>::run_wrong(const CoreRow& branch, Cycle arrived, Cycle retired) {
+void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool jumps,
+                                 Cycle retired) {
+  const Cycle heard = redirect_.at();
   WrongWay way(code_, history_);
-  std::uint32_t part = way.begin(code_.number(*branch.inst), branch.taken);
-  Cycle came = arrived, at = issue_.at();
-  int came_now = 1, issued_now = issued_now_, loads = 0;
+  WrongIssue issues{.at = issue_.at(), .now = issued_now_};
   wrong_.begin();
-  for (int row = 0; row < most_rows && part != CodeMap::nowhere; ++row) {
+  std::uint64_t pc = branch.inst->pc;
+  At line_at = line_at_;
+  double parts = 0;  // of instructions that are not known, so far
+  // Fetch hands the instruction at `next` over, if it does before it hears.
+  const auto fetches = [&](std::uint64_t next, std::uint64_t last_line, Cycle left) {
+    if (jumps || last_line != lines_.line()) {
+      if (jumps) left = lines_.foreseen(caches_, next, fetch_.at().at(), heard) + stage_delay;
+      Cycle there = left - stage_delay;
+      if (there < heard && last_line != lines_.line())
+        there = lines_.follow(caches_, last_line << line_bits, left, heard);
+      line_at = {there + stage_delay, Cause::base};
+    }
+    if (fetch_.next(line_at).at() >= heard) return false;
+    fetch_.hands_over(line_at);
+    pc = next;
+    return true;
+  };
+  const auto decoded = [&] {
+    const At at = decode_.hands_over(fetch_.at() + stage_delay);
+    fetch_.taken(at);
+    return at.at() + stage_delay;
+  };
+  for (;;) {
+    if (part == CodeMap::nowhere && jumps) return lines_.missed(caches_, fetch_.at().at(), heard);
+    if (part == CodeMap::nowhere || (!jumps && code_.insts()[part].pc - pc > longest)) {
+      const std::uint64_t next = pc + mean_length;
+      if (!fetches(next, next >> line_bits, fetch_.at().at())) return;
+      for (parts += code_.parts(); parts >= 1; --parts) decode_.taken({decoded(), Cause::base});
+      continue;
+    }
     const CoreInst& inst = code_.insts()[part];
-    if (way.taken() || ++came_now > p_.width()) {
-      came += way.taken() ? foreseen + p_.l1i_lat() : 1;
-      came_now = 1;
+    if ((inst.pc != pc || jumps) && !fetches(inst.pc, inst.last_line(), left_line(inst))) return;
+    const Cycle came = decoded();
+    const Cycle left = issue_wrong(branch, part, came, retired, issues);
+    decode_.taken({std::max(came, std::min(left, retired)), Cause::base});
+    const std::uint32_t straight = code_.behind(part);
+    part = way.behind(part, [](const CoreInst&) { return CodeMap::nowhere; });
+    jumps = way.taken();
+    // Straight on: behind a jump whose target is not known either, and in microcode, whose branches
+    // decode does not follow.
+    if (foresees_nothing() || way.was_decoded() ||
+        (jumps && part != CodeMap::nowhere && code_.insts()[part].pc == pc)) {
+      part = straight;
+      jumps = false;
     }
-    const bool memory = inst.is(CoreInst::load | CoreInst::store);
-    Cycle ready = came, committed = 0;
-    bool computed = false, tested = false;
-    for (const std::uint16_t r : inst.read()) {
-      tested |= std::ranges::find(branch.inst->read(), r) != branch.inst->read().end();
-      if (wrong_.written(r)) {
-        computed = true;
-        continue;
-      }
-      ready = std::max(ready, std::min(register_[r].ready.at(), register_[r].retired.at()));
-      committed = std::max(committed, register_[r].retired.at());
-    }
-    if (ready > at) {
-      at = ready;
-      issued_now = 0;
-    } else if (issued_now >= p_.width()) {
-      ++at;
-      issued_now = 0;
-    }
-    ++issued_now;
-    if (at >= retired) return;
-    if (memory) {
-      // What cannot be sent stays in the unit, and others behind it.
-      const Cycle sent = std::max(at, committed) + 1;
-      if (computed || tested || inst.is(CoreInst::store) || sent > retired) return;
-      const SymbolicValue address = wrong_.address(inst, part, code_.value(part));
-      Cycle there = sent + took_[inst.pc];  // unless it is known where it goes
-      if (const auto value = values_->value(branch, address.root, this->around_))
-        there = caches_.load(static_cast<std::uint64_t>(*value + address.number), sent, inst.pc);
-      discarded_ = later(discarded_, {there, Cause::mispredict_direction});
-      if (++loads == most_loads) return;
-      issued_now = p_.width();  // one access a cycle, and nothing behind it
-    }
-    wrong_.run(inst, part, code_.value(part));
-    part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
   }
 }
 
-template void InOrderCore<false>::run_wrong(const CoreRow&, Cycle, Cycle);
-template void InOrderCore<true>::run_wrong(const CoreRow&, Cycle, Cycle);
+// When the row `part` of the wrong way issues, which came to the issue logic at `came`.  A load of
+// them is sent as soon as its operands have retired, and once it is, nothing behind the branch
+// retires before its answer is there (gem5's Execute::commit, "Issuing mem ref early", and
+// LSQ::findResponse, which discards it only then).
+template <bool Why>
+Cycle InOrderCore<Why>::issue_wrong(const CoreRow& branch, std::uint32_t part, Cycle came,
+                                    Cycle retired, WrongIssue& issues) {
+  if (issues.at >= retired) return retired;
+  const CoreInst& inst = code_.insts()[part];
+  Cycle ready = came, committed = 0;
+  bool computed = false, tested = false;
+  for (const std::uint16_t r : inst.read()) {
+    tested |= std::ranges::find(branch.inst->read(), r) != branch.inst->read().end();
+    if (wrong_.written(r)) {
+      computed = true;
+      continue;
+    }
+    ready = std::max(ready, std::min(register_[r].ready.at(), register_[r].retired.at()));
+    committed = std::max(committed, register_[r].retired.at());
+  }
+  if (ready > issues.at) {
+    issues.at = ready;
+    issues.now = 0;
+  } else if (issues.now >= p_.width()) {
+    ++issues.at;
+    issues.now = 0;
+  }
+  ++issues.now;
+  if (issues.at >= retired) return retired;
+  if (inst.is(CoreInst::load | CoreInst::store)) {
+    // What cannot be sent stays in the unit, and others behind it.
+    const Cycle sent = std::max(issues.at, committed) + 1;
+    issues.sends &= !computed && !tested && !inst.is(CoreInst::store) && sent <= retired;
+    if (issues.sends) {
+      const SymbolicValue address = wrong_.address(inst, part, code_.value(part));
+      Cycle there = 0;
+      if (const auto value = values_->value(branch, address.root, this->around_)) {
+        there = caches_.load(static_cast<std::uint64_t>(*value + address.number), sent, inst.pc);
+      } else {  // it is not known where it goes: where it went the last time
+        there = sent + std::exchange(took_[inst.pc], p_.l1d_lat());
+      }
+      discarded_ = later(discarded_, {there, Cause::mispredict_direction});
+      issues.sends = ++issues.loads < most_loads;
+    }
+    issues.now = p_.width();  // one access a cycle, and nothing behind it
+  }
+  wrong_.run(inst, part, code_.value(part));
+  return issues.at;
+}
+
+#define ALL(Why)                                                                            \
+  template void InOrderCore<Why>::run_wrong(const CoreRow&, std::uint32_t, bool, Cycle);    \
+  template Cycle InOrderCore<Why>::issue_wrong(const CoreRow&, std::uint32_t, Cycle, Cycle, \
+                                               WrongIssue&);
+ALL(false)
+ALL(true)
+#undef ALL
 
 }  // namespace tracekit
