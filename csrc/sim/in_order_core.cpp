@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "core/static_inst.hpp"
+#include "sim/in_order_clock.hpp"
 #include "sim/op_use.hpp"
 
 namespace tracekit {
-namespace {
-
-// With nothing to do for so long Minor stops its clock, and looks at what wakes it a cycle later
-// (gem5's MinorActivityRecorder and Pipeline::evaluate).
-constexpr Cycle until_idle = 10;
-
-}  // namespace
-
 template <bool Why>
 typename InOrderCore<Why>::Lane InOrderCore<Why>::lane(OpClass op) {
   switch (op_use(op).unit) {
@@ -148,7 +141,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::load(const CoreRow& row, At at) 
     there = std::max(there, answered(caches_.load(second, queued_, inst.pc)));
   }
   ledger_.data_from(served);
-  there += there - std::max(at.at(), retire_.at()) >= until_idle;
+  there = woken(there, std::max(at.at(), retire_.at()));
   stores_.loaded(at.at(), there);
   took_[inst.pc] = there - at.at();
   return {there, load_cause(served)};

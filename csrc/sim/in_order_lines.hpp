@@ -8,6 +8,7 @@
 
 #include "sim/cache_model.hpp"
 #include "sim/cycle.hpp"
+#include "sim/in_order_clock.hpp"
 
 namespace tracekit {
 
@@ -66,7 +67,7 @@ class InOrderLines {
   }
   Cycle ask(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
     line_ = pc >> line_bits;
-    const Cycle there = caches.fetch(pc, at);
+    const Cycle there = woken(caches.fetch(pc, at), at);
     free_ = there + 1;
     return there;
   }
