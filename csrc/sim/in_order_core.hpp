@@ -82,7 +82,9 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   At load(const CoreRow& row, At at);
   At retire(const CoreRow& row, At issued, At done, bool memory);
   Cycle answered(Cycle there);
-  // X86's Minor never goes where a branch leads before that is found out.
+  // X86's Minor never goes where a branch leads before that is found out: Fetch2 asks instructions
+  // whether they are branches, and only their micro-ops are (gem5's Fetch2::predictBranch,
+  // src/arch/x86/isa/macroop.isa).
   bool foresees_nothing() const { return p_.taken_redirects() != 0; }
   BranchUnit::Guess foresees(const CoreRow& row);
   void control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired);

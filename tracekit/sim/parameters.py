@@ -243,7 +243,7 @@ MACHINE_PARAMETERS: tuple[Parameter, ...] = (
     _following(
         "taken_redirects",
         "0 or 1",
-        "in order, every taken branch costs what a misprediction does",
+        "in order, a taken branch costs what a misprediction does, another nothing",
         "",
         "1 on X86, 0 elsewhere",
     ),
