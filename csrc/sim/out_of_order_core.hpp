@@ -361,10 +361,13 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     typename FrontEnd<Why>::Stage stage;
     std::uint64_t entry, loads, stores, ints, vecs;
     IssueCalendar::Queue queue;
+    Cycle dispatched{}, rows{};  // the last row; all before the branch is resolved
   };
   Cycle run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved);
   TRACEKIT_INLINE Cycle run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
                                  Cycle resolved);
+  TRACEKIT_INLINE void pass_wrong(const CoreRow& branch, std::uint32_t part, std::uint64_t row,
+                                  Cycle at, Cycle resolved, WrongRename& to);
   Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle resolved);
   TRACEKIT_INLINE Cycle rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at, Cycle never,
                                      WrongRename& to);

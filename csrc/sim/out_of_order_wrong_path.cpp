@@ -118,6 +118,26 @@ Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst& inst, std::uint64_t row,
   return goes;
 }
 
+// The row `part` of the wrong path behind `branch`, which is fetched at `at`, is renamed, and runs
+// if it may issue before it is known to be wrong.
+template <bool Why>
+void OutOfOrderCore<Why>::pass_wrong(const CoreRow& branch, std::uint32_t part, std::uint64_t row,
+                                     Cycle at, Cycle resolved, WrongRename& to) {
+  const CoreInst& inst = code_.insts()[part];
+  const Cycle end = resolved + wrong_units_.delay(), never_seen = end + squash_heard + long_after;
+  const Cycle renamed = rename_wrong(inst, row, at, never_seen, to);
+  to.dispatched = renamed + p_.rename_to_iew();
+  to.rows += renamed < end;
+  // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
+  // could issue in the next one.
+  if (to.dispatched <= end + 1 && inst.is(CoreInst::store)) sets_.squashed(inst.pc);
+  // Of what issues later no load goes any more.
+  Cycle left = never_seen;
+  if (to.dispatched < end)
+    left = run_part(branch, part, to.dispatched + 1 - wrong_units_.delay(), resolved);
+  if (!inst.is(CoreInst::no_op) && calendar_.leaves(left, to.queue)) wrong_left_.push_back(left);
+}
+
 // Behind `branch` the front end goes on at `part` of a wrong way, until it hears that it is wrong.
 // How many rows are renamed before that is known.
 template <bool Why>
@@ -132,7 +152,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
                  .ints = ints_,
                  .vecs = vecs_,
                  .queue = calendar_.queue()};
-  Cycle at = fetch_.at(), there = 0, rows = 0;
+  Cycle at = fetch_.at();
   bool late = false;
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line, row = row_;
@@ -164,16 +184,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
     if (late) {
       front_end_.arrive(row, {at, Cause::base}, to.stage.at);
     } else {
-      there = rename_wrong(inst, row, at, heard() + long_after, to) + p_.rename_to_iew();
-      rows += there < end() + p_.rename_to_iew();
-      // The last ones are dispatched in the cycle behind that in which the branch is resolved, and
-      // could issue in the next one.
-      if (there <= end() + 1 && inst.is(CoreInst::store)) sets_.squashed(inst.pc);
-      // Of what issues later no load goes any more.
-      Cycle left = heard() + long_after;
-      if (there < end()) left = run_part(branch, part, there + 1 - wrong_units_.delay(), resolved);
-      if (!inst.is(CoreInst::no_op) && calendar_.leaves(left, to.queue))
-        wrong_left_.push_back(left);
+      pass_wrong(branch, part, row, at, resolved, to);
     }
 
     part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
@@ -192,15 +203,15 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
       if (!way.taken()) at += run_past(pc, at, fetched, resolved, heard());
       forget_wrong_queue();
       if (!late) {
-        rows += rows_behind(at, there, end());
-        rows = std::min(rows, room(end(), there, entry_ + 1));
+        to.rows += rows_behind(at, to.dispatched, end());
+        to.rows = std::min(to.rows, room(end(), to.dispatched, entry_ + 1));
       }
       break;
     }
   }
   forget_wrong_queue();
   front_end_.back_to(before, row_, row);
-  return rows;
+  return to.rows;
 }
 
 #define ALL(Why)                                                                                   \
