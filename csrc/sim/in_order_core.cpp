@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/static_inst.hpp"
-#include "sim/in_order_clock.hpp"
 #include "sim/op_use.hpp"
 
 namespace tracekit {
@@ -34,7 +33,8 @@ InOrderCore<Why>::InOrderCore(const CoreParameters& p, const CodeMap& code)
       branches_(static_cast<unsigned>(p.predictor()), static_cast<std::size_t>(p.btb()),
                 static_cast<std::size_t>(p.ras())),
       ledger_(p.width()),
-      lines_(p.l1i_lat()),
+      clock_(p),
+      lines_(p.l1i_lat(), clock_),
       fetch_(p.width()),
       decode_(p.width()),
       commits_(p.width()),
@@ -141,7 +141,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::load(const CoreRow& row, At at) 
     there = std::max(there, answered(caches_.load(second, queued_, inst.pc)));
   }
   ledger_.data_from(served);
-  there = woken(there, std::max(at.at(), retire_.at()));
+  there = clock_.woken(there, std::max(at.at(), retire_.at()));
   stores_.loaded(at.at(), there);
   took_[inst.pc] = there - at.at();
   return {there, load_cause(served)};

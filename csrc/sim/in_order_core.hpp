@@ -11,6 +11,7 @@
 
 #include "sim/code_map.hpp"
 #include "sim/draining_stores.hpp"
+#include "sim/in_order_clock.hpp"
 #include "sim/in_order_commits.hpp"
 #include "sim/in_order_lines.hpp"
 #include "sim/in_order_stage.hpp"
@@ -113,6 +114,7 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   std::vector<Result> register_;
   BranchUnit branches_;
   CauseLedger<Why> ledger_;
+  InOrderClock clock_;
   InOrderLines lines_;
   InOrderStage<Why, 3> fetch_;
   InOrderStage<Why, 7> decode_;
