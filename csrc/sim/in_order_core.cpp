@@ -141,7 +141,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::load(const CoreRow& row, At at) 
     there = std::max(there, answered(caches_.load(second, queued_, inst.pc)));
   }
   ledger_.data_from(served);
-  there = clock_.woken(there, std::max(at.at(), retire_.at()));
+  there = clock_.load(there, at.at());
   stores_.loaded(at.at(), there);
   took_[inst.pc] = there - at.at();
   return {there, load_cause(served)};
@@ -227,6 +227,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::retire(const CoreRow& row, At is
   const At before = retire_;
   const bool costs = row.inst->op != OpClass::No_OpClass;
   retire_ = {commits_.commit(done.at(), memory, costs), done.cause()};
+  clock_.works(retire_.at());
   const Cycle moved = retire_.at() - before.at(), took = retire_.at() - 1 - issued.at();
   const Cycle longer = took - (before.at() - 1 - last_issued_);
   const bool missed = done.cause() >= Cause::load_l2 && done.cause() <= Cause::mshr_full;

@@ -16,7 +16,8 @@ class InOrderLines {
  public:
   // Behind a taken branch, asked for before Fetch1 hears of it.
   static constexpr std::uint64_t lines_ahead = 2;
-  InOrderLines(Cycle latency, InOrderClock clock) : latency_(latency), clock_(clock) {}
+  // `clock` outlives it.
+  InOrderLines(Cycle latency, const InOrderClock& clock) : latency_(latency), clock_(clock) {}
   std::uint64_t line() const { return line_; }
   // The line of `pc` is asked for by a branch that the next stage foresees at `at`: in the cycle
   // behind, or when the line on its way is there.  That stage drops its lines at once, and before
@@ -67,13 +68,13 @@ class InOrderLines {
   }
   Cycle ask(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
     line_ = pc >> line_bits;
-    const Cycle there = clock_.woken(caches.fetch(pc, at), at);
+    const Cycle there = clock_.line(caches.fetch(pc, at), at);
     free_ = there + 1;
     return there;
   }
 
   Cycle latency_;  // of a hit
-  InOrderClock clock_;
+  const InOrderClock& clock_;
   std::uint64_t line_{no_line};
   Cycle free_{}, worked_off_{};  // by the line before this one
 };

@@ -60,6 +60,8 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
     const Cycle came = decoded();
     const Cycle left = issue_wrong(branch, part, came, retired, issues);
     decode_.taken({std::max(came, std::min(left, retired)), Cause::base});
+    clock_.works(left < retired ? left + timings[static_cast<std::size_t>(lane(inst.op))].latency
+                                : came);
     const std::uint32_t straight = code_.behind(part);
     part = way.behind(part, [](const CoreInst&) { return CodeMap::nowhere; });
     jumps = way.taken();
