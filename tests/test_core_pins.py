@@ -59,7 +59,7 @@ def test_uops_of_x86_instructions():
 
 #: Percent: means over machines of the absolute difference from gem5's cycles, of cold starts.
 BOUNDS = {"zstd.arm": 2.5, "hashjoin.arm": 4.0, "chase_big.x86": 2.0, "sqlite_join.x86": 2.5,
-          "hash-chained.riscv": 3.3, "interpreter-switch.arm": 3.3}  # fmt: skip
+          "hash-chained.riscv": 3.3, "interpreter-switch.arm": 3.5}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", pins.TRACES)
