@@ -202,9 +202,8 @@ void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycl
     if (row.taken && (foresees_nothing() || BranchUnit::in_btb(row.event().kind)) &&
         !branches_.predicted_taken())
       run_wrong(row, behind(part), false, retired);
-    else  // to another target than the last one nobody knows to which
-      run_wrong(row, before && before->target != row.target ? before->target : CodeMap::nowhere,
-                true, retired);
+    else  // where it went the last time: of a jump to one of many that is as good as any
+      run_wrong(row, before ? before->target : CodeMap::nowhere, true, retired);
   }
   const bool predicted = p_.ideal_branches() ? row.taken : branches_.predicted_taken();
   history_.remember(code_, part, row.taken, row.target, predicted);

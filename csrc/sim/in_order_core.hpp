@@ -95,6 +95,13 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
     int now;           // rows in that cycle
     int loads{};       // that have been sent
     bool sends{true};  // others
+    // The next row is ready at `ready`.
+    void next(Cycle ready, int width) {
+      const bool full = now >= width && ready <= at;
+      if (ready > at || full) now = 0;
+      at = std::max(ready, at + full);
+      ++now;
+    }
   };
   // When fetch has worked off the line of the last row, behind which `inst` is fetched: of one on
   // two lines it takes the first part together with the last row, if there is room.

@@ -52,7 +52,11 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
     if (part == CodeMap::nowhere || (!jumps && code_.insts()[part].pc - pc > longest)) {
       const std::uint64_t next = pc + mean_length;
       if (!fetches(next, next >> line_bits, fetch_.at().at())) return;
-      for (parts += code_.parts(); parts >= 1; --parts) decode_.taken({decoded(), Cause::base});
+      for (parts += code_.parts(); parts >= 1; --parts) {
+        const Cycle came = decoded();
+        issues.next(came, p_.width());
+        decode_.taken({std::max(came, std::min(issues.at, retired)), Cause::base});
+      }
       continue;
     }
     const CoreInst& inst = code_.insts()[part];
@@ -95,14 +99,7 @@ Cycle InOrderCore<Why>::issue_wrong(const CoreRow& branch, std::uint32_t part, C
     ready = std::max(ready, std::min(register_[r].ready.at(), register_[r].retired.at()));
     committed = std::max(committed, register_[r].retired.at());
   }
-  if (ready > issues.at) {
-    issues.at = ready;
-    issues.now = 0;
-  } else if (issues.now >= p_.width()) {
-    ++issues.at;
-    issues.now = 0;
-  }
-  ++issues.now;
+  issues.next(ready, p_.width());
   if (issues.at >= retired) return retired;
   if (inst.is(CoreInst::load | CoreInst::store)) {
     // What cannot be sent stays in the unit, and others behind it.
