@@ -58,14 +58,10 @@ typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
     const bool jumps = redirected || taken_;
     if (jumps || row.inst->last_line() != lines_.line()) {
       const At asked = redirected ? redirect_ : (fetch_.at() + 1).because(Cause::front_end_width);
-      Cycle worked_off = left_line(*row.inst);
-      if (jumps) {
-        worked_off = stage_delay + (redirected ? lines_.found_out(caches_, pc, asked.at())
-                                               : lines_.foreseen(caches_, pc, fetch_.at().at()));
-      }
-      Cycle there = worked_off - stage_delay;
-      if (row.inst->last_line() != lines_.line())
-        there = lines_.follow(caches_, row.inst->last_line() << line_bits, worked_off);
+      const Cycle first = redirected ? lines_.found_out(caches_, pc, asked.at())
+                          : taken_   ? lines_.foreseen(caches_, pc, fetch_.at().at())
+                                     : left_line(*row.inst) - stage_delay;
+      const Cycle there = last_line(row.inst->last_line(), first);
       ledger_.fetched_from(caches_.served());
       // A hit's latency belongs to what asked for the line.
       const bool hit = caches_.served() == CacheLevel::l1;
@@ -76,9 +72,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
     fetch_.hands_over(line_at_);
     pc_ = pc;
   }
-  const At decoded = decode_.hands_over(fetch_.at() + stage_delay);
-  fetch_.taken(decoded);
-  return decoded + stage_delay;
+  return decoded();
 }
 
 template <bool Why>

@@ -108,6 +108,18 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   Cycle left_line(const CoreInst& inst) const {
     return fetch_.at().at() + (inst.line() == lines_.line() && fetch_.full());
   }
+  // When `line` is there, which is the last one of the instruction that is fetched next.  The line
+  // before it, or its only one, is there at `there`.
+  Cycle last_line(std::uint64_t line, Cycle there, Cycle heard = InOrderLines::never) {
+    if (there >= heard || line == lines_.line()) return there;
+    return lines_.follow(caches_, line << line_bits, there + stage_delay, heard);
+  }
+  // When the row that fetch has handed over stands before the issue logic.
+  At decoded() {
+    const At at = decode_.hands_over(fetch_.at() + stage_delay);
+    fetch_.taken(at);
+    return at + stage_delay;
+  }
   void run_wrong(const CoreRow& branch, std::uint32_t part, bool jumps, Cycle retired);
   Cycle issue_wrong(const CoreRow& branch, std::uint32_t part, Cycle came, Cycle retired,
                     WrongIssue& issues);

@@ -16,6 +16,7 @@ class InOrderLines {
  public:
   // Behind a taken branch, asked for before Fetch1 hears of it.
   static constexpr std::uint64_t lines_ahead = 2;
+  static constexpr Cycle never = std::numeric_limits<Cycle>::max();
   // `clock` outlives it.
   InOrderLines(Cycle latency, const InOrderClock& clock) : latency_(latency), clock_(clock) {}
   std::uint64_t line() const { return line_; }
@@ -49,7 +50,6 @@ class InOrderLines {
   void forget() { line_ = no_line; }
 
  private:
-  static constexpr Cycle never = std::numeric_limits<Cycle>::max();
   // The next stage drops its lines at `at`.
   void drop(CacheHierarchy& caches, Cycle at) {
     for (std::uint64_t k = 0; k < lines_ahead; ++k) ahead(caches, at, at);

@@ -29,23 +29,16 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
   At line_at = line_at_;
   double parts = 0;  // of instructions that are not known, so far
   // Fetch hands the instruction at `next` over, if it does before it hears.
-  const auto fetches = [&](std::uint64_t next, std::uint64_t last_line, Cycle left) {
-    if (jumps || last_line != lines_.line()) {
-      if (jumps) left = lines_.foreseen(caches_, next, fetch_.at().at(), heard) + stage_delay;
-      Cycle there = left - stage_delay;
-      if (there < heard && last_line != lines_.line())
-        there = lines_.follow(caches_, last_line << line_bits, left, heard);
-      line_at = {there + stage_delay, Cause::base};
+  const auto fetches = [&](std::uint64_t next, std::uint64_t last, Cycle left) {
+    if (jumps || last != lines_.line()) {
+      const Cycle first =
+          jumps ? lines_.foreseen(caches_, next, fetch_.at().at(), heard) : left - stage_delay;
+      line_at = {last_line(last, first, heard) + stage_delay, Cause::base};
     }
     if (fetch_.next(line_at).at() >= heard) return false;
     fetch_.hands_over(line_at);
     pc = next;
     return true;
-  };
-  const auto decoded = [&] {
-    const At at = decode_.hands_over(fetch_.at() + stage_delay);
-    fetch_.taken(at);
-    return at.at() + stage_delay;
   };
   for (;;) {
     if (part == CodeMap::nowhere && jumps) return lines_.missed(caches_, fetch_.at().at(), heard);
@@ -53,7 +46,7 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
       const std::uint64_t next = pc + mean_length;
       if (!fetches(next, next >> line_bits, fetch_.at().at())) return;
       for (parts += code_.parts(); parts >= 1; --parts) {
-        const Cycle came = decoded();
+        const Cycle came = decoded().at();
         issues.next(came, p_.width());
         decode_.taken({std::max(came, std::min(issues.at, retired)), Cause::base});
       }
@@ -61,7 +54,7 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
     }
     const CoreInst& inst = code_.insts()[part];
     if ((inst.pc != pc || jumps) && !fetches(inst.pc, inst.last_line(), left_line(inst))) return;
-    const Cycle came = decoded();
+    const Cycle came = decoded().at();
     const Cycle left = issue_wrong(branch, part, came, retired, issues);
     decode_.taken({std::max(came, std::min(left, retired)), Cause::base});
     clock_.works(left < retired ? left + timings[static_cast<std::size_t>(lane(inst.op))].latency
