@@ -50,6 +50,47 @@ def test_counters_are_the_oracles(seed, n, pcs, delay):
         assert predictions(kind, stream) == by(told), KINDS[kind]
 
 
+def columns(stream: list[tuple[int, int, int, int]]) -> dict[str, np.ndarray]:
+    pc, branch, taken, committed = (np.array(c) for c in zip(*stream, strict=True))
+    return {
+        "pc": pc.astype(np.uint64),
+        "next": np.where(taken, pc - 64, pc + 4).astype(np.uint64),
+        "branch": branch.astype(np.uint8),
+        "taken": taken.astype(np.uint8),
+        "committed": committed.astype(np.uint32),
+    }
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
+@given(st.integers(0, 2**32), st.integers(0, 30), st.integers(1, 40))
+def test_a_wrong_way_is_foreseen_as_if_it_were_the_right_one(kind, seed, delay, detour):
+    stream = branches(seed, 400, 24, delay)
+    at = [i for i in (100, 250, 350) if stream[i][1] == CONDITIONAL]
+    detours = np.zeros(len(stream), np.uint8)
+    detours[at] = detour
+    _, foreseen = _core.foresee_directions(kind, **columns(stream), detours=detours)
+    said = foreseen.astype(bool).tolist()
+    for i in at:
+        pc, _, taken, committed = stream[i]
+        way = list(stream[i + 1 : i + 1 + detour])
+        goes = [said.pop(0) if b[1] == CONDITIONAL else True for b in way]
+        told = [(p, k, int(g), committed) for (p, k, _, _), g in zip(way, goes, strict=True)]
+        there = [*stream[:i], (pc, CONDITIONAL, 1 - taken, committed), *told]
+        assert predictions(kind, there)[i + 1 :] == goes
+        if KINDS[kind].startswith("perceptron") and any(k == JUMP for _, k, _, _ in way):
+            return  # what jumps of a wrong way put into its history stays (gem5's, too)
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
+def test_the_right_way_does_not_hear_of_wrong_ones(kind):
+    stream = [b for b in branches(7, 3000, 24, 10) if b[1] == CONDITIONAL]
+    stream = [(*b[:3], min(b[3], i)) for i, b in enumerate(stream)]
+    detours = np.array([(i * 7) % 50 if i % 3 == 0 else 0 for i in range(len(stream))], np.uint8)
+    said, foreseen = _core.foresee_directions(kind, **columns(stream), detours=detours)
+    assert said.astype(bool).tolist() == predictions(kind, stream)
+    assert 0 < foreseen.sum() < len(foreseen)
+
+
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
 def test_every_predictor_learns(kind):
     always = [(0x400100, CONDITIONAL, 1, i) for i in range(300)]

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bind/register.hpp"
 #include "sim/core_set.hpp"
@@ -297,18 +298,24 @@ class Cores {
 };
 
 // What a predictor says of each branch, told the outcomes of the first committed[i] branches before
-// branch i is fetched.
-Array<std::uint8_t> predict_directions(unsigned kind, const Array<std::uint64_t>& pc,
-                                       const Array<std::uint64_t>& next,
-                                       const Array<std::uint8_t>& branch,
-                                       const Array<std::uint8_t>& taken,
-                                       const Array<std::uint32_t>& committed) {
+// branch i is fetched.  Where detours[i] is not 0 the front end goes a wrong way behind branch i,
+// and comes by as many branches that follow: what it says of those that are conditional.
+py::tuple foresee_directions(unsigned kind, const Array<std::uint64_t>& pc,
+                             const Array<std::uint64_t>& next, const Array<std::uint8_t>& branch,
+                             const Array<std::uint8_t>& taken,
+                             const Array<std::uint32_t>& committed,
+                             const Array<std::uint8_t>& detours) {
   const py::ssize_t n = pc.size();
-  if (next.size() != n || branch.size() != n || taken.size() != n || committed.size() != n)
+  if (next.size() != n || branch.size() != n || taken.size() != n || committed.size() != n ||
+      (detours.size() != n && detours.size() != 0))
     refuse("columns of different lengths");
   if (kind >= predictor::count && kind < plugin::first_number) refuse("no such predictor");
   const auto predictor = make_predictor(kind);
+  const auto conditional = [&](py::ssize_t i) {
+    return static_cast<BranchKind>(branch.at(i)) == BranchKind::conditional;
+  };
   Array<std::uint8_t> out(n);
+  std::vector<std::uint8_t> foreseen;
   std::uint32_t done = 0;
   for (py::ssize_t i = 0; i < n; ++i) {
     if (committed.at(i) < done || committed.at(i) > i) refuse("commits out of order");
@@ -317,8 +324,25 @@ Array<std::uint8_t> predict_directions(unsigned kind, const Array<std::uint64_t>
     const BranchEvent event{pc.at(i), next.at(i), static_cast<BranchKind>(branch.at(i)),
                             taken.at(i) != 0};
     out.mutable_at(i) = predictor->fetch(event);
+    const py::ssize_t detour = detours.size() == 0 ? 0 : detours.at(i);
+    if (detour == 0) continue;
+    predictor->go_wrong(conditional(i));
+    for (py::ssize_t k = i + 1; k < std::min(n, i + 1 + detour); ++k) {
+      const bool goes = !conditional(k) || predictor->foresee(pc.at(k), false);
+      if (conditional(k)) foreseen.push_back(goes);
+      predictor->pass(pc.at(k), conditional(k), goes);
+    }
+    predictor->go_back();
   }
-  return out;
+  return py::make_tuple(
+      out, Array<std::uint8_t>(static_cast<py::ssize_t>(foreseen.size()), foreseen.data()));
+}
+
+py::object predict_directions(unsigned kind, const Array<std::uint64_t>& pc,
+                              const Array<std::uint64_t>& next, const Array<std::uint8_t>& branch,
+                              const Array<std::uint8_t>& taken,
+                              const Array<std::uint32_t>& committed) {
+  return foresee_directions(kind, pc, next, branch, taken, committed, Array<std::uint8_t>(0))[0];
 }
 
 // Which of the lines a cache finds; those that it does not, it takes in.
@@ -411,6 +435,8 @@ void register_sim(py::module_& m) {
         py::arg("ways"), py::arg("first") = std::pair<std::size_t, std::size_t>{});
   m.def("predict_directions", predict_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
         py::arg("branch"), py::arg("taken"), py::arg("committed"));
+  m.def("foresee_directions", foresee_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
+        py::arg("branch"), py::arg("taken"), py::arg("committed"), py::arg("detours"));
   py::class_<Cores>(m, "SimulatedCores")
       .def(py::init<
                const Array<std::uint64_t>&, const Array<std::uint32_t>&, const Array<std::uint8_t>&,

@@ -10,10 +10,7 @@ BranchUnit::BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t 
                  bp::ReturnStack(return_entries)) {}
 
 BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_right, Cycle now) {
-  while (!commits_.empty() && commits_.oldest() < now) {  // heard of in the next cycle
-    commits_.pop();
-    predictor_->commit();
-  }
+  learn(now);
   TargetBuffer::Entry& entry = btb_.of(branch.pc);
   const bool known = entry.hit(branch.pc);
   BranchEvent seen = branch;

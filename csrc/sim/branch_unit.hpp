@@ -44,12 +44,43 @@ class BranchUnit {
     entry.put(pc, target);
     return true;
   }
+  // For as long as one lives the front end is on a wrong way, behind the branch fetched last.
+  class Astray {
+   public:
+    // `kind`, `taken`: of that branch, as it really goes; of a row that is none the kind says so.
+    Astray(BranchUnit& unit, BranchKind kind, bool taken) : predictor_(*unit.predictor_) {
+      predictor_.go_wrong(kind == BranchKind::conditional && taken != unit.predicted_taken_);
+    }
+    Astray(const Astray&) = delete;
+    Astray& operator=(const Astray&) = delete;
+    ~Astray() { predictor_.go_back(); }
+
+   private:
+    DirectionPredictor& predictor_;
+  };
+  // Whether a conditional branch of a wrong way is taken that is fetched at `now`; `of_late`:
+  // whether it was predicted so (BranchHistory::Branch::taken).
+  bool foresee(std::uint64_t pc, bool of_late, Cycle now) {
+    learn(now);
+    return btb_.of(pc).hit(pc) && predictor_->foresee(pc, of_late);
+  }
+  // A branch of a wrong way has been fetched, and is taken or not.
+  void pass(std::uint64_t pc, BranchKind kind, bool taken) {
+    if (kind != BranchKind::none) predictor_->pass(pc, kind == BranchKind::conditional, taken);
+  }
   // The branch fetched last commits at `at`.
   void commits(Cycle at) { commits_.push() = at; }
   // Another one that has learnt the same, and what it has fetched besides.
   BranchUnit settled() const;
 
  private:
+  // What has committed by `now`.
+  void learn(Cycle now) {
+    while (!commits_.empty() && commits_.oldest() < now) {  // heard of in the next cycle
+      commits_.pop();
+      predictor_->commit();
+    }
+  }
   std::unique_ptr<DirectionPredictor> predictor_;
   TargetBuffer btb_;
   bp::ReturnStack returns_;

@@ -24,6 +24,8 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
   const Cycle heard = redirect_.at();
   WrongWay way(code_, history_);
   WrongIssue issues{.at = issue_.at(), .now = issued_now_};
+  const BranchUnit::Astray astray(branches_, static_cast<BranchKind>(branch.inst->branch),
+                                  branch.taken);
   wrong_.begin();
   std::uint64_t pc = branch.inst->pc;
   At line_at = line_at_;
@@ -60,8 +62,13 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
     clock_.works(left < retired ? left + timings[static_cast<std::size_t>(lane(inst.op))].latency
                                 : came);
     const std::uint32_t straight = code_.behind(part);
-    part = way.behind(part, [](const CoreInst&) { return CodeMap::nowhere; });
+    part = way.behind(
+        part, [](const CoreInst&) { return CodeMap::nowhere; },
+        [&](const CoreInst& i, bool of_late) {
+          return p_.ideal_branches() ? of_late : branches_.foresee(i.pc, of_late, fetch_.at().at());
+        });
     jumps = way.taken();
+    if (!foresees_nothing()) branches_.pass(pc, static_cast<BranchKind>(inst.branch), jumps);
     // Straight on: behind a jump whose target is not known either, and in microcode, whose branches
     // decode does not follow.
     if (foresees_nothing() || way.was_decoded() ||

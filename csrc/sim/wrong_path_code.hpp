@@ -98,11 +98,11 @@ class WrongWay {
     taken_ = goes != code_.behind(part);
     return goes;
   }
-  // The part behind `part`: the n-th conditional branch of the way goes as the one of that place
-  // was predicted the n-th last time, so that each goes either way as often as it was of late.
-  // `decoded`: the target of a direct one that nobody knows before it is decoded.
-  template <typename Decoded>
-  std::uint32_t behind(std::uint32_t part, const Decoded& decoded) {
+  // The part behind `part`.  `decoded`: the target of a direct one that nobody knows before it is
+  // decoded.  `taken`: whether a conditional branch is, given how the n-th one of the way was
+  // predicted the n-th last time; so each goes either way as often as it was of late.
+  template <typename Decoded, typename Taken>
+  std::uint32_t behind(std::uint32_t part, const Decoded& decoded, const Taken& taken) {
     const CoreInst& inst = code_.insts()[part];
     const auto kind = static_cast<BranchKind>(inst.branch);
     const std::uint32_t behind = code_.behind(part);
@@ -113,7 +113,8 @@ class WrongWay {
       return calls_.returned(history_);
     }
     const auto* const before = history_.find(part);
-    taken_ = kind != BranchKind::conditional || (before && before->taken(conditionals_++));
+    taken_ =
+        kind != BranchKind::conditional || taken(inst, before && before->taken(conditionals_++));
     if (kind == BranchKind::call || kind == BranchKind::indirect_call) calls_.call(behind);
     if (before && taken_) return before->target;
     if (kind == BranchKind::call || kind == BranchKind::jump) {
@@ -122,6 +123,11 @@ class WrongWay {
     }
     taken_ = false;  // of unknown target
     return behind;
+  }
+  // As branches were predicted of late.
+  template <typename Decoded>
+  std::uint32_t behind(std::uint32_t part, const Decoded& decoded) {
+    return behind(part, decoded, [](const CoreInst&, bool of_late) { return of_late; });
   }
   // Of the last part: whether it was a branch that is taken, and whether decode had to find out.
   bool taken() const { return taken_; }

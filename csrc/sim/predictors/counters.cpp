@@ -26,7 +26,8 @@ void Local::commit() {
 }
 
 bool Tournament::fetch(const BranchEvent& branch) {
-  std::uint16_t& history = history_[place(branch.pc >> 2, 2048)];
+  last_ = place(branch.pc >> 2, 2048);
+  std::uint16_t& history = history_[last_];
   const bool conditional = branch.conditional();
   Record r{history, path_, local_.high(history), global_.high(path_), conditional, branch.taken};
   const bool predicted = !conditional || (choice_.high(r.global) ? r.by_global : r.by_local);
@@ -60,5 +61,50 @@ void BiMode::commit() {
   (r.mostly ? taken_ : untaken_).count(r.at, r.taken);
   if (r.predicted != r.taken || r.predicted == r.mostly) choice_.count(r.choice, r.taken);
 }
+
+bool Local::foresee(std::uint64_t pc, bool) { return counters_.high(place(pc >> 2, 1024)); }
+
+void Tournament::go_wrong(bool other) {
+  right_path_ = path_;
+  if (!other) return;
+  path_ ^= 1;
+  change(last_, history_[last_] ^ 1);
+}
+
+bool Tournament::foresee(std::uint64_t pc, bool) {
+  return choice_.high(path_) ? global_.high(path_) : local_.high(history_[place(pc >> 2, 2048)]);
+}
+
+void Tournament::pass(std::uint64_t pc, bool conditional, bool taken) {
+  if (conditional) {
+    const std::uint16_t at = place(pc >> 2, 2048);
+    change(at, moved(history_[at], taken, 2048));
+  }
+  path_ = moved(path_, taken, 8192);
+}
+
+void Tournament::go_back() {
+  path_ = right_path_;
+  for (; !changed_.empty(); changed_.pop_back()) history_[changed_.back().at] = changed_.back().was;
+}
+
+void Tournament::change(std::uint16_t at, int history) {
+  changed_.push_back({at, history_[at]});
+  history_[at] = static_cast<std::uint16_t>(history);
+}
+
+void BiMode::go_wrong(bool other) {
+  right_path_ = path_;
+  path_ ^= static_cast<std::uint16_t>(other);
+}
+
+bool BiMode::foresee(std::uint64_t pc, bool) {
+  const bool mostly = choice_.high(place(pc >> 2, 8192));
+  return (mostly ? taken_ : untaken_).high(place((pc >> 2) ^ path_, 8192));
+}
+
+void BiMode::pass(std::uint64_t, bool, bool taken) { path_ = moved(path_, taken, 8192); }
+
+void BiMode::go_back() { path_ = right_path_; }
 
 }  // namespace tracekit::bp

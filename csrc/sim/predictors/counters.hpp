@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "sim/predictors/direction_predictor.hpp"
 #include "sim/predictors/in_flight.hpp"
@@ -30,6 +31,7 @@ class Local : public DirectionPredictor {
  public:
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
+  bool foresee(std::uint64_t pc, bool) override;
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<Local>(*this);
   }
@@ -48,6 +50,10 @@ class Tournament : public DirectionPredictor {
  public:
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
+  void go_wrong(bool other) override;
+  bool foresee(std::uint64_t pc, bool) override;
+  void pass(std::uint64_t pc, bool conditional, bool taken) override;
+  void go_back() override;
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<Tournament>(*this);
   }
@@ -60,7 +66,14 @@ class Tournament : public DirectionPredictor {
   std::array<std::uint16_t, 2048> history_{};
   Counters<2048> local_;
   Counters<8192> global_, choice_;
-  std::uint16_t path_{};
+  // A branch of a wrong way changes the history at `at`.
+  void change(std::uint16_t at, int history);
+  struct Changed {
+    std::uint16_t at, was;
+  };
+  std::uint16_t path_{}, right_path_{};
+  std::uint16_t last_{};          // the history of the branch fetched last
+  std::vector<Changed> changed_;  // by branches of a wrong way
   InFlight<Record> in_flight_;
 };
 
@@ -69,6 +82,10 @@ class BiMode : public DirectionPredictor {
  public:
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
+  void go_wrong(bool other) override;
+  bool foresee(std::uint64_t pc, bool) override;
+  void pass(std::uint64_t pc, bool conditional, bool taken) override;
+  void go_back() override;
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<BiMode>(*this);
   }
@@ -79,7 +96,7 @@ class BiMode : public DirectionPredictor {
     bool mostly, predicted, taken;
   };
   Counters<8192> choice_, taken_, untaken_;
-  std::uint16_t path_{};
+  std::uint16_t path_{}, right_path_{};
   InFlight<Record> in_flight_;
 };
 

@@ -34,24 +34,19 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
       past_.push_global(b.pc, !(b.pc & 4));
       return true;
     }
-    b.hash = hashed(b.pc);
     b.backwards = branch.next < b.pc;  // gem5 compares all of `next` with the low 32 bits of the pc
-    bool seen = true;
-    if constexpr (budget.filter_entries > 0) {
-      const std::uint8_t outcomes = filter_[filter_slot(b)];
-      b.filtered = outcomes == only_untaken || outcomes == only_taken;
-      if (b.filtered) {
-        b.taken = branch.learnt(outcomes == only_taken);
-        return outcomes == only_taken;
-      }
-      seen = outcomes != 0;
-    }
-    const int doubtful = output(b);
-    const bool predicted = seen && (std::abs(b.output) <= threshold ? doubtful : b.output) >= 1;
+    const bool predicted = predict(b);
     b.taken = branch.learnt(predicted);
     return predicted;
   }
 
+  bool foresee(std::uint64_t pc, bool) override {
+    Branch b{.pc = static_cast<std::uint32_t>(pc)};
+    return predict(b);
+  }
+  void pass(std::uint64_t pc, bool conditional, bool) override {
+    if (!conditional) past_.push_global(static_cast<std::uint32_t>(pc), !(pc & 4));
+  }
   void commit() override {
     const Branch b = in_flight_.pop();
     if (!b.conditional) return;
@@ -73,6 +68,19 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
     std::int16_t output{};  // of the time of the fetch
     bool conditional{}, taken{}, backwards{}, filtered{};
   };
+
+  bool predict(Branch& b) {
+    b.hash = hashed(b.pc);
+    bool seen = true;
+    if constexpr (budget.filter_entries > 0) {
+      const std::uint8_t outcomes = filter_[filter_slot(b)];
+      b.filtered = outcomes == only_untaken || outcomes == only_taken;
+      if (b.filtered) return outcomes == only_taken;
+      seen = outcomes != 0;
+    }
+    const int doubtful = output(b);
+    return seen && (std::abs(b.output) <= threshold ? doubtful : b.output) >= 1;
+  }
 
   static constexpr int n = std::size(tables);
   static constexpr auto entries = table_entries(tables, budget);

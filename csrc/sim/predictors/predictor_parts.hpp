@@ -49,6 +49,10 @@ class OutcomeHistory {
       window_[at_] = static_cast<std::uint8_t>(window & 7);
     }
   }
+  // The last bit becomes the other one.
+  void turn_last() { window_[at_] ^= 1; }
+  std::size_t at() const { return at_; }
+  void back_to(std::size_t at) { at_ = at; }
   // What `count` further bits will push out of the last `length`.
   unsigned leaving(std::size_t length, int count) const {
     return window_[(at_ + length - static_cast<std::size_t>(count)) & (capacity - 1)] &

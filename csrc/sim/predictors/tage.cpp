@@ -94,10 +94,44 @@ class Tables {
     }
   }
 
+  void go_wrong(bool other) {
+    right_ = {index_fold_, tag_fold_, tag_fold2_, path_, history_.at(), other};
+    pushes_ = 0;
+    if (!other) return;
+    history_.turn_last();
+    unrolled<Spec::tables>([&]<int i>() {
+      index_fold_[i] ^= 1;
+      tag_fold_[i] ^= 1;
+      tag_fold2_[i] ^= 1;
+    });
+  }
+  // Of ways that are longer than any core's reorder buffer the first part counts.
+  void pass(std::uint64_t pc, bool taken) {
+    if (pushes_++ < most_pushes) push(pc, taken);
+  }
+  void go_back() {
+    index_fold_ = right_.index_fold;
+    tag_fold_ = right_.tag_fold;
+    tag_fold2_ = right_.tag_fold2;
+    path_ = right_.path;
+    history_.back_to(right_.at);
+    if (right_.other) history_.turn_last();
+  }
+
  private:
   static constexpr int shift = 2, path_bits = 16;
+  static constexpr unsigned most_pushes = 256;  // along a wrong way
   static constexpr std::size_t history_size =
-      std::bit_ceil(static_cast<unsigned>(Spec::length.back()) + 1);
+      std::bit_ceil(static_cast<unsigned>(Spec::length.back()) + 1 + most_pushes);
+  using Folds = std::array<std::uint32_t, Spec::tables>;
+  // As a wrong way finds it; `other`: of the branch before it the history has the other direction
+  // then.
+  struct Right {
+    Folds index_fold, tag_fold, tag_fold2;
+    std::uint32_t path;
+    std::size_t at;
+    bool other;
+  };
 
   // The first entry of table t: one vector holds all tables.
   static constexpr std::uint32_t base(int t) {
@@ -142,8 +176,10 @@ class Tables {
   BimodalTable bimodal_{Spec::log_size[0]};
   std::vector<TaggedEntry> entry_ = std::vector<TaggedEntry>(base(Spec::tables + 1));
   OutcomeHistory<history_size> history_;
-  std::array<std::uint32_t, Spec::tables> index_fold_{}, tag_fold_{}, tag_fold2_{};
+  Folds index_fold_{}, tag_fold_{}, tag_fold2_{};
   std::uint32_t path_{};
+  Right right_{};
+  unsigned pushes_{};
   std::int8_t use_alternate_{};
   std::uint32_t ticks_{1u << 17};
 };
@@ -163,6 +199,13 @@ class Tage final : public DirectionPredictor {
     const unsigned draw = random_(3);
     if (r.branch.conditional()) tables_.learn(r.branch.taken, r.tables, draw);
   }
+  void go_wrong(bool other) override { tables_.go_wrong(other); }
+  bool foresee(std::uint64_t pc, bool) override {
+    typename Tables<TageSpec>::Lookup l;
+    return tables_.predict(pc, l);
+  }
+  void pass(std::uint64_t pc, bool, bool taken) override { tables_.pass(pc, taken); }
+  void go_back() override { tables_.go_back(); }
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<Tage>(*this);
   }
@@ -199,6 +242,15 @@ class LTage final : public DirectionPredictor {
       tables_.learn(r.branch.taken, r.tables, draw);
     }
   }
+  void go_wrong(bool other) override { tables_.go_wrong(other); }
+  bool foresee(std::uint64_t pc, bool) override {
+    typename Tables<LTageSpec>::Lookup l;
+    LoopLookup loop;
+    const bool tables = tables_.predict(pc, l);
+    return loops_.predict(pc, tables, loop);
+  }
+  void pass(std::uint64_t pc, bool, bool taken) override { tables_.pass(pc, taken); }
+  void go_back() override { tables_.go_back(); }
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<LTage>(*this);
   }

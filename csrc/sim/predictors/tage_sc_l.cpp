@@ -296,20 +296,17 @@ class TageScL final : public DirectionPredictor {
     Record& r = in_flight_.push();
     r.branch = branch;
     if (!branch.conditional()) return true;
-    const bool tables_taken = tables_.predict(branch.pc, r.tables);
-    CorrectorLookup& c = r.corrector;
-    c.before = loops_.predict(branch.pc, tables_taken, r.loop);
-    c.low = r.tables.strength == 1;
-    c.medium = r.tables.strength == 5;
-    c.high = r.tables.strength >= 7;
-    c.differs = r.tables.longest_taken != r.tables.alternate_taken;
-    c.hit = r.tables.hit;
-    c.alternate = r.tables.alternate;
-    r.loop.final_taken = corrector_.predict(branch.pc, tables_.path(), c);
+    r.loop.final_taken = predict(branch.pc, r.tables, r.loop, r.corrector);
     r.branch.taken = branch.learnt(r.loop.final_taken);
     return r.loop.final_taken;
   }
 
+  bool foresee(std::uint64_t pc, bool) override {
+    typename BankedTables<Spec>::Lookup tables;
+    LoopLookup loop;
+    CorrectorLookup c;
+    return predict(pc, tables, loop, c);
+  }
   void commit() override {
     const Record& r = in_flight_.pop();
     const BranchEvent& b = r.branch;
@@ -327,6 +324,18 @@ class TageScL final : public DirectionPredictor {
   }
 
  private:
+  bool predict(std::uint64_t pc, typename BankedTables<Spec>::Lookup& tables, LoopLookup& loop,
+               CorrectorLookup& c) {
+    const bool tables_taken = tables_.predict(pc, tables);
+    c.before = loops_.predict(pc, tables_taken, loop);
+    c.low = tables.strength == 1;
+    c.medium = tables.strength == 5;
+    c.high = tables.strength >= 7;
+    c.differs = tables.longest_taken != tables.alternate_taken;
+    c.hit = tables.hit;
+    c.alternate = tables.alternate;
+    return corrector_.predict(pc, tables_.path(), c);
+  }
   struct Record {
     BranchEvent branch;
     typename BankedTables<Spec>::Lookup tables;
