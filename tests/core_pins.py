@@ -203,8 +203,8 @@ def _rows(draw: random.Random, rows: int, kinds: list[int]) -> tuple[Any, Any, A
 
 
 PROGRAMS = {"made_up_1": (1, 12_000, 0.35), "made_up_2": (2, 12_000, 0.6)}
-#: Rows again and again, until the store sets are forgotten (every 250,000 accesses).
-LONG, LONG_TURNS, LONG_MACHINES = (3, 10_000, 0.9), 36, ("ns_8w", "o3_small")
+#: Rows again and again, until the store sets are forgotten (every 250,000 stores).
+LONG, LONG_TURNS, LONG_MACHINES = (3, 10_000, 0.9), 80, ("ns_8w", "o3_small")
 
 
 def _pin(timed: npt.NDArray[np.float32]) -> list[Pin]:

@@ -99,13 +99,14 @@ def test_loads_know_the_stores_that_they_have_passed_before(tmp_path):
 
 
 def test_loads_have_forgotten_the_stores_where_a_walk_has(tmp_path):
-    """Every 250,000 accesses all store sets are emptied (gem5's StoreSet::checkClear)."""
-    reads = 250_000 - 2 * 300
+    """Every 250,000 stores all store sets are emptied (gem5's StoreSet::checkClear)."""
+    stores = 250_000 - 300
     rows = [turns(0, 300)]
     rows += [
-        line(1200 + k, "ldr   x9, [x9]", "MemRead", LOAD, 0x200000, 0x400100) for k in range(reads)
+        line(1200 + k, "str   x8, [x9]", "MemWrite", STORE, 0x200000, 0x400100 + 4 * (k % 4))
+        for k in range(stores)
     ]
-    again = 1200 + reads
+    again = 1200 + stores
     rows += [line(again, "add   x4, x4, x9", pc=0x400200), turns(again + 1, 100)]
     samples = [(400, 420), (801, 821), (again + 1, again + 21), (again + 301, again + 321)]
     with extract(tmp_path, "".join(rows)) as trace:

@@ -314,7 +314,7 @@ Cycle CacheHierarchy::data(std::uint64_t address, Cycle at, std::uint64_t pc, bo
     if (pending) {
       const Cycle rest = w->upgraded ? rest_of_upgrade : rest_of_line;
       ready = w->ready + (w->first == (address & (line_bytes - 1)) ? 0 : rest);
-    } else if (at < filled + rest_of_line) {
+    } else if (!store && at < filled + rest_of_line) {
       ready = filled + rest_of_line + 2 * p_.l1d_lat();
     }
     const CacheLevel source = pending ? w->source : CacheLevel::l1;
@@ -435,6 +435,8 @@ Cycle CacheHierarchy::fetch(std::uint64_t address, Cycle at) {
   served_ = CacheLevel::l1;
   if (p_.ideal_l1i()) return at + p_.l1i_lat();
   if (const Cache::Way* w = l1i_.find(line)) {
+    const Cycle filled = w->ready - fetch_response;
+    if (at >= filled && at < filled + rest_of_line) return filled + rest_of_line + 2 * p_.l1i_lat();
     if (w->ready > at + p_.l1i_lat()) served_ = w->source;
     return std::max(at + p_.l1i_lat(), w->ready);
   }

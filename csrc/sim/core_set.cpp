@@ -138,10 +138,10 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
                        true, false, false, target});
     }
   }
+  rows_.push_back({});  // the end; from here on no row moves
   divisions_.clear();
   for (const CoreRow& row : rows_)
-    if (divides(row.inst->op)) divisions_.push_back(&row);
-  rows_.push_back({});
+    if (row.inst && divides(row.inst->op)) divisions_.push_back(&row);
   own_ = {rows_.data(), own};
 }
 

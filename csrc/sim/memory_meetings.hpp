@@ -21,7 +21,8 @@ class MemoryMeetings {
       return static_cast<std::size_t>((p.store_pc * 3 + p.load_pc) * 0x9e3779b97f4a7c15u >> 16);
     }
   };
-  std::uint64_t counted() const { return now_; }
+  // Stores until now.
+  std::uint64_t counted() const { return stores_; }
   // From now on it is known when these two meet.
   void watch(const Pair& pair) {
     met_.try_emplace(pair);
@@ -33,7 +34,7 @@ class MemoryMeetings {
     if (reads) load(pc, address);
     if (writes) store(pc, address);
   }
-  // Whether they have met when more than `since` were counted.
+  // Whether they have met when more than `since` stores were counted.
   bool met(const Pair& pair, std::uint64_t since) const {
     const auto found = met_.find(pair);
     return found != met_.end() && found->second > since;
@@ -41,6 +42,7 @@ class MemoryMeetings {
 
  private:
   void store(std::uint64_t pc, std::uint64_t address) {
+    ++stores_;
     Written& w = written_[place(address)];
     if (w.place != address / grain) w = {address / grain};
     w.by[w.stores++ % kept] = {pc, now_};
@@ -51,7 +53,7 @@ class MemoryMeetings {
     if (w.place != address / grain) return;
     for (const auto& by : w.by) {
       if (now_ - by.at >= reach) continue;
-      if (const auto found = met_.find({by.pc, pc}); found != met_.end()) found->second = now_;
+      if (const auto found = met_.find({by.pc, pc}); found != met_.end()) found->second = stores_;
     }
   }
 
@@ -69,7 +71,7 @@ class MemoryMeetings {
     std::array<By, kept> by{};  // the last ones, from any of them on
     std::size_t stores{};
   };
-  std::uint64_t now_{};
+  std::uint64_t now_{}, stores_{};  // memory instructions, and those of them that write
   std::vector<Written> written_ = std::vector<Written>(places);
   std::vector<std::uint8_t> watched_ = std::vector<std::uint8_t>(slots);  // by the load
   std::unordered_map<Pair, std::uint64_t, PairHash> met_;

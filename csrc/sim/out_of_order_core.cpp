@@ -196,14 +196,16 @@ template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, At& dispatched) {
   const CoreInst& inst = *row.inst;
   const bool memory = is<Computes>(inst, CoreInst::load | CoreInst::store);
-  set_ = memory ? sets_.of(inst.pc) : StoreSets::no_set;
+  set_ = memory ? sets_.of(inst.pc, inst.is(CoreInst::store)) : StoreSets::no_set;
   forwarded_ = false;
   At issued = ready<Computes>(row, dispatched);
   if (is<Computes>(inst, CoreInst::no_op)) [[unlikely]]
     return issued;
   if (set_ != StoreSets::no_set && issued.at() > operands_.at() + p_.l1d_lat()) [[unlikely]]
     go_ahead(row, dispatched.at(), issued.at());
-  if (multiplies(inst.op)) [[unlikely]]
+  // A division that waits for another one has the unit at once that one leaves, unless it issues
+  // later.
+  if (multiplies(inst.op) || (divides(inst.op) && p_.issue_to_exec() > 1)) [[unlikely]]
     issued = behind_divisions(row, dispatched.at(), issued);
   issued = book(issued, inst.op);
   if (!is<Computes>(inst, CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
@@ -256,7 +258,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_part(const CoreRow&
     send_stores(issued.at() + store_executes_);
     if (s->sent < issued.at() + store_executes_) return issued;
     while (s->sent == StoreBuffer::not_sent) send_stores(never, 1);
-    issued = book({s->sent + 1, Cause::load_forward}, inst.op);
+    const Cycle again = stalled_.released(issued.at() + store_executes_, s->sent);
+    issued = book({again + 1, Cause::load_forward}, inst.op);
   }
 }
 

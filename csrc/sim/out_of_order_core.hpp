@@ -43,12 +43,14 @@
 #include "sim/renamed_rows.hpp"
 #include "sim/ring.hpp"
 #include "sim/rows_around.hpp"
+#include "sim/stalled_loads.hpp"
 #include "sim/store_buffer.hpp"
 #include "sim/store_sets.hpp"
 #include "sim/symbolic_values.hpp"
 #include "sim/values_around.hpp"
 #include "sim/wrong_path.hpp"
 #include "sim/wrong_path_code.hpp"
+#include "sim/wrong_path_stores.hpp"
 #include "sim/wrong_path_units.hpp"
 
 namespace tracekit {
@@ -371,6 +373,9 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle resolved);
   TRACEKIT_INLINE Cycle rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at, Cycle never,
                                      WrongRename& to);
+  Cycle access_part(const CoreRow& branch, std::uint32_t part, Cycle issued, Cycle executes,
+                    Cycle resolved, int set);
+  void found_early(const CoreInst& load, std::uint64_t address, Cycle issued, Cycle resolved);
   void forget_wrong_queue();
   Cycle room(Cycle at, Cycle dispatched, std::uint64_t next);
   Cycle rows_behind(Cycle fetched, Cycle dispatched, Cycle at);
@@ -396,6 +401,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   IssueCalendar calendar_;
   StoreSets sets_;
   StoreBuffer stores_;
+  StalledLoads stalled_;
   static int shift_of(unsigned bytes) {
     return std::has_single_bit(bytes) ? std::countr_zero(bytes) : -1;
   }
@@ -412,6 +418,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   SymbolicRegisters wrong_;                                   // along the wrong path
   std::array<Cycle, CoreInst::all_registers> wrong_ready_{};  // when what it wrote is there
   std::vector<Cycle> wrong_left_;                             // when its rows leave the issue queue
+  WrongPathStores wrong_stores_;
   WrongPathUnits wrong_units_;
   ValuesAround* values_{};
   BranchUnit branches_;
@@ -470,16 +477,12 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   RenamedRows renamed_;
   Cycle last_load_{};  // when it was renamed
   At rename_held_{};   // it does not rename before
-  At dispatch_{}, serial_{}, memory_barrier_{};
-  At retire_{};
-  int retired_now_{};
+  At dispatch_{}, serial_{}, memory_barrier_{}, retire_{};
+  int retired_now_{}, stores_now_{};
   Cycle store_port_{}, drained_{};
-  // Cycles in which the data cache answered a load, and a store; since when stores go without a
-  // gap.
-  CycleSet load_answers_, store_answers_;
-  Cycle stores_since_{};
+  Cycle stores_since_{};                   // they go without a gap
+  CycleSet load_answers_, store_answers_;  // cycles in which the data cache answered one
   Cause store_port_held_{Cause::store_drain}, drained_held_{Cause::store_drain};
-  int stores_now_{};
   int set_{StoreSets::no_set};
   bool stores_told_{};              // to their sets, by those of the wrong path
   StoreSets::Squashed squashed_{};  // by the last misprediction or violation

@@ -1,4 +1,4 @@
-// Multiplications that wait for a unit which a younger division holds.
+// Multiplications and divisions that wait for a unit which a younger division holds.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -39,8 +39,8 @@ class Running {
 
 }  // namespace
 
-// Rows behind a multiplication whose operands are there at `wanted`: they are dispatched as soon as
-// there is room, and divide when their operands and a unit are there.
+// Rows behind one that multiplies or divides, whose operands are there at `wanted`: they are
+// dispatched as soon as there is room, and divide when their operands and a unit are there.
 template <bool Why>
 class LaterDivisions {
  public:
@@ -53,8 +53,7 @@ class LaterDivisions {
         counted_(core.operation(row.inst->op).counted),
         units_(core.calendar_.units(counted_)) {}
 
-  // When a unit is free for the multiplication: of one that an older division leaves it has the
-  // first turn.
+  // When a unit is free for the row: of one that an older division leaves it has the first turn.
   Cycle free_from() {
     if (const CoreRow* const last = last_division()) walk(last);
     Cycle at = wanted_;
@@ -72,14 +71,14 @@ class LaterDivisions {
     Cycle there;          // of the last row
     Cycle by_width;       // by the width alone
     int in_cycle;         // rows of that one
-    Cycle behind{};       // rows since the multiplication
+    Cycle behind{};       // rows since the one that waits
     std::uint64_t loads;  // until now
-    int waiting{1};       // of these rows in the issue queue, with the multiplication
+    int waiting{1};       // of these rows in the issue queue, with that one
     int queued;           // at most, of those before
     Cycle queued_at{};    // since when it is at most that
   };
 
-  // When the row that is `behind` the multiplication has an entry in the reorder buffer.
+  // When the row that is so far `behind` has an entry in the reorder buffer.
   Cycle entry_freed(Cycle behind) const {
     return core_.entry_freed(core_.entry_ + static_cast<std::uint64_t>(behind));
   }
@@ -224,9 +223,9 @@ class LaterDivisions {
   unsigned conditionals_{};  // that the walk has come to
 };
 
-// The operands of the row, which multiplies, are there at `issued`.  Younger divisions whose
-// operands were there before hold their units until they are done, whatever older rows wait then
-// (gem5's InstructionQueue::scheduleReadyInsts, FUPool::getUnit).  Rows come in the program's
+// The operands of the row, which multiplies or divides, are there at `issued`.  Younger divisions
+// whose operands were there before hold their units until they are done, whatever older rows wait
+// then (gem5's InstructionQueue::scheduleReadyInsts, FUPool::getUnit).  Rows come in the program's
 // order, so that it is looked for those that will.
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::behind_divisions(const CoreRow& row,

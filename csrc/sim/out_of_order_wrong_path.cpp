@@ -1,5 +1,6 @@
 // What a core asks its caches for behind a branch that it predicts wrongly, until it is told.
 #include <algorithm>
+#include <optional>
 
 #include "sim/out_of_order_core.hpp"
 #include "sim/out_of_order_delays.hpp"
@@ -50,6 +51,12 @@ template <bool Why>
 Cycle OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, Cycle at,
                                     Cycle resolved) {
   const CoreInst& inst = code_.insts()[part];
+  const bool memory = inst.is(CoreInst::load | CoreInst::store);
+  const int set = memory ? sets_.now(inst.pc) : StoreSets::no_set;
+  if (set != StoreSets::no_set) {
+    const Cycle last = wrong_stores_.last_of(set, never);
+    at = std::max(at, last < never ? last + 1 : sets_.waits_for(set, at - 1, squashed_));
+  }
   for (const std::uint16_t r : inst.read()) {
     at = std::max(at, wrong_.written(r) ? wrong_ready_[r] : register_[r].at());
   }
@@ -59,21 +66,52 @@ Cycle OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, C
                            : at + latency(inst.op);
   const Cycle executes = passed + p_.issue_to_exec() - 1;
   Cycle done = executes;
-  if (inst.is(CoreInst::load) && !inst.is(CoreInst::store)) {
-    done += p_.l1d_lat();  // unless it is known where it goes
-    // In the cycle in which the branch is resolved, and in the next one, what is younger still
-    // executes (gem5's IEW::executeInsts).
-    if (executes <= resolved + 1) {
-      const SymbolicValue address = wrong_.address(inst, part, code_.value(part));
-      if (const auto value = values_->value(branch, address.root, this->around_))
-        done = caches_.load(static_cast<std::uint64_t>(*value + address.number), executes, inst.pc);
-    }
-  }
+  if (memory) done = access_part(branch, part, passed - latency(inst.op), executes, resolved, set);
   wrong_.run(inst, part, code_.value(part));
   for (const std::uint16_t r : inst.written()) {
     wrong_ready_[r] = done;
   }
-  return inst.is(CoreInst::load | CoreInst::store) ? done : passed - latency(inst.op);
+  return memory ? done : passed - latency(inst.op);
+}
+
+// A load or a store of the wrong path issues, and executes: when its data is there.
+template <bool Why>
+Cycle OutOfOrderCore<Why>::access_part(const CoreRow& branch, std::uint32_t part, Cycle issued,
+                                       Cycle executes, Cycle resolved, int set) {
+  const CoreInst& inst = code_.insts()[part];
+  WrongPathStores::Store store{.pc = inst.pc, .issued = issued, .set = set};
+  // In the cycle in which the branch is resolved, and in the next one, what is younger still
+  // executes (gem5's IEW::executeInsts).
+  std::optional<std::int64_t> value;
+  const SymbolicValue address = wrong_.address(inst, part, code_.value(part));
+  if (executes <= resolved + 1) value = values_->value(branch, address.root, this->around_);
+  const auto to = static_cast<std::uint64_t>(value.value_or(0) + address.number);
+  if (inst.is(CoreInst::store)) {
+    if (value) {
+      store.block = to >> 4;
+      store.last_block = (to + inst.bytes - 1) >> 4;
+    }
+    wrong_stores_.put(store);
+    return executes;
+  }
+  if (!value) return executes + p_.l1d_lat();  // it is not known where it goes
+  found_early(inst, to, issued, resolved);
+  return caches_.load(to, executes, inst.pc);
+}
+
+// A load of the wrong path that has passed an older store to what it reads, which may be of the
+// wrong path, too, teaches the store sets if that executes before the branch is resolved (gem5's
+// LSQUnit::checkViolations).
+template <bool Why>
+void OutOfOrderCore<Why>::found_early(const CoreInst& load, std::uint64_t address, Cycle issued,
+                                      Cycle resolved) {
+  const auto in_time = [&](Cycle store) { return store + store_executes_ <= resolved; };
+  const std::uint64_t oldest =
+      row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
+  const auto* const s = stores_.passed(address, load.bytes, issued, oldest);
+  if (s && in_time(s->issued)) return sets_.violation({s->pc, load.pc});
+  const auto* const wrong = wrong_stores_.passed(address, load.bytes, issued);
+  if (wrong && in_time(wrong->issued)) sets_.violation({wrong->pc, load.pc});
 }
 
 // Rows of the wrong path wait no more.
@@ -157,11 +195,14 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   int fetched = fetched_;
   std::uint64_t block = block_, pc = no_line, row = row_;
   wrong_.begin();
+  wrong_stores_.begin();
   wrong_left_.clear();
   stores_told_ = true;
   const auto end = [&] { return resolved + wrong_units_.delay(); };
   const auto heard = [&] { return end() + squash_heard; };
   buffered_ = block;
+  const BranchUnit::Astray astray(branches_, static_cast<BranchKind>(branch.inst->branch),
+                                  branch.taken);
   while (at < heard()) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
@@ -187,8 +228,11 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
       pass_wrong(branch, part, row, at, resolved, to);
     }
 
-    part = way.behind(part, [&](const CoreInst& i) { return this->around_.target(branch, i); });
+    part = way.behind(
+        part, [&](const CoreInst& i) { return this->around_.target(branch, i); },
+        [&](const CoreInst& i, bool of_late) { return branches_.foresee(i.pc, of_late, at); });
     const auto kind = static_cast<BranchKind>(inst.branch);
+    branches_.pass(inst.pc, kind, way.taken());
     bool resteered = way.was_decoded();
     const Cycle decoded = front_end_.decoded().at();
     if (way.taken() && part != CodeMap::nowhere && BranchUnit::in_btb(kind) &&
@@ -218,6 +262,9 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, int, Cycle, Cycle);           \
   template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle);                     \
   template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle); \
+  template Cycle OutOfOrderCore<Why>::access_part(const CoreRow&, std::uint32_t, Cycle, Cycle,     \
+                                                  Cycle, int);                                     \
+  template void OutOfOrderCore<Why>::found_early(const CoreInst&, std::uint64_t, Cycle, Cycle);    \
   template void OutOfOrderCore<Why>::forget_wrong_queue();
 ALL(false)
 ALL(true)

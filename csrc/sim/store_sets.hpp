@@ -28,10 +28,9 @@ class StoreSets {
     // By which row another store of the set is likely.
     std::uint64_t next() const { return row + std::max(store_distance, store_distance_before); }
   };
-  // The set of a memory instruction; sets are forgotten every 250,000 of them.
-  int of(std::uint64_t pc) {
-    ++walked_;
-    if (++seen_ > period) forget();
+  // The set of a memory instruction.
+  int of(std::uint64_t pc, bool stores) {
+    if (stores) store_comes();
     return now(pc);
   }
   int now(std::uint64_t pc) const { return set_[slot(pc)]; }
@@ -45,7 +44,7 @@ class StoreSets {
   Cycle waits_for(int set, Cycle dispatched, const Squashed& rows) const {
     const Last& store = last_[static_cast<std::size_t>(set)];
     const bool forgotten = store.squashed || (store.row < rows.from && store.next() <= rows.to);
-    return store.issue > dispatched && !forgotten ? store.done : 0;
+    return store.issue >= dispatched && !forgotten ? store.done : 0;
   }
   void put(int set, Cycle issue, Cycle done, std::uint64_t row) {
     Last& l = last_[static_cast<std::size_t>(set)];
@@ -54,6 +53,7 @@ class StoreSets {
   // A store of a wrong path was its set's last one when it was squashed: then there is none (gem5's
   // StoreSet::squash).
   void squashed(std::uint64_t pc) {
+    store_comes();
     if (const int set = now(pc); set != no_set)
       last_[static_cast<std::size_t>(set)].squashed = true;
   }
@@ -65,10 +65,10 @@ class StoreSets {
   void tell(MemoryMeetings& meetings) {
     for (; told_ < violated_.size(); ++told_) meetings.watch(violated_[told_]);
   }
-  // As behind all memory instructions that `meetings` has counted, most of which were not seen
-  // here: what has a set are stores and loads of pairs that have met since all would last have been
-  // forgotten.  Which sets have become one in the meantime nobody knows; it is taken for about what
-  // has become of them in as many instructions that were seen.
+  // As behind all stores that `meetings` has counted, most of which were not seen here: what has a
+  // set are stores and loads of pairs that have met since all would last have been forgotten. Which
+  // sets have become one in the meantime nobody knows; it is taken for about what has become of
+  // them in as many stores that were seen.
   void recall(const MemoryMeetings& meetings) {
     if (walked_ > period) forget();
     seen_ = meetings.counted() % (period + 1);
@@ -85,7 +85,13 @@ class StoreSets {
   }
 
  private:
+  // Sets are forgotten every 250,000 stores; loads are not counted (nothing calls gem5's
+  // StoreSet::insertLoad).
   static constexpr std::uint64_t period = 250'000;
+  void store_comes() {
+    ++walked_;
+    if (++seen_ > period) forget();
+  }
   void forget() {
     seen_ = walked_ = 0;
     std::fill(set_.begin(), set_.end(), std::int16_t{no_set});
