@@ -418,23 +418,23 @@ def test_a_move_between_vector_registers_goes_one_way_whatever_is_around_it(tmp_
 
 
 def test_moves_cost_what_the_code_around_them_does(tmp_path):
-    from tracekit.sim import register_moves as moves
+    from tracekit.sim.code_around import REACH, CodeAround
+    from tracekit.sim.register_moves import to_general
 
     # Hundreds of instructions on either side are not looked at.
     lines = [line(k, f"add   x{k % 7}, x8, #{k}") for k in range(300)]
     text = move("add   x0, x2, #1", "add   x7, x8, #1", "add   x9, x9, #1")
     seen = []
+    registers = CodeAround._registers
 
-    class Counted(moves._Code):
-        def _registers(self, kind, at):
-            seen.append(at)
-            return super()._registers(kind, at)
+    def counted(self, kind, at):
+        seen.append(at)
+        return registers(self, kind, at)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moves, "_Code", Counted)
-        statics = extract(tmp_path, "".join(lines) + text).statics
-        moves.to_general(statics)
-    assert seen and max(seen) - min(seen) <= 2 * moves._REACH
+        patch.setattr(CodeAround, "_registers", counted)
+        to_general(extract(tmp_path, "".join(lines) + text).statics)
+    assert seen and max(seen) - min(seen) <= 2 * REACH
 
 
 def test_rename_lets_a_load_go_that_finds_a_full_queue_at_dispatch(tmp_path):

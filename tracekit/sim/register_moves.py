@@ -12,15 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.schema import BRANCH_KINDS
+from tracekit.sim.code_around import INT, VECTOR, CodeAround
 
 __all__ = ["to_general"]
-
-_INT, _VECTOR, _NONE = 0, 2, 255
-#: Instructions that are looked at on either side.
-_REACH = 48
-#: What ends the code that an instruction runs into.
-_ENDS = tuple(BRANCH_KINDS.index(k) for k in ("jump", "indirect", "return"))
 
 
 def to_general(statics: Any) -> npt.NDArray[np.intp]:
@@ -28,69 +22,31 @@ def to_general(statics: Any) -> npt.NDArray[np.intp]:
     go the other way: numbers of static instructions."""
     a = statics.arrays
     text = statics.disassembly
-    moves = statics.has("IsInteger") & statics.has("IsVector") & (a["dst_class"][:, 0] == _VECTOR)
-    named = [i for i in np.flatnonzero(moves).tolist() if text[i].split(None, 1)[:1] == ["fmov"]]
+    moves = statics.has("IsInteger") & statics.has("IsVector") & (a["dst_class"][:, 0] == VECTOR)
+    named = {i for i in np.flatnonzero(moves).tolist() if text[i].split(None, 1)[:1] == ["fmov"]}
     if not named:
         return np.array([], np.intp)
-    order = np.lexsort((a["upc"], a["pc"]))
-    place = np.empty(len(order), np.intp)
-    place[order] = np.arange(len(order))
-    code = _Code(a, order)
-    return np.array([i for i in named if code.is_to_general(int(place[i]))], np.intp)
+    code = CodeAround(a)
+    places = [k for k, i in enumerate(code.order.tolist()) if i in named]
+    return np.sort([code.order[k] for k in places if _is_to_general(code, k)]).astype(np.intp)
 
 
-class _Code:
-    """The static instructions in the order of their addresses.  Registers are taken from the
-    arrays when they are looked at: moves are few, the code around them is a small part of all."""
+def _is_to_general(code: CodeAround, at: int) -> bool:
+    if len(code.writes(at)) != 1 or len(code.reads(at)) > 1:
+        return False  # no move
+    ((_, to),) = code.writes(at)
+    used = _used(code, at, (INT, to)) - _used(code, at, (VECTOR, to))
+    if used or not code.reads(at):  # the zero register is a general one
+        return used > 0 and bool(code.reads(at))
+    ((_, source),) = code.reads(at)
+    return code.written(at, (VECTOR, source)) < code.written(at, (INT, source))
 
-    def __init__(self, arrays: Any, order: npt.NDArray[np.intp]) -> None:
-        self.pc = arrays["pc"][order].astype(np.int64)
-        self.ends = np.isin(arrays["branch"][order], _ENDS)
-        self._arrays, self._order = arrays, order
-        self._known: dict[tuple[str, int], set[tuple[int, int]]] = {}
 
-    def reads(self, at: int) -> set[tuple[int, int]]:
-        """(class, number) of its sources."""
-        return self._registers("src", at)
-
-    def writes(self, at: int) -> set[tuple[int, int]]:
-        """(class, number) of its destinations."""
-        return self._registers("dst", at)
-
-    def _registers(self, kind: str, at: int) -> set[tuple[int, int]]:
-        found = self._known.get((kind, at))
-        if found is None:
-            i = self._order[at]
-            classes = self._arrays[f"{kind}_class"][i].tolist()
-            numbers = self._arrays[f"{kind}_index"][i].tolist()
-            found = {(c, n) for c, n in zip(classes, numbers, strict=True) if c != _NONE}
-            self._known[kind, at] = found
-        return found
-
-    def is_to_general(self, at: int) -> bool:
-        if len(self.writes(at)) != 1 or len(self.reads(at)) > 1:
-            return False  # no move
-        ((_, to),) = self.writes(at)
-        used = self._used(at, (_INT, to)) - self._used(at, (_VECTOR, to))
-        if used or not self.reads(at):  # the zero register is a general one
-            return used > 0 and bool(self.reads(at))
-        ((_, source),) = self.reads(at)
-        return self._written(at, (_VECTOR, source)) < self._written(at, (_INT, source))
-
-    def _used(self, at: int, register: tuple[int, int]) -> int:
-        """1 where the next to touch it reads it, -1 where it writes it."""
-        for k in range(at + 1, min(at + _REACH, len(self.pc))):
-            if register in self.reads(k):
-                return 1
-            if register in self.writes(k):
-                return -1
-            if self.ends[k] or self.pc[k] - self.pc[k - 1] > 4 * _REACH:
-                break
-        return 0
-
-    def _written(self, at: int, register: tuple[int, int]) -> int:
-        """How far back it was written last."""
-        for back in range(1, min(_REACH, at + 1)):
-            if register in self.writes(at - back):
-                return back
-        return _REACH
+def _used(code: CodeAround, at: int, register: tuple[int, int]) -> int:
+    """1 where the next to touch it reads it, -1 where it writes it."""
+    for k in code.behind(at):
+        if register in code.reads(k):
+            return 1
+        if register in code.writes(k):
+            return -1
+    return 0

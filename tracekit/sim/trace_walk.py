@@ -23,6 +23,7 @@ from tracekit.sim.microcode_loops import Loops
 from tracekit.sim.register_moves import to_general
 from tracekit.sim.register_values import RegisterValues, no_values
 from tracekit.sim.riscv_values import riscv_values
+from tracekit.sim.structure_loads import structure_operands
 from tracekit.sim.x86_values import x86_values
 from tracekit.store.reader import TraceFile
 
@@ -103,7 +104,15 @@ def _operands(statics: Any, arch: str, moves: npt.NDArray[np.intp]) -> _Operands
     own = _Operands(*(statics.arrays[name] for name in _Operands._fields))
     src, dst = own.src_class.copy(), own.dst_class.copy()
     src[moves, 0], dst[moves, 0] = _VECTORS[-1], _INT
-    return own._replace(src_class=src, dst_class=dst)
+    if arch != "arm":
+        return own._replace(src_class=src, dst_class=dst)
+    src_index, dst_index = own.src_index.copy(), own.dst_index.copy()
+    for number, reads, writes in structure_operands(statics):
+        for k, register in enumerate(reads):
+            src[number, k], src_index[number, k] = register
+        for k, register in enumerate(writes):
+            dst[number, k], dst_index[number, k] = register
+    return _Operands(src, src_index, dst, dst_index)
 
 
 def _registers(own: _Operands) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
