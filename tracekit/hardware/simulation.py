@@ -173,7 +173,7 @@ def simulate(
     >>> import tracekit
     >>> result = tracekit.simulate("feats.zst", ["u007", "o3_small"])
     >>> result
-    feats.zst: 6,134 rows on 2 machines; the fastest is u007, 16.4 us
+    feats.zst: 6,134 rows on 2 machines; the fastest is u007, 16.5 us
     >>> result.cycles.shape
     (2,)
     """

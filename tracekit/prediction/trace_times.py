@@ -252,7 +252,7 @@ def predict(
     >>> import tracekit
     >>> found = tracekit.predict("feats.zst", machines=["u007", "o3_small"], by="phase", phases=4)
     >>> found
-    feats.zst: 6,134 rows, predicted on 2 machines; the fastest is u007, 16.3 us
+    feats.zst: 6,134 rows, predicted on 2 machines; the fastest is u007, 16.5 us
     >>> [part.name for part in found.parts]
     ['0:1534', '1534:3067', '3067:4601', '4601:6134']
     """
