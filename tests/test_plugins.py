@@ -86,8 +86,11 @@ def numba_plugins():
     plugins.add_replacement("srrip-numba", 64, touch, victim)
 
 
-def gshare(branches, delay: int, speculative: bool):
-    """Predictions of plugins.c's gshare (or of the Numba one, whose history moves at commit)."""
+def gshare(branches, delay: int, speculative: bool, last: int | None = None):
+    """Predictions of plugins.c's gshare (or of the Numba one, whose history moves at commit).
+
+    Behind branch ``last`` no more commit.
+    """
     counter, history, waiting, out = [0] * 4096, 0, [], []
 
     def commit():
@@ -98,8 +101,8 @@ def gshare(branches, delay: int, speculative: bool):
         if not speculative:
             history = (history << 1 | taken) & 4095
 
-    for pc, taken in branches:
-        while len(waiting) > delay:
+    for k, (pc, taken) in enumerate(branches):
+        while len(waiting) > delay and (last is None or k <= last):
             commit()
         at = (pc >> 2 ^ history) % 4096
         out.append(counter[at] >= 2)
@@ -109,16 +112,20 @@ def gshare(branches, delay: int, speculative: bool):
     return out
 
 
-def predicted(name: str, branches, delay: int):
+def columns(branches, delay: int) -> dict[str, np.ndarray]:
     n = len(branches)
-    return _core.predict_directions(
-        plugins.number("predictor", f"plugin:{name}"),
-        np.array([pc for pc, _ in branches], np.uint64),
-        np.zeros(n, np.uint64),
-        np.ones(n, np.uint8),
-        np.array([t for _, t in branches], np.uint8),
-        np.array([max(0, k - delay) for k in range(n)], np.uint32),
-    ).astype(bool)
+    return {
+        "pc": np.array([pc for pc, _ in branches], np.uint64),
+        "next": np.zeros(n, np.uint64),
+        "branch": np.ones(n, np.uint8),
+        "taken": np.array([t for _, t in branches], np.uint8),
+        "committed": np.array([max(0, k - delay) for k in range(n)], np.uint32),
+    }
+
+
+def predicted(name: str, branches, delay: int):
+    kind = plugins.number("predictor", f"plugin:{name}")
+    return _core.predict_directions(kind, **columns(branches, delay)).astype(bool)
 
 
 @pytest.mark.parametrize("delay", [0, 7, 100])
@@ -128,6 +135,27 @@ def test_gshare(library, numba_plugins, name, speculative, delay):
     pcs = [4 * draw.randrange(1 << 20) for _ in range(60)]
     branches = [(pc := draw.choice(pcs), int((pc >> 4 & k & 3) != 1)) for k in range(4000)]
     assert predicted(name, branches, delay).tolist() == gshare(branches, delay, speculative)
+
+
+@pytest.mark.parametrize("delay", [0, 7, 100])
+@pytest.mark.parametrize(("name", "speculative"), [("gshare-c", True), ("gshare-numba", False)])
+def test_gshare_on_wrong_ways(library, numba_plugins, name, speculative, delay):
+    """It is asked there as if the way were the right one, and nothing of that stays."""
+    draw = random.Random(6)
+    pcs = [4 * draw.randrange(1 << 20) for _ in range(60)]
+    branches = [(pc := draw.choice(pcs), int((pc >> 4 & k & 3) != 1)) for k in range(2000)]
+    detours = np.array([17 if k % 9 == 0 and k > 500 else 0 for k in range(2000)], np.uint8)
+    kind = plugins.number("predictor", f"plugin:{name}")
+    said, foreseen = _core.foresee_directions(kind, **columns(branches, delay), detours=detours)
+    assert said.astype(bool).tolist() == gshare(branches, delay, speculative)
+    told = foreseen.astype(bool).tolist()
+    for k in np.flatnonzero(detours):
+        pc, taken = branches[k]
+        way = [(p, told.pop(0)) for p, _ in branches[k + 1 : k + 18]]
+        # Nothing commits meanwhile, as nothing would that comes behind an endless delay.
+        there = [*branches[:k], (pc, 1 - taken), *((p, int(g)) for p, g in way)]
+        late = gshare(there, delay, speculative, last=int(k))
+        assert late[k + 1 :] == [g for _, g in way]
 
 
 @settings(max_examples=40, deadline=None)

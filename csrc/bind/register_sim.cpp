@@ -328,9 +328,9 @@ py::tuple foresee_directions(unsigned kind, const Array<std::uint64_t>& pc,
     if (detour == 0) continue;
     predictor->go_wrong(conditional(i));
     for (py::ssize_t k = i + 1; k < std::min(n, i + 1 + detour); ++k) {
-      const bool goes = !conditional(k) || predictor->foresee(pc.at(k), false);
+      const bool goes = !conditional(k) || predictor->foresee(pc.at(k));
       if (conditional(k)) foreseen.push_back(goes);
-      predictor->pass(pc.at(k), conditional(k), goes);
+      predictor->pass(pc.at(k), static_cast<BranchKind>(branch.at(k)), goes);
     }
     predictor->go_back();
   }

@@ -58,15 +58,14 @@ class BranchUnit {
    private:
     DirectionPredictor& predictor_;
   };
-  // Whether a conditional branch of a wrong way is taken that is fetched at `now`; `of_late`:
-  // whether it was predicted so (BranchHistory::Branch::taken).
-  bool foresee(std::uint64_t pc, bool of_late, Cycle now) {
+  // Whether a conditional branch of a wrong way is taken that is fetched at `now`.
+  bool foresee(std::uint64_t pc, Cycle now) {
     learn(now);
-    return btb_.of(pc).hit(pc) && predictor_->foresee(pc, of_late);
+    return btb_.of(pc).hit(pc) && predictor_->foresee(pc);
   }
   // A branch of a wrong way has been fetched, and is taken or not.
   void pass(std::uint64_t pc, BranchKind kind, bool taken) {
-    if (kind != BranchKind::none) predictor_->pass(pc, kind == BranchKind::conditional, taken);
+    if (kind != BranchKind::none) predictor_->pass(pc, kind, taken);
   }
   // The branch fetched last commits at `at`.
   void commits(Cycle at) { commits_.push() = at; }

@@ -65,7 +65,7 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
     part = way.behind(
         part, [](const CoreInst&) { return CodeMap::nowhere; },
         [&](const CoreInst& i, bool of_late) {
-          return p_.ideal_branches() ? of_late : branches_.foresee(i.pc, of_late, fetch_.at().at());
+          return p_.ideal_branches() ? of_late : branches_.foresee(i.pc, fetch_.at().at());
         });
     jumps = way.taken();
     if (!foresees_nothing()) branches_.pass(pc, static_cast<BranchKind>(inst.branch), jumps);

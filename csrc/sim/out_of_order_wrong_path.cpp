@@ -230,7 +230,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
 
     part = way.behind(
         part, [&](const CoreInst& i) { return this->around_.target(branch, i); },
-        [&](const CoreInst& i, bool of_late) { return branches_.foresee(i.pc, of_late, at); });
+        [&](const CoreInst& i, bool) { return branches_.foresee(i.pc, at); });
     const auto kind = static_cast<BranchKind>(inst.branch);
     branches_.pass(inst.pc, kind, way.taken());
     bool resteered = way.was_decoded();

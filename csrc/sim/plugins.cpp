@@ -61,8 +61,10 @@ State::State(Entry& entry, std::size_t each, std::size_t count)
 
 State::State(const State& other) : State(other.entry_, other.bytes_) {
   each_ = other.each_;
-  std::copy_n(other.data_, bytes_, data_);
+  copy(other);
 }
+
+void State::copy(const State& other) { std::copy_n(other.data_, bytes_, data_); }
 
 void State::check() {
   const auto whole = [](const std::uint8_t* from) {

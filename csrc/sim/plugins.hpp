@@ -44,6 +44,8 @@ class State {
   ~State() { check(); }
   State(const State& other);
   State& operator=(const State&) = delete;
+  // The bytes of another one of that plug-in.
+  void copy(const State& other);
   std::uint8_t* at(std::size_t i = 0) { return data_ + i * each_; }
   void check();
 

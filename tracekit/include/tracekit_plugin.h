@@ -31,14 +31,16 @@ enum {
   TRACEKIT_INDIRECT_CONDITIONAL = 7
 };
 
-/* Directions of conditional branches. */
+/* Directions of conditional branches.  Behind a branch that is mispredicted, predict and resolve hear
+ * of the branches of the wrong path, too, with a copy of the state that is given up when the branch
+ * is resolved.  The outcome of one of those is the direction that is fetched. */
 typedef struct tracekit_predictor {
   const char* name;
   uint64_t state_bytes;
-  /* Not 0: taken.  Asked when the branch is fetched. */
+  /* Not 0: taken.  Asked when a branch is fetched, of any kind. */
   int64_t (*predict)(uint8_t* state, uint64_t pc, int64_t kind);
-  /* The outcome, right after predict, for histories that move on speculatively (a wrong guess is
-   * mended before the next branch of the path).  May be null. */
+  /* The outcome, before the next call with that state, for histories that move on speculatively (a
+   * wrong guess is mended before the next branch of the path).  May be null. */
   void (*resolve)(uint8_t* state, uint64_t pc, int64_t kind, int64_t taken);
   /* The outcome, when the branch commits, in order. */
   void (*update)(uint8_t* state, uint64_t pc, int64_t kind, int64_t taken);

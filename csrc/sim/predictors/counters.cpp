@@ -62,7 +62,7 @@ void BiMode::commit() {
   if (r.predicted != r.taken || r.predicted == r.mostly) choice_.count(r.choice, r.taken);
 }
 
-bool Local::foresee(std::uint64_t pc, bool) { return counters_.high(place(pc >> 2, 1024)); }
+bool Local::foresee(std::uint64_t pc) { return counters_.high(place(pc >> 2, 1024)); }
 
 void Tournament::go_wrong(bool other) {
   right_path_ = path_;
@@ -71,12 +71,12 @@ void Tournament::go_wrong(bool other) {
   change(last_, history_[last_] ^ 1);
 }
 
-bool Tournament::foresee(std::uint64_t pc, bool) {
+bool Tournament::foresee(std::uint64_t pc) {
   return choice_.high(path_) ? global_.high(path_) : local_.high(history_[place(pc >> 2, 2048)]);
 }
 
-void Tournament::pass(std::uint64_t pc, bool conditional, bool taken) {
-  if (conditional) {
+void Tournament::pass(std::uint64_t pc, BranchKind kind, bool taken) {
+  if (kind == BranchKind::conditional) {
     const std::uint16_t at = place(pc >> 2, 2048);
     change(at, moved(history_[at], taken, 2048));
   }
@@ -98,12 +98,12 @@ void BiMode::go_wrong(bool other) {
   path_ ^= static_cast<std::uint16_t>(other);
 }
 
-bool BiMode::foresee(std::uint64_t pc, bool) {
+bool BiMode::foresee(std::uint64_t pc) {
   const bool mostly = choice_.high(place(pc >> 2, 8192));
   return (mostly ? taken_ : untaken_).high(place((pc >> 2) ^ path_, 8192));
 }
 
-void BiMode::pass(std::uint64_t, bool, bool taken) { path_ = moved(path_, taken, 8192); }
+void BiMode::pass(std::uint64_t, BranchKind, bool taken) { path_ = moved(path_, taken, 8192); }
 
 void BiMode::go_back() { path_ = right_path_; }
 

@@ -31,7 +31,7 @@ class Local : public DirectionPredictor {
  public:
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
-  bool foresee(std::uint64_t pc, bool) override;
+  bool foresee(std::uint64_t pc) override;
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<Local>(*this);
   }
@@ -51,8 +51,8 @@ class Tournament : public DirectionPredictor {
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
   void go_wrong(bool other) override;
-  bool foresee(std::uint64_t pc, bool) override;
-  void pass(std::uint64_t pc, bool conditional, bool taken) override;
+  bool foresee(std::uint64_t pc) override;
+  void pass(std::uint64_t pc, BranchKind kind, bool taken) override;
   void go_back() override;
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<Tournament>(*this);
@@ -83,8 +83,8 @@ class BiMode : public DirectionPredictor {
   bool fetch(const BranchEvent& branch) override;
   void commit() override;
   void go_wrong(bool other) override;
-  bool foresee(std::uint64_t pc, bool) override;
-  void pass(std::uint64_t pc, bool conditional, bool taken) override;
+  bool foresee(std::uint64_t pc) override;
+  void pass(std::uint64_t pc, BranchKind kind, bool taken) override;
   void go_back() override;
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<BiMode>(*this);

@@ -38,11 +38,10 @@ class DirectionPredictor {
   // The front end goes a wrong way behind the branch fetched last until go_back().  `other`: the
   // way that branch does not go, which the histories then have of it.
   virtual void go_wrong([[maybe_unused]] bool other) {}
-  // The direction predicted for a conditional branch of that way; `of_late` of a predictor that
-  // only hears of the right way.
-  virtual bool foresee([[maybe_unused]] std::uint64_t pc, bool of_late) { return of_late; }
+  // The direction predicted for a conditional branch of that way.
+  virtual bool foresee(std::uint64_t pc) = 0;
   // The front end has come by a branch of that way, and takes it or not: histories move on.
-  virtual void pass([[maybe_unused]] std::uint64_t pc, [[maybe_unused]] bool conditional,
+  virtual void pass([[maybe_unused]] std::uint64_t pc, [[maybe_unused]] BranchKind kind,
                     [[maybe_unused]] bool taken) {}
   virtual void go_back() {}
   // Another one that has learnt the same.

@@ -40,12 +40,13 @@ class MultiperspectivePerceptron final : public DirectionPredictor {
     return predicted;
   }
 
-  bool foresee(std::uint64_t pc, bool) override {
+  bool foresee(std::uint64_t pc) override {
     Branch b{.pc = static_cast<std::uint32_t>(pc)};
     return predict(b);
   }
-  void pass(std::uint64_t pc, bool conditional, bool) override {
-    if (!conditional) past_.push_global(static_cast<std::uint32_t>(pc), !(pc & 4));
+  void pass(std::uint64_t pc, BranchKind kind, bool) override {
+    if (kind != BranchKind::conditional)
+      past_.push_global(static_cast<std::uint32_t>(pc), !(pc & 4));
   }
   void commit() override {
     const Branch b = in_flight_.pop();

@@ -200,11 +200,11 @@ class Tage final : public DirectionPredictor {
     if (r.branch.conditional()) tables_.learn(r.branch.taken, r.tables, draw);
   }
   void go_wrong(bool other) override { tables_.go_wrong(other); }
-  bool foresee(std::uint64_t pc, bool) override {
+  bool foresee(std::uint64_t pc) override {
     typename Tables<TageSpec>::Lookup l;
     return tables_.predict(pc, l);
   }
-  void pass(std::uint64_t pc, bool, bool taken) override { tables_.pass(pc, taken); }
+  void pass(std::uint64_t pc, BranchKind, bool taken) override { tables_.pass(pc, taken); }
   void go_back() override { tables_.go_back(); }
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<Tage>(*this);
@@ -243,13 +243,13 @@ class LTage final : public DirectionPredictor {
     }
   }
   void go_wrong(bool other) override { tables_.go_wrong(other); }
-  bool foresee(std::uint64_t pc, bool) override {
+  bool foresee(std::uint64_t pc) override {
     typename Tables<LTageSpec>::Lookup l;
     LoopLookup loop;
     const bool tables = tables_.predict(pc, l);
     return loops_.predict(pc, tables, loop);
   }
-  void pass(std::uint64_t pc, bool, bool taken) override { tables_.pass(pc, taken); }
+  void pass(std::uint64_t pc, BranchKind, bool taken) override { tables_.pass(pc, taken); }
   void go_back() override { tables_.go_back(); }
   std::unique_ptr<DirectionPredictor> clone() const override {
     return std::make_unique<LTage>(*this);

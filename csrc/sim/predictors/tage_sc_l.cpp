@@ -301,7 +301,7 @@ class TageScL final : public DirectionPredictor {
     return r.loop.final_taken;
   }
 
-  bool foresee(std::uint64_t pc, bool) override {
+  bool foresee(std::uint64_t pc) override {
     typename BankedTables<Spec>::Lookup tables;
     LoopLookup loop;
     CorrectorLookup c;
