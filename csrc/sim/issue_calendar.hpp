@@ -139,6 +139,11 @@ class IssueCalendar {
     const bool planned_at = at >= at_ && at < end_;
     return left(planned_at ? cycle_[slot(at)].used : empty_.used, counted & ~all);
   }
+  // The first cycle from `from` on in which more than so many units are left; at most `end`.
+  Cycle more_left(Cycle from, Cycle end, std::uint64_t counted, int than) const {
+    while (from < end && left(from, counted) <= than) ++from;
+    return from;
+  }
   // Whether anything issues in a cycle, as far as that is known.
   bool issues(Cycle at) const {
     return at < at_ || (at < end_ && (cycle_[slot(at)].used ^ empty_.used) >= all);

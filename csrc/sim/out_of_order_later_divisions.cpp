@@ -68,14 +68,13 @@ class LaterDivisions {
     Cycle fetched;  // the last row, and how many rows in its cycle, of which block
     int fetched_now;
     std::uint64_t block;
-    Cycle there;          // of the last row
-    Cycle by_width;       // by the width alone
-    int in_cycle;         // rows of that one
-    Cycle behind{};       // rows since the one that waits
-    std::uint64_t loads;  // until now
-    int waiting{1};       // of these rows in the issue queue, with that one
-    int queued;           // at most, of those before
-    Cycle queued_at{};    // since when it is at most that
+    Cycle there;                 // of the last row
+    Cycle by_width;              // by the width alone
+    int in_cycle;                // rows of that one
+    Cycle behind{};              // rows since the one that waits
+    std::uint64_t loads;         // until now
+    int waiting{1};              // of these rows in the issue queue, with that one
+    IssueCalendar::Queue queue;  // of those before
   };
 
   // When the row that is so far `behind` has an entry in the reorder buffer.
@@ -97,12 +96,15 @@ class LaterDivisions {
     const bool none_free = core_.calendar_.gap(began, counted_, 1, wanted_).cycles == 0;
     return none_free ? nullptr : last;
   }
-  // Whether so many wait in the queue that no row is dispatched.
-  bool full(Dispatch& d) const {
-    if (d.queued + d.waiting < p_.iq()) return false;
-    d.queued = core_.calendar_.waiting(d.there, d.queued_at, d.queued);
-    d.queued_at = d.there;
-    return d.queued + d.waiting >= p_.iq();
+  // A row that would be dispatched waits for room in the issue queue; whether it has some before
+  // `until`.
+  bool wait_for_queue(Dispatch& d, Cycle until) const {
+    const int most = p_.iq() - d.waiting;
+    if (d.queue.waiting < most) return true;
+    const Cycle room = core_.calendar_.fewer_wait(most, d.there, until, d.queue);
+    if (d.queue.waiting >= most) return false;
+    if (room > d.there) d.there = room + queue_refills;
+    return d.there < until;
   }
   // The next row is fetched; `taken`: behind a branch that leads there.
   void fetch(Dispatch& d, const CoreInst& inst, bool taken) const {
@@ -125,13 +127,7 @@ class LaterDivisions {
     }
     d.there = std::max({d.there, d.by_width, d.fetched + to_dispatch_, entry_freed(d.behind)});
     if (inst.is(CoreInst::load)) d.there = std::max(d.there, core_.load_freed(d.loads++));
-    if (d.there >= until) return false;
-    if (full(d)) {
-      do ++d.there;
-      while (d.there < until && full(d));
-      d.there += queue_refills;
-    }
-    return d.there < until;
+    return d.there < until && wait_for_queue(d, until);
   }
   // When its operands are there.
   Cycle ready(const Dispatch& d, const CoreInst& inst) const {
@@ -140,13 +136,25 @@ class LaterDivisions {
       at = std::max(at, core_.later_.at(r, core_.register_[r].at()));
     return at;
   }
+  // When a unit is free beside those of the divisions that run, from `at` on; at most `until`.
+  Cycle unit_free(Cycle at, Cycle until) const {
+    while (at < until) {
+      const int held = running_.at(at);
+      const Cycle same = held > 0 ? std::min(until, running_.first_end(at)) : until;
+      if (held < units_) {
+        at = core_.calendar_.more_left(at, same, counted_, held);
+        if (at < same) break;
+      }
+      at = same;
+    }
+    return at;
+  }
   // It issues, if that is before `until`; a load leaves the queue only when it has its data. `row`:
   // null on a wrong way, of whose loads nobody knows where they go.
   void issue(Dispatch& d, const CoreInst& inst, Cycle until, const CoreRow* row) {
     Cycle at = ready(d, inst);
     if (at < until && divides(inst.op)) {
-      while (at < until && core_.calendar_.left(at, counted_) <= running_.at(at))
-        at = running_.at(at) >= units_ ? running_.first_end(at) : at + 1;
+      at = unit_free(at, until);
       if (at < until) running_.add(at + core_.latency(inst.op));
     }
     Cycle done = never;
@@ -180,7 +188,7 @@ class LaterDivisions {
                .by_width = dispatched_,
                .in_cycle = p_.width(),
                .loads = core_.loads_,
-               .queued = core_.calendar_.waiting()};
+               .queue = core_.calendar_.queue()};
     for (const CoreRow* at = &row_ + 1; at <= last && !all_held(); ++at) {
       const CoreInst& inst = *at->inst;
       if (!dispatch(d, inst, (at - 1)->taken, wanted_)) return;
