@@ -163,7 +163,7 @@ def predictions() -> dict[str, dict[str, str]]:
             committed = np.maximum(np.arange(n) - delay, 0).astype(np.uint32)
             out[f"{seed}, {delay} in flight"] = {
                 name: hashlib.sha256(
-                    _core.predict_directions(k, committed=committed, **few).tobytes()
+                    _core.predict_directions(k, committed=committed, **few)[0].tobytes()
                 ).hexdigest()[:16]
                 for k, name in enumerate(_core.PREDICTORS)
             }

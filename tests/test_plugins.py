@@ -125,15 +125,21 @@ def columns(branches, delay: int) -> dict[str, np.ndarray]:
 
 def predicted(name: str, branches, delay: int):
     kind = plugins.number("predictor", f"plugin:{name}")
-    return _core.predict_directions(kind, **columns(branches, delay)).astype(bool)
+    said, _ = _core.predict_directions(kind, **columns(branches, delay))
+    return said.astype(bool)
+
+
+def drawn(seed: int, n: int) -> list[tuple[int, int]]:
+    """(pc, taken) of branches that hang on their place."""
+    draw = random.Random(seed)
+    pcs = [4 * draw.randrange(1 << 20) for _ in range(60)]
+    return [(pc := draw.choice(pcs), int((pc >> 4 & k & 3) != 1)) for k in range(n)]
 
 
 @pytest.mark.parametrize("delay", [0, 7, 100])
 @pytest.mark.parametrize(("name", "speculative"), [("gshare-c", True), ("gshare-numba", False)])
 def test_gshare(library, numba_plugins, name, speculative, delay):
-    draw = random.Random(5)
-    pcs = [4 * draw.randrange(1 << 20) for _ in range(60)]
-    branches = [(pc := draw.choice(pcs), int((pc >> 4 & k & 3) != 1)) for k in range(4000)]
+    branches = drawn(5, 4000)
     assert predicted(name, branches, delay).tolist() == gshare(branches, delay, speculative)
 
 
@@ -141,12 +147,10 @@ def test_gshare(library, numba_plugins, name, speculative, delay):
 @pytest.mark.parametrize(("name", "speculative"), [("gshare-c", True), ("gshare-numba", False)])
 def test_gshare_on_wrong_ways(library, numba_plugins, name, speculative, delay):
     """It is asked there as if the way were the right one, and nothing of that stays."""
-    draw = random.Random(6)
-    pcs = [4 * draw.randrange(1 << 20) for _ in range(60)]
-    branches = [(pc := draw.choice(pcs), int((pc >> 4 & k & 3) != 1)) for k in range(2000)]
+    branches = drawn(6, 2000)
     detours = np.array([17 if k % 9 == 0 and k > 500 else 0 for k in range(2000)], np.uint8)
     kind = plugins.number("predictor", f"plugin:{name}")
-    said, foreseen = _core.foresee_directions(kind, **columns(branches, delay), detours=detours)
+    said, foreseen = _core.predict_directions(kind, **columns(branches, delay), detours=detours)
     assert said.astype(bool).tolist() == gshare(branches, delay, speculative)
     told = foreseen.astype(bool).tolist()
     for k in np.flatnonzero(detours):

@@ -32,24 +32,6 @@ def branches(seed: int, n: int, pcs: int, delay: int) -> list[tuple[int, int, in
     return out
 
 
-def predictions(kind: int, stream: list[tuple[int, int, int, int]]) -> list[bool]:
-    pc, branch, taken, committed = (np.array(c) for c in zip(*stream, strict=True))
-    following = np.where(taken, pc - 64, pc + 4).astype(np.uint64)
-    out = _core.predict_directions(
-        kind, pc.astype(np.uint64), following, branch.astype(np.uint8), taken.astype(np.uint8),
-        committed.astype(np.uint32),
-    )  # fmt: skip
-    return out.astype(bool).tolist()
-
-
-@given(st.integers(0, 2**32), st.integers(1, 600), st.integers(1, 40), st.integers(0, 30))
-def test_counters_are_the_oracles(seed, n, pcs, delay):
-    stream = branches(seed, n, pcs, delay)
-    told = [(pc, kind == CONDITIONAL, bool(taken), done) for pc, kind, taken, done in stream]
-    for kind, by in enumerate((oracle.local, oracle.tournament, oracle.bimode)):
-        assert predictions(kind, stream) == by(told), KINDS[kind]
-
-
 def columns(stream: list[tuple[int, int, int, int]]) -> dict[str, np.ndarray]:
     pc, branch, taken, committed = (np.array(c) for c in zip(*stream, strict=True))
     return {
@@ -61,6 +43,19 @@ def columns(stream: list[tuple[int, int, int, int]]) -> dict[str, np.ndarray]:
     }
 
 
+def predictions(kind: int, stream: list[tuple[int, int, int, int]]) -> list[bool]:
+    out, _ = _core.predict_directions(kind, **columns(stream))
+    return out.astype(bool).tolist()
+
+
+@given(st.integers(0, 2**32), st.integers(1, 600), st.integers(1, 40), st.integers(0, 30))
+def test_counters_are_the_oracles(seed, n, pcs, delay):
+    stream = branches(seed, n, pcs, delay)
+    told = [(pc, kind == CONDITIONAL, bool(taken), done) for pc, kind, taken, done in stream]
+    for kind, by in enumerate((oracle.local, oracle.tournament, oracle.bimode)):
+        assert predictions(kind, stream) == by(told), KINDS[kind]
+
+
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
 @given(st.integers(0, 2**32), st.integers(0, 30), st.integers(1, 40))
 def test_a_wrong_way_is_foreseen_as_if_it_were_the_right_one(kind, seed, delay, detour):
@@ -68,7 +63,7 @@ def test_a_wrong_way_is_foreseen_as_if_it_were_the_right_one(kind, seed, delay, 
     at = [i for i in (100, 250, 350) if stream[i][1] == CONDITIONAL]
     detours = np.zeros(len(stream), np.uint8)
     detours[at] = detour
-    _, foreseen = _core.foresee_directions(kind, **columns(stream), detours=detours)
+    _, foreseen = _core.predict_directions(kind, **columns(stream), detours=detours)
     said = foreseen.astype(bool).tolist()
     for i in at:
         pc, _, taken, committed = stream[i]
@@ -86,7 +81,7 @@ def test_the_right_way_does_not_hear_of_wrong_ones(kind):
     stream = [b for b in branches(7, 3000, 24, 10) if b[1] == CONDITIONAL]
     stream = [(*b[:3], min(b[3], i)) for i, b in enumerate(stream)]
     detours = np.array([(i * 7) % 50 if i % 3 == 0 else 0 for i in range(len(stream))], np.uint8)
-    said, foreseen = _core.foresee_directions(kind, **columns(stream), detours=detours)
+    said, foreseen = _core.predict_directions(kind, **columns(stream), detours=detours)
     assert said.astype(bool).tolist() == predictions(kind, stream)
     assert 0 < foreseen.sum() < len(foreseen)
 
@@ -164,7 +159,7 @@ def test_what_gem5_predicts(name):
     pc, following, kind, taken = program(40000).T
     for delay, digest in GEM5[name].items():
         committed = np.maximum(np.arange(40000) - delay, 0).astype(np.uint32)
-        said = _core.predict_directions(
+        said, _ = _core.predict_directions(
             KINDS.index(name),
             pc,
             following,

@@ -53,8 +53,7 @@ def test_a_load_that_waits_for_a_part_holds_the_younger_ones_that_do(tmp_path):
         with extract(tmp_path, text(*rows)) as trace:
             machine = {**MACHINE, "int_div_lat": 30}
             timed = np.concatenate([w.cycles[:, 0] for w in walk(trace, [machine], timed=True)])
-        told = {at: float(timed[-2 + k, DELAY]) for k, (*_, at) in enumerate(loads[::order])}
-        return told
+        return {at: float(timed[-2 + k, DELAY]) for k, (*_, at) in enumerate(loads[::order])}
 
     held, free = delays(1), delays(-1)
     assert held[late] == free[late] > free[early] + 20

@@ -351,15 +351,7 @@ def predict_directions(
     branch: npt.NDArray[np.uint8],
     taken: npt.NDArray[np.uint8],
     committed: npt.NDArray[np.uint32],
-) -> npt.NDArray[np.uint8]: ...
-def foresee_directions(
-    kind: int,
-    pc: npt.NDArray[np.uint64],
-    next: npt.NDArray[np.uint64],
-    branch: npt.NDArray[np.uint8],
-    taken: npt.NDArray[np.uint8],
-    committed: npt.NDArray[np.uint32],
-    detours: npt.NDArray[np.uint8],
+    detours: npt.NDArray[np.uint8] = ...,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]: ...
 def cache_hits(
     kb: int, ways: int, lines: npt.NDArray[np.uint64], policy: int = 0

@@ -299,8 +299,8 @@ class Cores {
 
 // What a predictor says of each branch, told the outcomes of the first committed[i] branches before
 // branch i is fetched.  Where detours[i] is not 0 the front end goes a wrong way behind branch i,
-// and comes by as many branches that follow: what it says of those that are conditional.
-py::tuple foresee_directions(unsigned kind, const Array<std::uint64_t>& pc,
+// and comes by as many branches that follow: what it says of those that are conditional, too.
+py::tuple predict_directions(unsigned kind, const Array<std::uint64_t>& pc,
                              const Array<std::uint64_t>& next, const Array<std::uint8_t>& branch,
                              const Array<std::uint8_t>& taken,
                              const Array<std::uint32_t>& committed,
@@ -336,13 +336,6 @@ py::tuple foresee_directions(unsigned kind, const Array<std::uint64_t>& pc,
   }
   return py::make_tuple(
       out, Array<std::uint8_t>(static_cast<py::ssize_t>(foreseen.size()), foreseen.data()));
-}
-
-py::object predict_directions(unsigned kind, const Array<std::uint64_t>& pc,
-                              const Array<std::uint64_t>& next, const Array<std::uint8_t>& branch,
-                              const Array<std::uint8_t>& taken,
-                              const Array<std::uint32_t>& committed) {
-  return foresee_directions(kind, pc, next, branch, taken, committed, Array<std::uint8_t>(0))[0];
 }
 
 // Which of the lines a cache finds; those that it does not, it takes in.
@@ -434,9 +427,8 @@ void register_sim(py::module_& m) {
   m.def("warm_contents", warm_contents, py::arg("lines"), py::arg("writes"), py::arg("sets"),
         py::arg("ways"), py::arg("first") = std::pair<std::size_t, std::size_t>{});
   m.def("predict_directions", predict_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
-        py::arg("branch"), py::arg("taken"), py::arg("committed"));
-  m.def("foresee_directions", foresee_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
-        py::arg("branch"), py::arg("taken"), py::arg("committed"), py::arg("detours"));
+        py::arg("branch"), py::arg("taken"), py::arg("committed"),
+        py::arg("detours") = Array<std::uint8_t>(0));
   py::class_<Cores>(m, "SimulatedCores")
       .def(py::init<
                const Array<std::uint64_t>&, const Array<std::uint32_t>&, const Array<std::uint8_t>&,

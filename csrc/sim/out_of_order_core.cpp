@@ -212,8 +212,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, 
 
   // A load that executes before an older store to the same 16 bytes is squashed when the first such
   // store executes, and comes again (gem5's LSQUnit::checkViolations, IEW::squashDueToMemOrder).
-  const std::uint64_t oldest =
-      row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
+  const std::uint64_t oldest = oldest_row();
   const StoreBuffer::Store* const last = stores_.last(row.addr, inst.bytes);
   issued = behind_part(row, last, issued);
   while (const auto* s = stores_.passed(row.addr, inst.bytes, issued.at(), oldest)) [[unlikely]] {

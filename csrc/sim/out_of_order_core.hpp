@@ -381,6 +381,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cycle rows_behind(Cycle fetched, Cycle dispatched, Cycle at);
   void squash(Cycle dispatched, At squashed, std::uint64_t first, Cycle rows);
   void redispatch(At& dispatched, At at);
+  // That may be in the reorder buffer with the walked one.
+  std::uint64_t oldest_row() const {
+    return row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
+  }
   std::uint64_t fetch_block(std::uint64_t pc) const {
     return fetch_shift_ >= 0 ? pc >> fetch_shift_ : pc / static_cast<unsigned>(p_.fetch_buffer());
   }

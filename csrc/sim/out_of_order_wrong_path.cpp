@@ -79,24 +79,26 @@ template <bool Why>
 Cycle OutOfOrderCore<Why>::access_part(const CoreRow& branch, std::uint32_t part, Cycle issued,
                                        Cycle executes, Cycle resolved, int set) {
   const CoreInst& inst = code_.insts()[part];
-  WrongPathStores::Store store{.pc = inst.pc, .issued = issued, .set = set};
+  std::optional<std::uint64_t> to;
   // In the cycle in which the branch is resolved, and in the next one, what is younger still
   // executes (gem5's IEW::executeInsts).
-  std::optional<std::int64_t> value;
-  const SymbolicValue address = wrong_.address(inst, part, code_.value(part));
-  if (executes <= resolved + 1) value = values_->value(branch, address.root, this->around_);
-  const auto to = static_cast<std::uint64_t>(value.value_or(0) + address.number);
+  if (executes <= resolved + 1) {
+    const SymbolicValue address = wrong_.address(inst, part, code_.value(part));
+    if (const auto value = values_->value(branch, address.root, this->around_))
+      to = static_cast<std::uint64_t>(*value + address.number);
+  }
   if (inst.is(CoreInst::store)) {
-    if (value) {
-      store.block = to >> 4;
-      store.last_block = (to + inst.bytes - 1) >> 4;
+    WrongPathStores::Store store{.pc = inst.pc, .issued = issued, .set = set};
+    if (to) {
+      store.block = *to >> 4;
+      store.last_block = (*to + inst.bytes - 1) >> 4;
     }
     wrong_stores_.put(store);
     return executes;
   }
-  if (!value) return executes + p_.l1d_lat();  // it is not known where it goes
-  found_early(inst, to, issued, resolved);
-  return caches_.load(to, executes, inst.pc);
+  if (!to) return executes + p_.l1d_lat();
+  found_early(inst, *to, issued, resolved);
+  return caches_.load(*to, executes, inst.pc);
 }
 
 // A load of the wrong path that has passed an older store to what it reads, which may be of the
@@ -106,9 +108,7 @@ template <bool Why>
 void OutOfOrderCore<Why>::found_early(const CoreInst& load, std::uint64_t address, Cycle issued,
                                       Cycle resolved) {
   const auto in_time = [&](Cycle store) { return store + store_executes_ <= resolved; };
-  const std::uint64_t oldest =
-      row_ - std::min<std::uint64_t>(row_, static_cast<unsigned>(p_.rob()));
-  const auto* const s = stores_.passed(address, load.bytes, issued, oldest);
+  const auto* const s = stores_.passed(address, load.bytes, issued, oldest_row());
   if (s && in_time(s->issued)) return sets_.violation({s->pc, load.pc});
   const auto* const wrong = wrong_stores_.passed(address, load.bytes, issued);
   if (wrong && in_time(wrong->issued)) sets_.violation({wrong->pc, load.pc});
