@@ -1,7 +1,7 @@
 // Causes of waits for caches and branches.
 #include "sim/cause.hpp"
 
-#include "sim/out_of_order_core.hpp"
+#include "sim/core.hpp"
 
 namespace tracekit {
 

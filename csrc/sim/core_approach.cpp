@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "sim/core.hpp"
 #include "sim/in_order_lines.hpp"
-#include "sim/out_of_order_core.hpp"
 #include "sim/wrong_path_lines.hpp"
 
 namespace tracekit {

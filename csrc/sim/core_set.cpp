@@ -287,7 +287,7 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
     if (const auto* code = pass.code(in_order)) contents[in_order].emplace(*code, pass.data());
   each_core(threads, [&] {
     return [&](std::size_t k) {
-      const bool in_order{parameters_[k].in_order()};
+      const bool in_order = parameters_[k].in_order() != 0;
       cores_[k]->restore(*contents[in_order]);
     };
   });

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "sim/code_map.hpp"
+#include "sim/core.hpp"
+#include "sim/core_parameters.hpp"
+#include "sim/cycle_set.hpp"
 #include "sim/draining_stores.hpp"
 #include "sim/in_order_clock.hpp"
 #include "sim/in_order_commits.hpp"
@@ -17,7 +20,6 @@
 #include "sim/in_order_stage.hpp"
 #include "sim/in_order_units.hpp"
 #include "sim/last_by_pc.hpp"
-#include "sim/out_of_order_core.hpp"
 #include "sim/symbolic_values.hpp"
 #include "sim/values_around.hpp"
 #include "sim/wrong_path_code.hpp"

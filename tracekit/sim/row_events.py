@@ -14,7 +14,7 @@ from tracekit.store.reader import TraceFile
 
 __all__ = ["FETCH_SHIFT", "LEVELS", "LEVEL_MASK", "MISPREDICTED", "RESTEERED", "event_walk"]
 
-#: Bits of what a row met (row_event, csrc/sim/out_of_order_core.hpp): 0 or 1 + a number of
+#: Bits of what a row met (row_event, csrc/sim/cause_ledger.hpp): 0 or 1 + a number of
 #: `LEVELS` for its data, the same for its fetch, and its branch's prediction.
 LEVEL_MASK: int = _core.EVENT_LEVEL_MASK
 FETCH_SHIFT: int = _core.EVENT_FETCH_SHIFT

@@ -41,10 +41,10 @@ __all__ = [
 
 BLOCK = 1 << 17
 ROWS_AHEAD: int = _core.ROWS_AHEAD
-#: What a timed walk gives for each row and core (core_timing, csrc/sim/out_of_order_core.hpp).
+#: What a timed walk gives for each row and core (core_timing, csrc/sim/core.hpp).
 TIMING: tuple[str, ...] = _core.CORE_TIMING
 NO_REGISTER: int = _core.NO_REGISTER
-#: gem5's flags that set each of CoreInst's bits (csrc/sim/out_of_order_core.hpp); the others follow
+#: gem5's flags that set each of CoreInst's bits (csrc/sim/core_inst.hpp); the others follow
 #: from registers and names.
 _FLAGS: dict[str, tuple[str, ...]] = {
     "load": ("IsLoad",),

@@ -30,7 +30,7 @@ _GEM5 = {
     "complete": "Cm",
 }
 _SIMULATED = ("Ds", "X", "Cm")
-_CLAMPED = 4096  # core_timing::most_commit_slack of csrc/sim/out_of_order_core.hpp
+_CLAMPED = 4096  # core_timing::most_commit_slack of csrc/sim/core.hpp
 
 
 @dataclass(frozen=True)
