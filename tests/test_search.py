@@ -59,11 +59,29 @@ def test_bursts_tell_the_width():
     cycles = np.zeros(60_000)
     at = np.cumsum(r.integers(1, 5, 30_000))
     cycles[at[at < len(cycles)]] = 1
-    assert search.width_of(cycles) == 4
-    cycles[1000:1006] = 0  # a trapped row or two among them
-    assert search.width_of(cycles) == 4
-    assert search.width_of(cycles + 0.5) is None
-    assert search.width_of(cycles[:100]) is None
+    none = np.zeros(len(cycles), bool)
+    assert search.width_of(cycles, none) == 4
+    assert search.width_of(cycles + 0.5, none) is None
+    assert search.width_of(cycles[:100], none[:100]) is None
+    cycles[1000:1006] = 0  # rows that took no turn among them
+    assert search.width_of(cycles, none) == 4
+    assert search.width_of(np.ones(5000), np.ones(5000, bool)) == 1
+
+
+def test_rows_that_trap_retire_beside_a_full_burst():
+    cycles = np.tile([1.0, 0, 0, 0], 5000)
+    faults = np.zeros(len(cycles), bool)
+    merged = np.arange(0, len(cycles), 400)  # a fifth row, as gem5 writes it
+    cycles, faults = (np.insert(c, merged + 4, x) for c, x in ((cycles, 0.0), (faults, True)))
+    assert search.width_of(cycles, faults) == 4
+    assert search.width_of(cycles, np.zeros(len(cycles), bool)) == 5
+
+
+def test_a_wide_machine_that_is_seldom_full_is_as_wide():
+    lengths = np.repeat([1, 2, 3, 4, 5, 6, 7, 8], [9000, 20000, 900, 90, 60, 40, 10, 4])
+    cycles = np.zeros(lengths.sum() + 1)
+    cycles[np.append(0, np.random.default_rng(0).permutation(lengths).cumsum())] = 1
+    assert search.width_of(cycles, np.zeros(len(cycles), bool)) == 8
 
 
 def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path):

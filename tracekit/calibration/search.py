@@ -44,17 +44,21 @@ _TOGETHER: tuple[tuple[str, ...], ...] = (
 _ALSO = ("issue_width", "phys_int", "phys_vec")
 
 
-def width_of(cycles: F64, settings: SearchSettings = DEFAULT) -> int | None:
+def width_of(
+    cycles: F64, faults: npt.NDArray[np.bool_], settings: SearchSettings = DEFAULT
+) -> int | None:
     """How many rows a machine retires in a cycle at most, as its bursts say; None where cycles are
-    no whole numbers."""
+    no whole numbers.  ``faults``: which rows trap, bool [rows]; they retire beside a full burst."""
     if not np.array_equal(cycles, np.floor(cycles)):
         return None
-    bursts = np.diff(np.flatnonzero(cycles > 0))
-    if len(bursts) < 1000:
+    begins = np.flatnonzero(cycles > 0)
+    if len(begins) <= 1000:
         return None
-    # Lengths that are rarer are ignored: traps can merge retirements and inflate them.
-    longer = np.bincount(bursts)[::-1].cumsum()[::-1]
-    return int(np.flatnonzero(longer >= settings.rare * len(bursts)).max())
+    bursts = np.diff(begins) - np.add.reduceat(faults, begins, dtype=np.int64)[:-1]
+    reach = np.bincount(bursts)[::-1].cumsum()[::-1]  # bursts of at least so many rows
+    # In order some rows take no turn, so that a few bursts are longer than the width.
+    enough = reach[2:] >= np.maximum(settings.rare * reach[1:-1], settings.least_bursts)
+    return 1 + int(np.logical_and.accumulate(enough).sum())
 
 
 class Judge:
@@ -169,7 +173,8 @@ def begun(
     the width that the machine's bursts tell.  UsageError where none is possible, or where bursts
     are longer than a known width."""
     given = dict(known or {})
-    widths = [w for _, cycles in traces if (w := width_of(cycles, settings)) is not None]
+    bursts = [(c, trace.column("fault", (0, len(c)))) for trace, c in traces]
+    widths = [w for c, f in bursts if (w := width_of(c, f, settings)) is not None]
     if widths and max(widths) > given.get("width", max(widths)):
         raise UsageError(
             f"the width is {given['width']}, but {max(widths)} rows of a trace retire in one cycle"
