@@ -59,29 +59,40 @@ def test_bursts_tell_the_width():
     cycles = np.zeros(60_000)
     at = np.cumsum(r.integers(1, 5, 30_000))
     cycles[at[at < len(cycles)]] = 1
-    none = np.zeros(len(cycles), bool)
-    assert search.width_of(cycles, none) == 4
-    assert search.width_of(cycles + 0.5, none) is None
-    assert search.width_of(cycles[:100], none[:100]) is None
+    ones = np.ones(len(cycles), np.int64)
+    assert search.width_of(cycles, ones) == 4
+    assert search.width_of(cycles + 0.5, ones) is None
+    assert search.width_of(cycles[:100], ones[:100]) is None
     cycles[1000:1006] = 0  # rows that took no turn among them
-    assert search.width_of(cycles, none) == 4
-    assert search.width_of(np.ones(5000), np.ones(5000, bool)) == 1
+    assert search.width_of(cycles, ones) == 4
+    assert search.width_of(np.ones(5000), np.zeros(5000, np.int64)) == 1
 
 
 def test_rows_that_trap_retire_beside_a_full_burst():
     cycles = np.tile([1.0, 0, 0, 0], 5000)
-    faults = np.zeros(len(cycles), bool)
-    merged = np.arange(0, len(cycles), 400)  # a fifth row, as gem5 writes it
-    cycles, faults = (np.insert(c, merged + 4, x) for c, x in ((cycles, 0.0), (faults, True)))
-    assert search.width_of(cycles, faults) == 4
-    assert search.width_of(cycles, np.zeros(len(cycles), bool)) == 5
+    merged = np.arange(0, len(cycles), 400) + 4  # a fifth row, as gem5 writes it
+    micro_ops = np.insert(np.ones(len(cycles), np.int64), merged, 0)
+    cycles = np.insert(cycles, merged, 0.0)
+    assert search.width_of(cycles, micro_ops) == 4
+    assert search.width_of(cycles, np.ones(len(cycles), np.int64)) == 5
 
 
 def test_a_wide_machine_that_is_seldom_full_is_as_wide():
     lengths = np.repeat([1, 2, 3, 4, 5, 6, 7, 8], [9000, 20000, 900, 90, 60, 40, 10, 4])
     cycles = np.zeros(lengths.sum() + 1)
     cycles[np.append(0, np.random.default_rng(0).permutation(lengths).cumsum())] = 1
-    assert search.width_of(cycles, np.zeros(len(cycles), bool)) == 8
+    assert search.width_of(cycles, np.ones(len(cycles), np.int64)) == 8
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 8), st.integers(0, 2**32))
+def test_instructions_of_several_micro_ops_tell_the_width(width, seed):
+    """Micro-ops retire as many as there is room for; rows, with the last one of each."""
+    r = np.random.default_rng(seed)
+    micro_ops = r.choice([1, 2, 4], 20_000)
+    cycle = (micro_ops.cumsum() - 1) // width  # of each row's last micro-op
+    cycles = np.diff(cycle, prepend=-1).astype(float)
+    assert search.width_of(cycles, micro_ops) == width
 
 
 def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path):

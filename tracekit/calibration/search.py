@@ -25,6 +25,7 @@ from tracekit.calibration.surrogate import Surrogate
 from tracekit.errors import UsageError
 from tracekit.sim import ClassedRows
 from tracekit.sim.spread import Question, Spread
+from tracekit.sim.trace_walk import source_of
 from tracekit.store.reader import TraceFile
 
 __all__ = ["CANDIDATES", "Judge", "Report", "begun", "similar_cores", "width_of"]
@@ -45,16 +46,19 @@ _ALSO = ("issue_width", "phys_int", "phys_vec")
 
 
 def width_of(
-    cycles: F64, faults: npt.NDArray[np.bool_], settings: SearchSettings = DEFAULT
+    cycles: F64, micro_ops: npt.NDArray[np.int64], settings: SearchSettings = DEFAULT
 ) -> int | None:
-    """How many rows a machine retires in a cycle at most, as its bursts say; None where cycles are
-    no whole numbers.  ``faults``: which rows trap, bool [rows]; they retire beside a full burst."""
+    """How many micro-ops a machine retires in a cycle at most, as its bursts say; None where cycles
+    are no whole numbers.  ``micro_ops``: of each row, int64 [rows]; 0 of rows that trap, which
+    retire beside a full burst."""
     if not np.array_equal(cycles, np.floor(cycles)):
         return None
     begins = np.flatnonzero(cycles > 0)
     if len(begins) <= 1000:
         return None
-    bursts = np.diff(begins) - np.add.reduceat(faults, begins, dtype=np.int64)[:-1]
+    # Of a burst's first row all but the last one may have retired in cycles before.
+    earlier = np.maximum(micro_ops[begins] - 1, 0)
+    bursts = (np.add.reduceat(micro_ops, begins) - earlier)[:-1]
     reach = np.bincount(bursts)[::-1].cumsum()[::-1]  # bursts of at least so many rows
     # In order some rows take no turn, so that a few bursts are longer than the width.
     enough = reach[2:] >= np.maximum(settings.rare * reach[1:-1], settings.least_bursts)
@@ -173,8 +177,8 @@ def begun(
     the width that the machine's bursts tell.  UsageError where none is possible, or where bursts
     are longer than a known width."""
     given = dict(known or {})
-    bursts = [(c, trace.column("fault", (0, len(c)))) for trace, c in traces]
-    widths = [w for c, f in bursts if (w := width_of(c, f, settings)) is not None]
+    bursts = [(c, _retired(trace, len(c))) for trace, c in traces]
+    widths = [w for c, r in bursts if (w := width_of(c, r, settings)) is not None]
     if widths and max(widths) > given.get("width", max(widths)):
         raise UsageError(
             f"the width is {given['width']}, but {max(widths)} rows of a trace retire in one cycle"
@@ -186,6 +190,12 @@ def begun(
         known_ones = ", ".join(f"{k}={v}" for k, v in given.items())
         raise UsageError(f"no simulated core is possible with {known_ones}")
     return cores, given
+
+
+def _retired(trace: TraceFile, rows: int) -> npt.NDArray[np.int64]:
+    """The micro-ops of each of the first ``rows``; none of those that trap."""
+    ids, faults = (trace.column(name, (0, rows)) for name in ("static_id", "fault"))
+    return np.where(faults, 0, source_of(trace).micro_ops[ids])
 
 
 class _Search:

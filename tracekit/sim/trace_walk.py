@@ -292,6 +292,12 @@ class RowSource:
         return len(self._trace.statics)
 
     @property
+    def micro_ops(self) -> npt.NDArray[np.int64]:
+        """Parts that each static instruction is walked in: int64 [statics]."""
+        begin: npt.NDArray[np.int64] = self._uops[8].astype(np.int64)
+        return begin[1:] - begin[:-1]
+
+    @property
     def pcs(self) -> npt.NDArray[np.uint64]:
         """Of each static instruction."""
         return np.ascontiguousarray(self._trace.statics.pc, np.uint64)
