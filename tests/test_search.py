@@ -122,7 +122,7 @@ def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path):
     some = search.similar_cores(traces, start, 6, 7, settings=small, known=told)
     assert len(some) == 6 and all(told.items() <= c.items() and possible(c) for c in some)
     assert len({c["rob"] for c in some} | {c["l2_kb"] for c in some}) > 2
-    with pytest.raises(UsageError, match="the width is 1, but 2 rows of a trace retire in one"):
+    with pytest.raises(UsageError, match="the width is 1, but 2 micro-ops of a trace"):
         search.similar_cores(traces, start, settings=small, known={"width": 1})
     told = {"l1d_kb": 1, "l1d_assoc": 32}
     with pytest.raises(UsageError, match="no simulated core is possible with l1d_kb=1, l1d_assoc"):

@@ -28,13 +28,16 @@ class Ensemble:
 
     def __init__(self, values: Mapping[str, tuple[Any, ...]]) -> None:
         self._values = values
+        self._numbers = {k: {v: i for i, v in enumerate(known)} for k, known in values.items()}
         self._cores: list[Core] = []
+        self._places: list[F64] = []
         self._objectives = np.zeros(0)
         self._gaps: list[F64] = []
 
     def add(self, cores: Sequence[Core], objectives: F64, gaps: F64) -> None:
         """``gaps``: [cores, numbers]."""
         self._cores += cores
+        self._places += [self._place(c) for c in cores]
         self._objectives = np.append(self._objectives, objectives)
         self._gaps += list(np.clip(gaps, -_MOST, _MOST))
 
@@ -42,38 +45,38 @@ class Ensemble:
         """``count`` cores: one of the best ``among`` each, moved by what would close its gaps, as
         far as the others tell."""
         best = np.argsort(self._objectives, kind="stable")[:_COMPARED]
-        places = np.stack([self._place(self._cores[i]) for i in best])
+        places = np.stack([self._places[i] for i in best])
         gaps = np.stack([self._gaps[i] for i in best])
         p, g = places - places.mean(axis=0), gaps - gaps.mean(axis=0)
         n = len(best)
         # Gain C_pg (C_gg + 1)^-1, by way of the smaller matrix of cores.
         gain = np.linalg.solve(g @ g.T + max(1, n - 1) * np.eye(n), p).T @ g
-        out = []
-        for _ in range(count):
-            k = int(random.integers(min(among, n)))
-            wanted = random.normal(size=gaps.shape[1]) - gaps[k]
-            out.append(self._core(self._cores[best[k]], places[k] + gain @ wanted))
-        return out
+        of = random.integers(min(among, n), size=count)
+        wanted = random.normal(size=(count, gaps.shape[1])) - gaps[of]
+        moved = self._cores_at(places[of] + wanted @ gain.T)
+        return [{**self._cores[best[k]], **values} for k, values in zip(of, moved, strict=True)]
 
     def _place(self, core: Core) -> F64:
         """Ordered values as their number, names as one number for each."""
         out: list[float] = []
         for key, known in self._values.items():
-            at = known.index(core[key])
+            at = self._numbers[key][core[key]]
             out += [float(i == at) for i in range(len(known))] if _named(known) else [float(at)]
         return np.array(out)
 
-    def _core(self, core: Core, place: F64) -> Core:
-        out, at = dict(core), 0
-        for key, known in self._values.items():
+    def _cores_at(self, places: F64) -> list[Core]:
+        """The values that are nearest to ``places`` [cores, numbers]."""
+        columns, at = [], 0
+        for known in self._values.values():
             n = len(known) if _named(known) else 1
-            if _named(known):
-                i = int(np.argmax(place[at : at + n]))
-            else:
-                i = int(np.clip(np.rint(place[at]), 0, len(known) - 1))
-            out[key] = known[i]
+            own = places[:, at : at + n]
+            nearest = own.argmax(axis=1) if _named(known) else np.rint(own[:, 0])
+            columns.append(np.clip(nearest, 0, len(known) - 1).astype(np.int64).tolist())
             at += n
-        return out
+        values = [
+            [known[i] for i in c] for known, c in zip(self._values.values(), columns, strict=True)
+        ]
+        return [dict(zip(self._values, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _named(known: tuple[Any, ...]) -> bool:

@@ -181,7 +181,7 @@ def begun(
     widths = [w for c, r in bursts if (w := width_of(c, r, settings)) is not None]
     if widths and max(widths) > given.get("width", max(widths)):
         raise UsageError(
-            f"the width is {given['width']}, but {max(widths)} rows of a trace retire in one cycle"
+            f"the width is {given['width']}, but {max(widths)} micro-ops of a trace retire in one"
         )
     if widths and (cores := _possible(start, measured := {"width": max(widths)} | given)):
         return cores, measured
@@ -291,21 +291,22 @@ class _Search:
 
     def _generation(self, count: int) -> None:
         screened = int(count * self._s.screened)
-        plain = [c for c in self._children(count - screened) if possible(c)][: count - screened]
+        plain = [c for c in self._children(count - screened, spare=count) if possible(c)]
+        plain = plain[: count - screened]
         children = [*plain, *self._screened(screened, count)]
         self._survive(children, self._judged(children), len(self.cores))
         self._tell(float(self.errors[0]))
 
-    def _children(self, count: int) -> list[Core]:
-        """More than ``count`` cores, most of which are possible."""
-        random = self._random
-        moved = self._ensemble.proposals(count, len(self.cores), random)
-        children = [_made(c, self._given) for c in moved if random.random() < self._s.proposed]
-        return children + [self._child() for _ in range(2 * count)]
+    def _children(self, count: int, spare: int = 0) -> list[Core]:
+        """``count`` cores, most of which are possible, and ``spare`` ones."""
+        proposed = int(self._random.binomial(count, self._s.proposed))
+        moved = self._ensemble.proposals(proposed, len(self.cores), self._random)
+        children = [_made(c, self._given) for c in moved]
+        return children + [self._child() for _ in range(count - proposed + spare)]
 
     def _screened(self, wanted: int, count: int) -> list[Core]:
         """Of many children those that are foretold to be the best, none twice."""
-        many = self._children(self._s.offspring * count)[: self._s.offspring * count]
+        many = self._children(self._s.offspring * count)
         chosen: list[Core] = []
         seen = {self._values_of(c) for c in self.cores}
         held: dict[tuple[Any, ...], int] = {}
