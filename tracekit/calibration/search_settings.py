@@ -28,9 +28,9 @@ class SearchSettings:
     Judging: ``window`` rows make a window and ``longer`` windows a longer one; by how much they
     differ counts ``windows`` and ``longer_windows`` times, as a part of the time.  ``total``: how
     far the whole time is off in a good core.  ``freedom``: of Student's loss, how soon a class that
-    no core explains counts no further.  A burst of retirements says that a machine
-    is as wide if there are ``least_bursts`` of its length or more, and a part of ``rare`` of those
-    that are a row shorter or more.
+    no core explains counts no further.  A burst of retirements says that a machine is
+    as wide if there are ``least_bursts`` of its length or more, and a part of ``rare`` of those
+    that are a micro-op shorter or more.
 
     Breeding: ``rounds``, with ``population`` cores each.  Of a child's parameters a part of
     ``crossed`` comes from its second parent and ``moved`` goes a step; a group of parameters that
@@ -58,7 +58,7 @@ class SearchSettings:
     freedom: float = 4.0
     rare: float = 0.01
     least_bursts: int = 3
-    rounds: tuple[Round, ...] = (Round(3 << 15, 10, 2),)
+    rounds: tuple[Round, ...] = (Round(2 << 15, 10, 2),)
     population: int = 32
     of_niche: int = 4
     screened: float = 0.5
@@ -69,8 +69,8 @@ class SearchSettings:
     proposed: float = 0.5
     steps: int = 2
     combined: int = 20
-    settling_rows: int = 6 << 15
-    admitted: int = 40
+    settling_rows: int = 16 << 15
+    admitted: int = 32
     survivors: int = 16
     last_generations: int = 3
     offering_rows: int = 3 << 15
