@@ -1,8 +1,6 @@
 // Causes of waits for caches and branches.
 #include "sim/cause.hpp"
 
-#include "sim/core.hpp"
-
 namespace tracekit {
 
 Cause load_cause(CacheLevel served) {

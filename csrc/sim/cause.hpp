@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/static_inst.hpp"
+#include "sim/cache.hpp"
 #include "sim/cycle.hpp"
 
 namespace tracekit {
@@ -49,6 +51,12 @@ inline constexpr auto cause_names = std::to_array<CauseName>({
 #undef CAUSE
 });
 inline constexpr std::size_t cause_count = cause_names.size();
+
+// What a load, or a fetch, waits for that this level serves.
+[[gnu::const]] Cause load_cause(CacheLevel served);
+[[gnu::const]] Cause fetch_cause(CacheLevel served);
+// What the fetch behind a branch waits for that was not predicted.
+[[gnu::const]] Cause misprediction_cause(BranchKind branch);
 
 // A point of time.  Where `Why`, it carries the constraint that put it there: in its lowest bits,
 // so that the later of two is one comparison either way, and what is timed does not depend on it.

@@ -191,10 +191,4 @@ class CoreOf : public Core {
   RowsAround around_;
 };
 
-// What a load, or a fetch, waits for that this level serves.
-[[gnu::const]] Cause load_cause(CacheLevel served);
-[[gnu::const]] Cause fetch_cause(CacheLevel served);
-// What the fetch behind a branch waits for that was not predicted.
-[[gnu::const]] Cause misprediction_cause(BranchKind branch);
-
 }  // namespace tracekit

@@ -10,6 +10,7 @@
 #include "core/touched_lines.hpp"
 #include "sim/in_order_core.hpp"
 #include "sim/op_use.hpp"
+#include "sim/out_of_order_core.hpp"
 
 namespace tracekit {
 namespace {

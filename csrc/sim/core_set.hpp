@@ -9,10 +9,10 @@
 
 #include "sim/branch_unit.hpp"
 #include "sim/code_map.hpp"
+#include "sim/core.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/functional_pass.hpp"
 #include "sim/microcode_loop.hpp"
-#include "sim/out_of_order_core.hpp"
 #include "sim/page_frames.hpp"
 #include "sim/predictors/targets.hpp"
 

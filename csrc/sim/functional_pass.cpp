@@ -51,7 +51,7 @@ FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
       cores_(cores.begin(), cores.end()) {
   for (const bool in_order : {false, true}) {
     const auto own = shapes(
-        cores | std::views::filter([&](const auto& p) { return bool{p.in_order()} == in_order; }),
+        cores | std::views::filter([&](const auto& p) { return (p.in_order() != 0) == in_order; }),
         [](const CoreParameters& p) { return Cache::shape(p.l1i_kb(), p.l1i_assoc()); });
     if (!own.empty()) code_[in_order].emplace(own);
   }

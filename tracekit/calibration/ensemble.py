@@ -71,12 +71,10 @@ class Ensemble:
             n = len(known) if _named(known) else 1
             own = places[:, at : at + n]
             nearest = own.argmax(axis=1) if _named(known) else np.rint(own[:, 0])
-            columns.append(np.clip(nearest, 0, len(known) - 1).astype(np.int64).tolist())
+            numbers = np.clip(nearest, 0, len(known) - 1).astype(np.int64).tolist()
+            columns.append([known[i] for i in numbers])
             at += n
-        values = [
-            [known[i] for i in c] for known, c in zip(self._values.values(), columns, strict=True)
-        ]
-        return [dict(zip(self._values, row, strict=True)) for row in zip(*values, strict=True)]
+        return [dict(zip(self._values, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _named(known: tuple[Any, ...]) -> bool:

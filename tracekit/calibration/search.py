@@ -24,8 +24,8 @@ from tracekit.calibration.spread_classes import spread_classes
 from tracekit.calibration.surrogate import Surrogate
 from tracekit.errors import UsageError
 from tracekit.sim import ClassedRows
+from tracekit.sim.micro_ops import micro_ops
 from tracekit.sim.spread import Question, Spread
-from tracekit.sim.trace_walk import source_of
 from tracekit.store.reader import TraceFile
 
 __all__ = ["CANDIDATES", "Judge", "Report", "begun", "similar_cores", "width_of"]
@@ -59,8 +59,8 @@ def width_of(
     # Of a burst's first row all but the last one may have retired in cycles before.
     earlier = np.maximum(micro_ops[begins] - 1, 0)
     bursts = (np.add.reduceat(micro_ops, begins) - earlier)[:-1]
-    reach = np.bincount(bursts)[::-1].cumsum()[::-1]  # bursts of at least so many rows
-    # In order some rows take no turn, so that a few bursts are longer than the width.
+    reach = np.bincount(bursts)[::-1].cumsum()[::-1]  # bursts of at least so many
+    # In order some take no turn, so that a few bursts are longer than the width.
     enough = reach[2:] >= np.maximum(settings.rare * reach[1:-1], settings.least_bursts)
     return 1 + int(np.logical_and.accumulate(enough).sum())
 
@@ -177,8 +177,8 @@ def begun(
     the width that the machine's bursts tell.  UsageError where none is possible, or where bursts
     are longer than a known width."""
     given = dict(known or {})
-    bursts = [(c, _retired(trace, len(c))) for trace, c in traces]
-    widths = [w for c, r in bursts if (w := width_of(c, r, settings)) is not None]
+    found = (width_of(c, _retired(trace, len(c)), settings) for trace, c in traces)
+    widths = [w for w in found if w is not None]
     if widths and max(widths) > given.get("width", max(widths)):
         raise UsageError(
             f"the width is {given['width']}, but {max(widths)} micro-ops of a trace retire in one"
@@ -195,7 +195,7 @@ def begun(
 def _retired(trace: TraceFile, rows: int) -> npt.NDArray[np.int64]:
     """The micro-ops of each of the first ``rows``; none of those that trap."""
     ids, faults = (trace.column(name, (0, rows)) for name in ("static_id", "fault"))
-    return np.where(faults, 0, source_of(trace).micro_ops[ids])
+    return np.where(faults, 0, micro_ops(trace)[ids])
 
 
 class _Search:
@@ -298,7 +298,7 @@ class _Search:
         self._tell(float(self.errors[0]))
 
     def _children(self, count: int, spare: int = 0) -> list[Core]:
-        """``count`` cores, most of which are possible, and ``spare`` ones."""
+        """``count`` cores, most of which are possible, and ``spare`` more."""
         proposed = int(self._random.binomial(count, self._s.proposed))
         moved = self._ensemble.proposals(proposed, len(self.cores), self._random)
         children = [_made(c, self._given) for c in moved]

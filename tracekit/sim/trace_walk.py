@@ -19,6 +19,7 @@ from tracekit.sim.access_sizes import access_sizes, masked
 from tracekit.sim.arm_values import arm_values
 from tracekit.sim.instruction_lengths import split
 from tracekit.sim.machine import PARAMETERS, core_row
+from tracekit.sim.micro_ops import in_parts
 from tracekit.sim.microcode_loops import Loops
 from tracekit.sim.register_moves import to_general
 from tracekit.sim.register_values import RegisterValues, no_values
@@ -272,7 +273,7 @@ class RowSource:
         joined = trace.index.get("level") == "macro"
         own = (
             _uop_arrays(trace.statics)
-            if joined and self._arch == "x86"
+            if in_parts(trace)
             else _micro_arrays(trace.statics, _turned_moves(trace), self._arch)
         )
         self._uops = *own, joined
@@ -290,12 +291,6 @@ class RowSource:
     def statics(self) -> int:
         """Static instructions of the whole trace."""
         return len(self._trace.statics)
-
-    @property
-    def micro_ops(self) -> npt.NDArray[np.int64]:
-        """Parts that each static instruction is walked in: int64 [statics]."""
-        begin: npt.NDArray[np.int64] = self._uops[8].astype(np.int64)
-        return begin[1:] - begin[:-1]
 
     @property
     def pcs(self) -> npt.NDArray[np.uint64]:

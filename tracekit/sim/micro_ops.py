@@ -1,0 +1,25 @@
+"""Of which traces a row is several micro-ops, and how many."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.store.reader import TraceFile
+
+__all__ = ["in_parts", "micro_ops"]
+
+
+def in_parts(trace: TraceFile) -> bool:
+    """Whether its rows, X86's instructions, are walked in one or more parts each."""
+    return trace.index.get("level") == "macro" and trace.index.get("arch") == "x86"
+
+
+def micro_ops(trace: TraceFile) -> npt.NDArray[np.int64]:
+    """Parts that each static instruction is walked in: int64 [statics]."""
+    if not in_parts(trace):
+        return np.ones(len(trace.statics), np.int64)
+    from tracekit.sim.uop_table import table
+
+    begin = table(trace.statics).begin.astype(np.int64)
+    return begin[1:] - begin[:-1]
