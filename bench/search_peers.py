@@ -238,7 +238,6 @@ def main() -> int:
     settings = SearchSettings(
         rounds=(Round(args.rows, *args.generations),),
         settling_rows=args.rows,
-        offering_rows=args.rows,
     )
     for machine in args.machines:
         begun = [c for c in start if c["name"] != machine]

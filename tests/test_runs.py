@@ -388,7 +388,6 @@ def test_tuning_and_designs_are_the_same_through_a_run(feats, tmp_path, small_pi
         offers=1,
         combined=2,
         settling_rows=600,
-        offering_rows=500,
     )
     model = load_model(None, "arm")
     model = model.only(model.names[:4])

@@ -99,7 +99,6 @@ def test_found_cores_explain_the_traces_and_are_the_same_again(tmp_path):
     small = SearchSettings(
         rounds=(Round(1000, 2, 0), Round(2000, 2, 1)),
         settling_rows=3000,
-        offering_rows=3000,
         offers=3,
         population=24,
         steps=1,

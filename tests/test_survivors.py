@@ -22,7 +22,6 @@ from tracekit.sim import walk
 SMALL = SearchSettings(
     rounds=(Round(1000, 1, 0),),
     settling_rows=1500,
-    offering_rows=1500,
     last_generations=1,
     offers=2,
     population=16,

@@ -246,18 +246,15 @@ class _Search:
         """Draws anew what the traces do not tell: offers that are about as good are taken."""
         s = self._s
         left = OpenValues(self._values, self._designs, self._changed, self._rises, s.tolerated)
-        judge = Judge(self._traces, s.offering_rows, self._threads, s, self._spread)
-        errors, _ = judge(self.cores)
         for _ in range(s.offers):
             offers = [self._offered(c, left) for c in self.cores]
-            found, _ = judge(offers)
-            taken = found <= np.maximum(errors, errors.min() + s.tolerated)
+            found, _ = self._judge(offers)
+            taken = found <= np.maximum(self.errors, self.errors.min() + s.tolerated)
             self.cores = [
                 o if t else c for c, o, t in zip(self.cores, offers, taken.tolist(), strict=True)
             ]
-            errors = np.where(taken, found, errors)
-            self._tell(float(errors.min()))
-        self.errors = errors
+            self.errors = np.where(taken, found, self.errors)
+            self._tell(float(self.errors.min()))
 
     def _start(self, rows: int, cores: list[Core], size: int, of_niche: int) -> None:
         """The best of the cores, judged on the first rows; from now on no more than ``of_niche`` of

@@ -42,10 +42,9 @@ class SearchSettings:
     of memory (niches.py).
 
     Settling, on ``settling_rows``: ``admitted`` cores come there, ``survivors`` stay, for
-    ``last_generations``.  Then, on ``offering_rows``, each is offered ``offers`` times a part of
-    ``offered`` of its parameters anew, which it takes where its objective stays within
-    ``tolerated`` of the best one.  Values by which the objective rises that much are offered less
-    often (open_values.py).
+    ``last_generations``.  Then each is offered ``offers`` times a part of ``offered`` of its
+    parameters anew, which it takes where its objective stays within ``tolerated`` of the best one.
+    Values by which the objective rises that much are offered less often (open_values.py).
 
     ``batch``: cores walked at once, whose caches then fit into memory, whatever their sizes are.
     """
@@ -73,8 +72,7 @@ class SearchSettings:
     admitted: int = 32
     survivors: int = 16
     last_generations: int = 3
-    offering_rows: int = 3 << 15
-    offers: int = 8
+    offers: int = 3
     offered: float = 0.15
     tolerated: float = 4.0
     batch: int = 32
