@@ -46,7 +46,7 @@ std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std
     inst.flags = flags.at(k);
     inst.op = static_cast<OpClass>(op.at(k));
     inst.branch = branch.at(k);
-    inst.bytes = size.at(k);
+    inst.access(size.at(k));
     inst.offset = offset.at(k);
     std::memcpy(inst.src, src.data(k, 0), sizeof inst.src);
     std::memcpy(inst.dst, dst.data(k, 0), sizeof inst.dst);

@@ -246,6 +246,7 @@ void CacheHierarchy::prefetch_l1d(Cycle at, Cycle until, bool missed) {
   std::size_t sent = 0;
   for (; sent < wanted_.size(); ++sent) {
     const Wanted w = wanted_[sent];
+    if (std::max(at, w.ready) >= until) break;  // as most of them, whatever registers there are
     Cycle goes = l1d_mshrs_.spare_from(std::max(at, w.ready), missed);
     if (zeroing_) goes = l1d_port_.idle_from(goes, until);
     if (goes >= until) break;

@@ -177,12 +177,13 @@ class CoreOf : public Core {
     around_.end();
   }
   Cycle cycles(std::span<const CoreRow> rows) {
-    Cycle retired = reported_;
+    Cycle retired = reported_, gap_origin = gap_origin_;
     for (const CoreRow& row : rows) {
       const Times t = static_cast<Kind*>(this)->step(row);
       retired = t.retired;
-      gap_origin_ = t.next_gap_origin;
+      gap_origin = t.next_gap_origin;
     }
+    gap_origin_ = gap_origin;
     return retired - std::exchange(reported_, retired);
   }
   Cycle reported_{}, gap_origin_{};

@@ -34,10 +34,12 @@ struct CoreInst {
     TRACEKIT_CORE_INST_BITS(BIT)
 #undef BIT
   };
-  // No access, no branch, no trap, and nothing waits for its place: what pack() finds.
+  // No access, no branch, no trap, no multiplication, no division, and nothing waits for its place:
+  // what pack() finds.
   static constexpr std::uint32_t computes = 1u << 31;
   static constexpr std::uint16_t no_register = 0xffff;
   static constexpr std::size_t sources = 8, destinations = 6;
+  enum : std::uint8_t { int_file, vec_file, files };
   // So many registers there are at most.  Behind those that an instruction reads stands one that
   // nothing writes, behind those that it writes one that nothing reads: loops need no end.
   static constexpr std::uint16_t most_registers = 4096, unwritten = 4096, unread = 4097,
@@ -45,15 +47,18 @@ struct CoreInst {
   std::uint64_t pc{};
   std::uint32_t flags{};
   OpClass op{};
-  std::uint8_t branch{};                              // BranchKind
-  std::uint8_t offset{};                              // of the access from the row's address
-  std::uint8_t int_writes : 4 {}, vec_writes : 4 {};  // registers of a kind that it writes
-  // Of its access, as the store buffer counts them: one where that is not known, a line at most.
-  std::uint16_t bytes{};
+  std::uint8_t branch{};                    // BranchKind
+  std::uint8_t offset{};                    // of the access from the row's address
+  std::uint8_t int_writes{}, vec_writes{};  // registers of a kind that it writes
+  // The same of one kind, a register file: of vectors, if it writes any, else of integers.
+  std::uint8_t file{}, file_writes{};
+  bool both_files{};
+  // Of its access, as the store buffer counts them.
+  std::uint8_t bytes{1};
   std::uint16_t src[sources], dst[destinations];
   std::uint8_t reads{}, writes{};  // how many of them there are
-  // What is told of it by the arrays and flags above.
-  void pack() {
+  // What is told of it by the arrays and flags above.  `divides`: or multiplies.
+  void pack(bool divides) {
     const auto used = [](std::uint16_t r) { return r != no_register; };
     const auto front = [&](auto& all, std::uint16_t rest) {
       const auto end = std::stable_partition(std::begin(all), std::end(all), used);
@@ -64,10 +69,16 @@ struct CoreInst {
     writes = front(dst, unread);
     int_writes = static_cast<std::uint8_t>(is(writes_int) + is(second_int) + is(third_int));
     vec_writes = static_cast<std::uint8_t>(is(writes_vec) + is(second_vec));
-    bytes = std::clamp<std::uint16_t>(bytes, 1, line_bytes);
+    file = vec_writes > 0 ? vec_file : int_file;
+    file_writes = file == vec_file ? vec_writes : int_writes;
+    both_files = int_writes > 0 && vec_writes > 0;
     constexpr std::uint32_t registers =
         writes_int | writes_vec | second_int | third_int | second_vec | masked;
-    if ((flags & ~registers) == 0 && branch == 0) flags |= computes;
+    if ((flags & ~registers) == 0 && branch == 0 && !divides) flags |= computes;
+  }
+  // Its access is of so many bytes; 0: that is not known.
+  void access(unsigned n) {
+    bytes = static_cast<std::uint8_t>(std::clamp<unsigned>(n, 1, line_bytes));
   }
   std::span<const std::uint16_t> read() const { return {src, reads}; }
   std::span<const std::uint16_t> written() const { return {dst, writes}; }

@@ -16,7 +16,7 @@ namespace tracekit {
 namespace {
 
 std::vector<CoreInst> packed(std::vector<CoreInst> insts) {
-  for (CoreInst& inst : insts) inst.pack();
+  for (CoreInst& inst : insts) inst.pack(multiplies(inst.op) || divides(inst.op));
   return insts;
 }
 

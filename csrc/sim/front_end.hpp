@@ -57,7 +57,7 @@ class FrontEnd {
   // When rename gets the row, which is fetched at `fetched`.  It had the last one at `renamed`.
   [[gnu::always_inline]] At arrive(std::uint64_t row, At fetched, At renamed) {
     At at = sends_.next(fetched, width_);
-    if (stalls()) [[unlikely]]
+    if (stalls() && at.at() > stalls_[first_to_send_].from + 1) [[unlikely]]
       at = send(at, renamed);
     sends_.go(at);
     sent_[row] = at;
@@ -144,16 +144,16 @@ class FrontEnd {
       at = later(at, stall.renamed + 1);
     }
     // The row is the first that comes to decode, or to rename, when nothing waits there any more.
-    for (std::uint64_t k = first_to_send_; k != end_; ++k) {
-      Stall& stall = stalls_[k];
-      if (stall.rename_goes_on && !stall.decode_goes_on && come.after(decodes_.at) &&
-          come.after(stall.renamed))
-        decode_goes_on(stall);
-    }
+    if (come.after(decodes_.at))
+      for (std::uint64_t k = first_to_send_; k != end_; ++k) {
+        Stall& stall = stalls_[k];
+        if (stall.rename_goes_on && !stall.decode_goes_on && come.after(stall.renamed))
+          decode_goes_on(stall);
+      }
     const Cycle there = at.at() + to_rename_;
-    for (std::uint64_t k = first_to_decode_; k != end_; ++k)
-      if (there > renamed.at() && there >= stalls_[k].renamed.at())
-        rename_goes_on(stalls_[k], renamed);
+    if (there > renamed.at())
+      for (std::uint64_t k = first_to_decode_; k != end_; ++k)
+        if (there >= stalls_[k].renamed.at()) rename_goes_on(stalls_[k], renamed);
     if (was_announced_ && there < announced_.from) --end_;
     is_announced_ = was_announced_ = false;  // the row waits with those before it
     return at;

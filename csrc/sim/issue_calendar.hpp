@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <numeric>
 #include <queue>
 #include <span>
 #include <utility>
@@ -29,17 +29,18 @@ class IssueCalendar {
     std::uint64_t used{};
     std::uint16_t issued{}, results{}, longer{}, whose{};
   };
-  // The cycles from `from` on, at most `left`, whose entries lie side by side.
-  template <class Ring>
-  static auto beside(Ring& ring, Cycle from, Cycle left) {
-    const std::size_t first = slot(from);
-    return std::span(ring).subspan(first,
-                                   std::min(static_cast<std::size_t>(left), ring.size() - first));
-  }
-  static int issued(std::span<const OfCycle> cycles) {
-    return std::accumulate(cycles.begin(), cycles.end(), 0,
-                           [](int n, const OfCycle& c) { return n + c.issued; });
-  }
+  // How many leave the queue in some cycles, as many as it holds at most: the last 16 bits of the
+  // sum of the words whose last 16 bits are `issued`, which takes an addition a cycle.
+  class Issued {
+   public:
+    void add(const OfCycle& cycle) { sum_ += std::bit_cast<Words>(cycle)[1]; }
+    int count() const { return static_cast<std::uint16_t>(sum_); }
+
+   private:
+    using Words = std::array<std::uint64_t, 2>;
+    static_assert(offsetof(OfCycle, issued) == 8 && std::endian::native == std::endian::little);
+    std::uint64_t sum_{};
+  };
 
  public:
   explicit IssueCalendar(const CoreParameters& p)
@@ -54,11 +55,14 @@ class IssueCalendar {
     if (to - at_ > 8) [[unlikely]] {
       skip(to);
     } else {
-      for (; at_ < to; ++at_) {
-        OfCycle& gone = cycle_[slot(at_)];
-        waiting_ -= gone.issued;
+      int left = 0;
+      for (Cycle at = at_; at < to; ++at) {
+        OfCycle& gone = cycle_[slot(at)];
+        left += gone.issued;
         gone = empty_;
       }
+      waiting_ -= left;
+      at_ = to;
     }
     end_ = at_ + planned;
     if (!far_.empty()) [[unlikely]]
@@ -67,13 +71,8 @@ class IssueCalendar {
   int waiting() const { return waiting_; }
   // How many still wait at `then`, of `waiting` that do at the earlier `from`.
   int waiting(Cycle then, Cycle from, int waiting) const {
-    from = std::max(from, at_);
-    for (Cycle left = std::min(then, at_ + horizon) - from; left > 0;) {
-      const auto cycles = beside(cycle_, from, left);
-      waiting -= issued(cycles);
-      from += static_cast<Cycle>(cycles.size());
-      left -= static_cast<Cycle>(cycles.size());
-    }
+    const Cycle end = std::min(then, at_ + horizon);
+    for (Cycle at = std::max(from, at_); at < end; ++at) waiting -= cycle_[slot(at)].issued;
     return waiting;
   }
   int waiting(Cycle then) const { return waiting(then, at_, waiting_); }
@@ -203,13 +202,19 @@ class IssueCalendar {
     return true;
   }
   [[gnu::noinline]] void skip(Cycle to) {
+    Issued gone;
     for (Cycle left = std::min(to - at_, horizon); left > 0;) {
-      const auto cycles = beside(cycle_, at_, left);
-      waiting_ -= issued(cycles);
-      std::ranges::fill(cycles, empty_);
+      const std::size_t first = slot(at_);  // of those whose entries lie side by side
+      const auto cycles = std::span(cycle_).subspan(
+          first, std::min(static_cast<std::size_t>(left), cycle_.size() - first));
+      for (OfCycle& cycle : cycles) {
+        gone.add(cycle);
+        cycle = empty_;
+      }
       at_ += static_cast<Cycle>(cycles.size());
       left -= static_cast<Cycle>(cycles.size());
     }
+    waiting_ -= gone.count();
     at_ = to;
   }
   [[gnu::noinline]] void leave_far_behind(Cycle at) { far_.push(at); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "sim/core_inst.hpp"
@@ -12,28 +13,21 @@ namespace tracekit {
 class LaterValues {
  public:
   // Nothing is known of later rows.
-  void begin() {
-    ++turn_;
-    end_wrong_way();
-  }
-  // What comes is of a wrong way, until that ends and is forgotten.
-  void begin_wrong_way() { wrong_ = true; }
+  void begin() { ++turn_; }
+  // A wrong way ends, and what it has written is forgotten.
   void end_wrong_way() {
-    wrong_ = false;
-    ++way_;
+    for (; !before_.empty(); before_.pop_back()) of_[before_.back().first] = before_.back().second;
   }
+  template <bool Wrong>  // of a wrong way
   void put(const CoreInst& inst, Cycle there) {
     for (const std::uint16_t r : inst.written()) {
-      if (wrong_)
-        of_[r].wrong = {way_, there};
-      else
-        of_[r].right = {turn_, there};
+      if constexpr (Wrong) before_.emplace_back(r, of_[r]);
+      of_[r] = {turn_, there};
     }
   }
   // Of a register, where a later row writes it; else `before`.
   Cycle at(std::uint16_t r, Cycle before) const {
-    if (of_[r].wrong.turn == way_) return of_[r].wrong.there;
-    return of_[r].right.turn == turn_ ? of_[r].right.there : before;
+    return of_[r].turn == turn_ ? of_[r].there : before;
   }
 
  private:
@@ -41,12 +35,9 @@ class LaterValues {
     std::uint64_t turn;
     Cycle there;
   };
-  struct Values {
-    Value right, wrong;
-  };
-  std::uint64_t turn_{}, way_{};
-  bool wrong_{};
-  std::vector<Values> of_ = std::vector<Values>(CoreInst::all_registers);
+  std::uint64_t turn_{};
+  std::vector<Value> of_ = std::vector<Value>(CoreInst::all_registers);
+  std::vector<std::pair<std::uint16_t, Value>> before_;  // what the wrong way has written
 };
 
 }  // namespace tracekit

@@ -65,23 +65,26 @@ template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
   const std::uint64_t block = fetch_block(pc);
-  const bool goes_on = redirect_.at() < 0, from_decoder = pc == pc_ && goes_on;
-  pc_ = pc;
-  if (!goes_on || (block != block_ && !from_decoder)) {
-    if (goes_on ? next_block(pc) : redirected(pc)) fetch_next_line(row);
+  bool from_decoder = std::exchange(pc_, pc) == pc;
+  if (redirect_.at() >= 0) [[unlikely]] {
+    if (redirected(pc)) fetch_next_line(row);
+    block_ = block;
+    taken_ = from_decoder = false;
+  } else if (block != block_ && !from_decoder) {
+    if (next_block(pc)) fetch_next_line(row);
+    block_ = block;
     taken_ = false;
   } else if (taken_ || fetched_ >= p_.width()) {
     enter((fetch_ + 1).because(Cause::front_end_width));
     taken_ = false;
     fetch_speed_.took(1, row_);
   }
-  if (!from_decoder) {
-    block_ = block;
-    // The next 16 bytes have a part of it, too: maybe another block, which is fetched for it.
-    const std::uint64_t rest = pc + 15;
-    if (is<Computes>(*row.inst, CoreInst::split) && fetch_block(rest) != block) [[unlikely]] {
-      next_block(rest);
-      block_ = fetch_block(rest);
+  // The next 16 bytes have a part of it, too: maybe another block, which is fetched for it.
+  if (is<Computes>(*row.inst, CoreInst::split) && !from_decoder) [[unlikely]] {
+    const std::uint64_t rest = fetch_block(pc + 15);
+    if (rest != block) {
+      next_block(pc + 15);
+      block_ = rest;
     }
   }
   const At room = front_end_.room(row_);
@@ -95,7 +98,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::room_to_rename(Cycle counted) {
   At room = renames_.at;
-  room.wait_for({freed(retired_, entry_, p_.rob(), freed_delay), Cause::rob_full});
+  if (Why || counted > room.at()) [[unlikely]]  // which is not before the entry is free
+    room.wait_for({freed(retired_, entry_, p_.rob(), freed_delay), Cause::rob_full});
   calendar_.advance(room.at());
   while (calendar_.waiting() >= p_.iq()) {
     room = (room + 1).because(Cause::scheduler_full);
@@ -115,14 +119,15 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
   const At arrived = front_end_.arrive(row_, fetched, renames_.at);
   At at = later(arrived, room);
   at.wait_for(later(serial_, rename_held_));
-  serial_ = {};
+  if constexpr (Why) serial_ = {};  // no later row has that cause
   // Until the reorder buffer is empty, and no store is on its way (gem5's Commit::commit).
   if (is<Computes>(inst, CoreInst::serialize_before)) [[unlikely]]
     at = later(at, {std::max(retire_.at(), all_drained()) + serialize_delay, Cause::serialization});
-  const auto takes = [&](const Freed& when, std::uint64_t n, unsigned entries, int size, Cause why,
-                         Cycle delay) {
+  const auto takes = [&](const RegisterFile& file, unsigned registers) {
     // A row that takes none would have the last one that was taken, which costs no more to ask.
-    if (!Why || entries > 0) at.wait_for({freed(when, n + entries - 1, size, delay), why});
+    if (!Why || registers > 0)
+      at.wait_for({freed(file.retired, file.taken + registers - 1, file.size, committed_delay),
+                   Cause::registers_full});
   };
   if (is<Computes>(inst, CoreInst::load)) {
     const Cycle free = freed(load_retired_, loads_, p_.lq(), committed_delay);
@@ -132,8 +137,9 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     make_room_for_store();
     at.wait_for({freed(store_drained_, store_count_, p_.sq(), drained_delay), queued_store()});
   }
-  takes(int_retired_, ints_, inst.int_writes, free_ints_, Cause::registers_full, committed_delay);
-  takes(vec_retired_, vecs_, inst.vec_writes, free_vecs_, Cause::registers_full, committed_delay);
+  takes(files_[inst.file], inst.file_writes);
+  if (inst.both_files) [[unlikely]]
+    takes(files_[CoreInst::int_file], inst.int_writes);
   at = renames_.next(at, p_.width());
   if (counted > at.at()) [[unlikely]]
     at.wait_for({entry_counted(at.at()), Cause::rob_full});
@@ -158,7 +164,7 @@ template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, At dispatched) {
   const CoreInst& inst = *row.inst;
   At at = dispatched;
-  operands_chain_ = 0;
+  if constexpr (Why) operands_chain_ = 0;
   const auto read = [&](std::uint16_t r) {
     if constexpr (Why) {
       if (later(at, register_[r]) != at) operands_chain_ = chain_[r];
@@ -169,7 +175,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
   for (std::size_t k = 0; k < common; ++k) read(inst.src[k]);
   if (inst.reads > common) [[unlikely]]
     for (std::size_t k = common; k < inst.reads; ++k) read(inst.src[k]);
-  operands_ = at;
+  if constexpr (Why || !Computes) operands_ = at;
   const bool behind_stores = is<Computes>(inst, CoreInst::in_order | CoreInst::barrier);
   if (behind_stores) [[unlikely]] {
     const Cause why = inst.is(CoreInst::barrier) ? Cause::barrier : Cause::serialization;
@@ -196,16 +202,20 @@ template <bool Computes>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::issue(const CoreRow& row, At& dispatched) {
   const CoreInst& inst = *row.inst;
   const bool memory = is<Computes>(inst, CoreInst::load | CoreInst::store);
-  set_ = memory ? sets_.of(inst.pc, inst.is(CoreInst::store)) : StoreSets::no_set;
-  forwarded_ = false;
+  if constexpr (!Computes) {
+    set_ = memory ? sets_.of(inst.pc, inst.is(CoreInst::store)) : StoreSets::no_set;
+    forwarded_ = false;
+  }
   At issued = ready<Computes>(row, dispatched);
   if (is<Computes>(inst, CoreInst::no_op)) [[unlikely]]
     return issued;
-  if (set_ != StoreSets::no_set && issued.at() > operands_.at() + p_.l1d_lat()) [[unlikely]]
+  if (memory && set_ != StoreSets::no_set && issued.at() > operands_.at() + p_.l1d_lat())
+      [[unlikely]]
     go_ahead(row, dispatched.at(), issued.at());
   // A division that waits for another one has the unit at once that one leaves, unless it issues
   // later.
-  if (multiplies(inst.op) || (divides(inst.op) && p_.issue_to_exec() > 1)) [[unlikely]]
+  if (!Computes && (multiplies(inst.op) || (divides(inst.op) && p_.issue_to_exec() > 1)))
+      [[unlikely]]
     issued = behind_divisions(row, dispatched.at(), issued);
   issued = book(issued, inst.op);
   if (!is<Computes>(inst, CoreInst::load) || inst.is(CoreInst::data_prefetch)) return issued;
@@ -349,7 +359,7 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
     else
       retires(retire_, retired_now_ + 1);
   }
-  last_issued_ = issued.at();
+  if constexpr (Why) last_issued_ = issued.at();
   const auto leaves = [this](Freed& when, std::uint64_t& n, unsigned entries) {
     when[n] = retire_.at();  // whether it takes one or not
     if (entries > 1) [[unlikely]]
@@ -357,8 +367,12 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
     n += entries;
   };
   if constexpr (!Computes) leaves(load_retired_, loads_, inst.is(CoreInst::load));
-  leaves(int_retired_, ints_, inst.int_writes);
-  leaves(vec_retired_, vecs_, inst.vec_writes);
+  RegisterFile& file = files_[inst.file];
+  leaves(file.retired, file.taken, inst.file_writes);
+  if (inst.both_files) [[unlikely]] {
+    RegisterFile& ints = files_[CoreInst::int_file];
+    leaves(ints.retired, ints.taken, inst.int_writes);
+  }
   if (is<Computes>(inst, CoreInst::store) && !row.fault) queue_store(row, issued.at(), done.at());
   if (is<Computes>(inst, CoreInst::barrier)) [[unlikely]]
     memory_barrier_ = later(memory_barrier_, {retire_.at() + 1, Cause::barrier});

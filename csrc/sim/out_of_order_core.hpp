@@ -177,7 +177,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   // What rename has given away of a wrong path.
   struct WrongRename {
     typename FrontEnd<Why>::Stage stage;
-    std::uint64_t entry, loads, stores, ints, vecs;
+    std::uint64_t entry, loads, stores;
+    std::array<std::uint64_t, CoreInst::files> taken;  // registers
     IssueCalendar::Queue queue;
     Cycle dispatched{}, rows{};  // the last row; all before the branch is resolved
   };
@@ -267,7 +268,15 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     return freed(retired_, entry_ + static_cast<unsigned>(counted_twice_), p_.rob(), freed_delay);
   }
   static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 2, long_ago); }
-  Freed retired_, int_retired_, vec_retired_, load_retired_, store_drained_;
+  Freed retired_, load_retired_, store_drained_;
+  // Registers of a kind: when those that wrote them had retired, how many were taken until now,
+  // and how many rename has.
+  struct RegisterFile {
+    Freed retired;
+    std::uint64_t taken;
+    int size;
+  };
+  std::array<RegisterFile, CoreInst::files> files_;
   Ring<Cause> store_held_;  // what store_drained_ waits for
   struct QueuedStore {
     const CoreInst* inst;
@@ -276,14 +285,13 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     std::uint32_t number;  // in stores_
   };
   Ring<QueuedStore> queued_;
-  std::uint64_t row_{}, loads_{}, store_count_{}, stores_sent_{}, ints_{}, vecs_{};
+  std::uint64_t row_{}, loads_{}, store_count_{}, stores_sent_{};
   Cycle no_store_before_{};  // goes to the cache: the first one that waits cannot
   std::uint64_t entry_{};    // of the reorder buffer: squashed rows have some, too
 
-  int fetch_shift_;            // of the fetch buffer's bytes; -1: no power of two
-  int free_ints_, free_vecs_;  // registers that rename has
-  int counted_twice_;          // rows, at most
-  Cycle store_executes_;       // from its issue, as a load does
+  int fetch_shift_;       // of the fetch buffer's bytes; -1: no power of two
+  int counted_twice_;     // rows, at most
+  Cycle store_executes_;  // from its issue, as a load does
   At fetch_{}, redirect_{-1, Cause::base};
   int fetched_{};  // rows in this cycle
   FetchSpeed fetch_speed_;

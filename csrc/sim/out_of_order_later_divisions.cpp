@@ -12,12 +12,16 @@
 namespace tracekit {
 namespace {
 
-// When divisions end that have begun.
+// When divisions end that have begun; how many of them run in the cycle `asked` is kept.
 class Running {
  public:
+  explicit Running(Cycle asked) : asked_(asked) {}
   void add(Cycle end) {
-    if (count_ < ends_.size()) ends_[count_++] = end;
+    if (count_ == ends_.size()) return;
+    ends_[count_++] = end;
+    then_ += end > asked_;
   }
+  int then() const { return then_; }
   int at(Cycle cycle) const {
     return static_cast<int>(
         std::count_if(begin(), end(), [cycle](Cycle end) { return end > cycle; }));
@@ -35,6 +39,8 @@ class Running {
   const Cycle* end() const { return ends_.data() + count_; }
   std::array<Cycle, 8> ends_;
   std::size_t count_{};
+  Cycle asked_;
+  int then_{};
 };
 
 }  // namespace
@@ -51,7 +57,8 @@ class LaterDivisions {
         dispatched_(dispatched),
         wanted_(wanted),
         counted_(core.operation(row.inst->op).counted),
-        units_(core.calendar_.units(counted_)) {}
+        units_(core.calendar_.units(counted_)),
+        running_(wanted) {}
 
   // When a unit is free for the row: of one that an older division leaves it has the first turn.
   Cycle free_from() {
@@ -83,12 +90,12 @@ class LaterDivisions {
   }
   // The last division that may begin before, as far as room in the reorder buffer goes.
   const CoreRow* last_division() const {
+    // Rows that the width alone lets in before.
+    const Cycle in_time = std::min(far_ - 1, (wanted_ - dispatched_ - 1) * p_.width());
     const CoreRow* last = nullptr;
     for (const CoreRow* const at : core_.around_.divisions_behind(row_)) {
       const Cycle behind = at - &row_;
-      if (behind >= far_ || dispatched_ + (behind + p_.width() - 1) / p_.width() >= wanted_ ||
-          entry_freed(behind) >= wanted_)
-        break;
+      if (behind > in_time || entry_freed(behind) >= wanted_) break;
       last = at;
     }
     if (!last) return last;
@@ -132,8 +139,12 @@ class LaterDivisions {
   // When its operands are there.
   Cycle ready(const Dispatch& d, const CoreInst& inst) const {
     Cycle at = d.there;
-    for (const std::uint16_t r : inst.read())
+    const auto read = [&](std::uint16_t r) {
       at = std::max(at, core_.later_.at(r, core_.register_[r].at()));
+    };
+    constexpr std::size_t common = 2;  // where one reads less nothing writes the rest
+    for (std::size_t k = 0; k < common; ++k) read(inst.src[k]);
+    for (std::size_t k = common; k < inst.reads; ++k) read(inst.src[k]);
     return at;
   }
   // When a unit is free beside those of the divisions that run, from `at` on; at most `until`.
@@ -149,9 +160,11 @@ class LaterDivisions {
     }
     return at;
   }
-  // It issues, if that is before `until`; a load leaves the queue only when it has its data. `row`:
-  // null on a wrong way, of whose loads nobody knows where they go.
-  void issue(Dispatch& d, const CoreInst& inst, Cycle until, const CoreRow* row) {
+  // It issues, if that is before `until`; a load leaves the queue only when it has its data.  `row`
+  // is none on a wrong way, of whose loads nobody knows where they go.
+  template <bool Wrong>
+  [[gnu::always_inline]] void issue(Dispatch& d, const CoreInst& inst, Cycle until,
+                                    const CoreRow* row) {
     Cycle at = ready(d, inst);
     if (at < until && divides(inst.op)) {
       at = unit_free(at, until);
@@ -160,11 +173,11 @@ class LaterDivisions {
     Cycle done = never;
     if (at < until) done = at + p_.issue_to_exec() - 1 + core_.latency(inst.op);
     if (inst.is(CoreInst::load)) {
-      const bool far = at < until && row && !core_.caches_.in_l1d(row->addr);
+      const bool far = at < until && !Wrong && !core_.caches_.in_l1d(row->addr);
       done = at >= until || far ? never : done + p_.l1d_lat();
       d.waiting += at < until && done >= until;
     }
-    core_.later_.put(inst, done);
+    core_.later_.template put<Wrong>(inst, done);
     d.waiting += at >= until;
   }
   // Whether the branch goes another way than such a one was predicted of late (WrongWay::behind).
@@ -176,11 +189,11 @@ class LaterDivisions {
     const auto* const before = core_.history_.find(core_.code_.number(inst));
     return (before && before->taken(conditionals_++)) != branch.taken;
   }
-  bool all_held() const { return running_.at(wanted_) >= units_; }
+  bool all_held() const { return running_.then() >= units_; }
 
   void walk(const CoreRow* last) {
     core_.later_.begin();
-    core_.later_.put(*row_.inst, never);
+    core_.later_.template put<false>(*row_.inst, never);
     Dispatch d{.fetched = core_.fetch_.at(),
                .fetched_now = core_.fetched_,
                .block = core_.block_,
@@ -201,18 +214,17 @@ class LaterDivisions {
         d.there = std::max(d.there, d.fetched + to_dispatch_);
         if (d.there >= wanted_) return;
       }
-      issue(d, inst, wanted_, at);
+      issue<false>(d, inst, wanted_, at);
     }
   }
   // The way behind the branch, which is predicted wrongly, until it is squashed.
   void go_wrong(Dispatch d, const CoreRow& branch, Cycle squashed) {
     WrongWay way(core_.code_, core_.history_);
-    core_.later_.begin_wrong_way();
     std::uint32_t part = way.begin(core_.code_.number(*branch.inst), branch.taken);
     while (part != CodeMap::nowhere && !all_held()) {
       const CoreInst& inst = core_.code_.insts()[part];
       if (!dispatch(d, inst, way.taken(), squashed)) break;
-      issue(d, inst, squashed, nullptr);
+      issue<true>(d, inst, squashed, nullptr);
       part = way.behind(part, [&](const CoreInst& i) { return core_.around_.target(branch, i); });
     }
     core_.later_.end_wrong_way();

@@ -65,6 +65,7 @@ void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle i
   LaterStores stores;
   std::uint64_t loads = loads_ + 1;
   int waiting = 1;
+  IssueCalendar::Queue queue = calendar_.queue();  // at the last row that could be full
   late.write(*row.inst, true);
   for (const CoreRow* at = &row + 1; at != end; ++at) {
     const CoreInst& inst = *at->inst;
@@ -74,9 +75,11 @@ void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle i
     if (inst.is(CoreInst::load)) there = std::max(there, load_freed(loads++));
     if (there >= issued) return;
     if (calendar_.waiting() + waiting >= p_.iq()) {
-      for (int queued = calendar_.waiting(there); queued + waiting >= p_.iq(); ++there) {
+      if (there < queue.at) queue = calendar_.queue();
+      queue = {there, calendar_.waiting(there, queue.at, queue.waiting)};
+      for (; queue.waiting + waiting >= p_.iq(); queue.at = ++there) {
         if (there + 1 >= issued) return;
-        queued = calendar_.waiting(there + 1, there, queued);
+        queue.waiting = calendar_.waiting(there + 1, there, queue.waiting);
       }
     }
     Cycle ready = std::max(operands_.at() + 1, there);

@@ -31,7 +31,8 @@ Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) 
     most = std::min(most, fit(then));
   }
   send_stores(at);
-  shares_.count_to({row_, loads_, store_count_, ints_, vecs_});
+  const auto &ints = files_[CoreInst::int_file], &vecs = files_[CoreInst::vec_file];
+  shares_.count_to({row_, loads_, store_count_, ints.taken, vecs.taken});
   const auto queue = [&](QueueShares::Of what, const auto& when, std::uint64_t n, int size,
                          Cycle delay) {
     const Cycle free = size - entries_held(when, n, size, at - delay);
@@ -39,8 +40,8 @@ Cycle OutOfOrderCore<Why>::room(Cycle at, Cycle dispatched, std::uint64_t next) 
   };
   queue(QueueShares::loads, load_retired_, loads_, p_.lq(), committed_delay);
   queue(QueueShares::stores, store_drained_, store_count_, p_.sq(), drained_delay);
-  queue(QueueShares::ints, int_retired_, ints_, free_ints_, committed_delay);
-  queue(QueueShares::vecs, vec_retired_, vecs_, free_vecs_, committed_delay);
+  queue(QueueShares::ints, ints.retired, ints.taken, ints.size, committed_delay);
+  queue(QueueShares::vecs, vecs.retired, vecs.taken, vecs.size, committed_delay);
   return most;
 }
 

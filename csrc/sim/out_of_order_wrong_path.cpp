@@ -144,12 +144,14 @@ Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst& inst, std::uint64_t row,
     goes = std::max(goes, frees(load_retired_, to.loads++, loads_, p_.lq(), committed_delay));
   if (inst.is(CoreInst::store))
     goes = std::max(goes, frees(store_drained_, to.stores++, stores_sent_, p_.sq(), drained_delay));
-  to.ints += inst.int_writes;
-  to.vecs += inst.vec_writes;
-  if (inst.int_writes > 0)
-    goes = std::max(goes, frees(int_retired_, to.ints - 1, ints_, free_ints_, committed_delay));
-  if (inst.vec_writes > 0)
-    goes = std::max(goes, frees(vec_retired_, to.vecs - 1, vecs_, free_vecs_, committed_delay));
+  const auto takes = [&](const RegisterFile& file, std::uint64_t& taken, unsigned registers) {
+    taken += registers;
+    if (registers > 0)
+      goes = std::max(goes, frees(file.retired, taken - 1, file.taken, file.size, committed_delay));
+  };
+  takes(files_[inst.file], to.taken[inst.file], inst.file_writes);
+  if (inst.both_files)
+    takes(files_[CoreInst::int_file], to.taken[CoreInst::int_file], inst.int_writes);
   ++to.entry;
   goes = to.stage.take({std::min(goes, never), Cause::base}, p_.width()).at();
   if (goes > arrived) front_end_.block(arrived);
@@ -187,8 +189,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
                  .entry = entry_ + 1,
                  .loads = loads_,
                  .stores = store_count_,
-                 .ints = ints_,
-                 .vecs = vecs_,
+                 .taken = {files_[CoreInst::int_file].taken, files_[CoreInst::vec_file].taken},
                  .queue = calendar_.queue()};
   Cycle at = fetch_.at();
   bool late = false;

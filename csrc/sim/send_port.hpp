@@ -42,8 +42,15 @@ class SendPort {
   }
   // The first cycle from `at` on, and before `until`, in which nothing is sent and nothing waits.
   Cycle idle_from(Cycle at, Cycle until) {
-    while (at < until && !idle(at)) ++at;
-    return at;
+    if (at >= until) return at;
+    while (at < until) {
+      send_before(at);
+      const Cycle idle = behind_busy(at);
+      if (idle == at) return at;
+      at = idle;
+    }
+    send_before(until - 1);
+    return until;
   }
 
  private:
@@ -61,10 +68,13 @@ class SendPort {
     while (n < lines_.size() && lines_[n].at <= at) ++n;
     return n;
   }
-  bool idle(Cycle at) {
-    send_before(at);
-    return waiting(at) == 0 &&
-           std::ranges::none_of(busy_, [at](const Busy& b) { return b.from <= at && at < b.to; });
+  // The cycle behind those from `at` on in which something is sent, or a line waits that has not
+  // been sent before; `at` itself where it is idle.
+  Cycle behind_busy(Cycle at) const {
+    if (!lines_.empty() && lines_.front().at <= at) return std::max(free_, at) + 1;
+    for (const Busy& b : busy_)
+      if (b.from <= at && at < b.to) return b.to;
+    return at;
   }
   void busy(Cycle from, Cycle to) { busy_[busies_++ % busy_.size()] = {from, to}; }
   // The first line; until when that takes.
