@@ -47,12 +47,11 @@ struct CoreInst {
   std::uint64_t pc{};
   std::uint32_t flags{};
   OpClass op{};
-  std::uint8_t branch{};                    // BranchKind
-  std::uint8_t offset{};                    // of the access from the row's address
-  std::uint8_t int_writes{}, vec_writes{};  // registers of a kind that it writes
-  // The same of one kind, a register file: of vectors, if it writes any, else of integers.
-  std::uint8_t file{}, file_writes{};
-  bool both_files{};
+  std::uint8_t branch{};  // BranchKind
+  std::uint8_t offset{};  // of the access from the row's address
+  // Registers that it writes of one file: of vectors, if it writes any, else of integers; and the
+  // integers of one that writes vectors, too.
+  std::uint8_t file{}, file_writes{}, more_ints{};
   // Of its access, as the store buffer counts them.
   std::uint8_t bytes{1};
   std::uint16_t src[sources], dst[destinations];
@@ -67,11 +66,11 @@ struct CoreInst {
     };
     reads = front(src, unwritten);
     writes = front(dst, unread);
-    int_writes = static_cast<std::uint8_t>(is(writes_int) + is(second_int) + is(third_int));
-    vec_writes = static_cast<std::uint8_t>(is(writes_vec) + is(second_vec));
-    file = vec_writes > 0 ? vec_file : int_file;
-    file_writes = file == vec_file ? vec_writes : int_writes;
-    both_files = int_writes > 0 && vec_writes > 0;
+    const auto ints = static_cast<std::uint8_t>(is(writes_int) + is(second_int) + is(third_int));
+    const auto vecs = static_cast<std::uint8_t>(is(writes_vec) + is(second_vec));
+    file = vecs > 0 ? vec_file : int_file;
+    file_writes = vecs > 0 ? vecs : ints;
+    more_ints = vecs > 0 ? ints : 0;
     constexpr std::uint32_t registers =
         writes_int | writes_vec | second_int | third_int | second_vec | masked;
     if ((flags & ~registers) == 0 && branch == 0 && !divides) flags |= computes;

@@ -138,8 +138,8 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     at.wait_for({freed(store_drained_, store_count_, p_.sq(), drained_delay), queued_store()});
   }
   takes(files_[inst.file], inst.file_writes);
-  if (inst.both_files) [[unlikely]]
-    takes(files_[CoreInst::int_file], inst.int_writes);
+  if (inst.more_ints > 0) [[unlikely]]
+    takes(files_[CoreInst::int_file], inst.more_ints);
   at = renames_.next(at, p_.width());
   if (counted > at.at()) [[unlikely]]
     at.wait_for({entry_counted(at.at()), Cause::rob_full});
@@ -369,9 +369,9 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
   if constexpr (!Computes) leaves(load_retired_, loads_, inst.is(CoreInst::load));
   RegisterFile& file = files_[inst.file];
   leaves(file.retired, file.taken, inst.file_writes);
-  if (inst.both_files) [[unlikely]] {
+  if (inst.more_ints > 0) [[unlikely]] {
     RegisterFile& ints = files_[CoreInst::int_file];
-    leaves(ints.retired, ints.taken, inst.int_writes);
+    leaves(ints.retired, ints.taken, inst.more_ints);
   }
   if (is<Computes>(inst, CoreInst::store) && !row.fault) queue_store(row, issued.at(), done.at());
   if (is<Computes>(inst, CoreInst::barrier)) [[unlikely]]

@@ -150,8 +150,7 @@ Cycle OutOfOrderCore<Why>::rename_wrong(const CoreInst& inst, std::uint64_t row,
       goes = std::max(goes, frees(file.retired, taken - 1, file.taken, file.size, committed_delay));
   };
   takes(files_[inst.file], to.taken[inst.file], inst.file_writes);
-  if (inst.both_files)
-    takes(files_[CoreInst::int_file], to.taken[CoreInst::int_file], inst.int_writes);
+  takes(files_[CoreInst::int_file], to.taken[CoreInst::int_file], inst.more_ints);
   ++to.entry;
   goes = to.stage.take({std::min(goes, never), Cause::base}, p_.width()).at();
   if (goes > arrived) front_end_.block(arrived);
