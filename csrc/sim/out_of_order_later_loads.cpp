@@ -76,11 +76,9 @@ void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle i
     if (there >= issued) return;
     if (calendar_.waiting() + waiting >= p_.iq()) {
       if (there < queue.at) queue = calendar_.queue();
-      queue = {there, calendar_.waiting(there, queue.at, queue.waiting)};
-      for (; queue.waiting + waiting >= p_.iq(); queue.at = ++there) {
-        if (there + 1 >= issued) return;
-        queue.waiting = calendar_.waiting(there + 1, there, queue.waiting);
-      }
+      const int most = p_.iq() - waiting;
+      there = calendar_.fewer_wait(most, there, issued, queue);
+      if (queue.waiting >= most || there >= issued) return;
     }
     Cycle ready = std::max(operands_.at() + 1, there);
     bool waits = late.reads(inst);

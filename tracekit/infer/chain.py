@@ -28,6 +28,8 @@ class NormPlan:
 
 
 class NormRunner(Stateless):
+    """Runs a NormPlan in one thread."""
+
     def __init__(self, plan: NormPlan, source: Block, steps: int, rows: int) -> None:
         self.plan, self.rows, self.source = plan, rows, source
         self.output = Block.make(steps, rows, source.width)
@@ -112,6 +114,8 @@ class ConcatPlan(ResidualPlan):
 
 
 class ConcatRunner(ResidualRunner):
+    """Runs a ConcatPlan in one thread."""
+
     def __init__(self, plans: Sequence[Plan], source: Block, steps: int, rows: int) -> None:
         super().__init__(plans, source, steps, rows)
         self.output = Block.make(steps, rows, source.width + self.chain.output.width)

@@ -92,9 +92,11 @@ class Emitter:
         self.b, self.t = builder, target
 
     def const(self, x: float) -> Value:
+        """A vector with ``x`` in each lane."""
         return ir.Constant(self.t.floats, [x] * self.t.lanes)
 
     def call(self, name: str, result: ir.Type, args: Sequence[Value]) -> Value:
+        """What the function ``name``, declared where it is not yet, makes of ``args``."""
         module = self.b.module
         function = module.globals.get(name)
         if function is None:
@@ -103,14 +105,17 @@ class Emitter:
         return self.b.call(function, args)
 
     def pointer(self, address: Value, offset: Value | int, kind: ir.Type) -> Value:
+        """A pointer to a ``kind``, ``offset`` bytes behind ``address``."""
         if isinstance(offset, int):
             offset = ir.Constant(I64, offset)
         return self.b.inttoptr(self.b.add(address, offset), kind.as_pointer())
 
     def load(self, address: Value, offset: Value | int, kind: ir.Type, align: int = 4) -> Value:
+        """The ``kind`` that lies ``offset`` bytes behind ``address``."""
         return self.b.load(self.pointer(address, offset, kind), align=align)
 
     def store(self, value: Value, address: Value, offset: Value | int, align: int = 1) -> None:
+        """Write ``value``, ``offset`` bytes behind ``address``."""
         self.b.store(value, self.pointer(address, offset, value.type), align=align)
 
     def fetch(self, address: Value, offset: Value) -> None:
@@ -120,18 +125,21 @@ class Emitter:
         self.call("llvm.prefetch.p0", ir.VoidType(), [where, *numbers])
 
     def splat(self, scalar: Value) -> Value:
+        """A vector with ``scalar`` in each lane."""
         kind = ir.VectorType(scalar.type, self.t.lanes)
         one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
         zeros = ir.Constant(ir.VectorType(I32, self.t.lanes), [0] * self.t.lanes)
         return self.b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a · b + c, rounded once where the target can."""
         n = self.t.lanes
         if self.t.isa == "portable":  # let the compiler say whether the machine has an fma
             return self.call(f"llvm.fmuladd.v{n}f32", self.t.floats, [a, b, c])
         return self.call(f"llvm.fma.v{n}f32", self.t.floats, [a, b, c])
 
     def clamp(self, x: Value, limit: float) -> Value:
+        """``x`` within ±``limit``."""
         if self.t.isa == "avx512":  # one vrangeps: the smaller magnitude, the sign of x
             mode, all_lanes = ir.Constant(I32, 2), ir.Constant(I16, 0xFFFF)
             args = [x, self.const(limit), mode, x, all_lanes, ir.Constant(I32, 4)]
@@ -143,6 +151,7 @@ class Emitter:
         return x
 
     def reciprocal(self, x: Value, precise: bool) -> Value:
+        """1/x; to 14 bits on AVX-512, unless ``precise``."""
         if self.t.isa != "avx512":
             return self.b.fdiv(self.const(1.0), x)
         mask = ir.Constant(I16, 0xFFFF)
@@ -178,6 +187,7 @@ class Emitter:
         return self.b.fmul(x, self.poly(square, over)), self.poly(square, under), k
 
     def poly(self, x: Value, coefficients: Sequence[float]) -> Value:
+        """The polynomial of ``x``; the constant coefficient comes first."""
         *rest, last = coefficients
         monic = last == 1.0 and rest
         out = self.b.fadd(x, self.const(rest.pop())) if monic else self.const(last)
@@ -315,6 +325,7 @@ class Emitter:
         return [flat[r * vectors : (r + 1) * vectors] for r in range(len(acc))]
 
     def dot(self, kind: str, acc: Value, x: Value, w: Value) -> Value:
+        """``acc``, and lane by lane the products of ``x`` and ``w``: of 1, 2 or 4 values."""
         if kind == "f32":
             return self.fma(x, w, acc)
         if kind == "bf16":
@@ -326,6 +337,7 @@ class Emitter:
         return self.b.add(acc, self.call("llvm.x86.avx2.pmadd.wd", self.t.ints, [x, w]))
 
     def panel(self, address: Value, vectors: int) -> list[Value]:
+        """``vectors`` vectors of float32, one behind the other at ``address``."""
         size = 4 * self.t.lanes
         return [self.load(address, v * size, self.t.floats, size) for v in range(vectors)]
 

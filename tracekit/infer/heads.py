@@ -65,6 +65,8 @@ class DistributionPlan:
 
 
 class DistributionRunner(Stateless):
+    """Runs a DistributionPlan in one thread."""
+
     def __init__(self, plan: DistributionPlan, source: Block, steps: int, rows: int) -> None:
         self.plan, self.rows, self.source = plan, rows, source
         self.output = Block.make(steps, rows, len(plan.scale))

@@ -27,6 +27,8 @@ class GruPlan:
 
 
 class GruRunner:
+    """Runs a GruPlan in one thread, and keeps its state between blocks."""
+
     def __init__(self, plan: GruPlan, source: Block, steps: int, rows: int) -> None:
         self.plan, self.rows = plan, rows
         self.direct = plan.direct.runner(source, steps, rows)
@@ -62,6 +64,8 @@ class MinGruPlan:
 
 
 class MinGruRunner:
+    """Runs a MinGruPlan in one thread, and keeps its state between blocks."""
+
     def __init__(self, plan: MinGruPlan, source: Block, steps: int, rows: int) -> None:
         self.rows, self.hidden = rows, plan.linear.out // 2
         self.linear = plan.linear.runner(source, steps, rows)
