@@ -99,7 +99,7 @@ class LaterDivisions {
       last = at;
     }
     if (!last) return last;
-    const Cycle began = std::max(dispatched_, wanted_ - core_.latency(last->inst->op)) + 1;
+    const Cycle began = std::max(dispatched_, wanted_ - core_.latency(OpClass::IntDiv)) + 1;
     const bool none_free = core_.calendar_.gap(began, counted_, 1, wanted_).cycles == 0;
     return none_free ? nullptr : last;
   }
