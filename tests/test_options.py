@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import synthetic
 
 import tracekit
 from tracekit import isa, schema
-from tracekit.cli.main import main
+from tracekit.cli.main import COMMANDS, create_parser, main
 from tracekit.isa.types import BRANCH_FLAGS
 
 
@@ -58,6 +59,11 @@ def feats(tmp_path_factory) -> Path:
             "export F -o x.npy --disassembly",
         ),
         *("mrc F --force", "quantize model F --rows 0"),
+        *(
+            "extract T -o x --start 99999999999999999999",
+            "why F --machine ns_8w --threads 99999999",
+        ),
+        *("record --wait nan -- true", "record --copy-seconds nan -- true"),
         *("dump F --rows 999999:1000000", "dump F --rows 5:5", "dump F --rows 7:3"),
     ],
 )
@@ -181,3 +187,17 @@ def test_all_machines_are_known_by_name(feats, capsys, name):
     """Also those that the shipped model of the trace's architecture does not have."""
     assert main(["what-if", str(feats), "--machine", name, "l1d_lat=5"]) == 0
     assert name in capsys.readouterr().out
+
+
+def _without_help(parser: argparse.ArgumentParser) -> list[str]:
+    out = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            out += [w for p in action.choices.values() for w in _without_help(p)]
+        elif not action.help:
+            out.append(f"{parser.prog} {'/'.join(action.option_strings) or action.dest}")
+    return out
+
+
+def test_every_option_says_what_it_does():
+    assert [w for command in COMMANDS for w in _without_help(create_parser(command))] == []

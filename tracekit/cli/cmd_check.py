@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="the run's machine, for misses and simulated cycles; unless given the trace's own, or "
         "that of a config.ini or config.json beside the statistics",
     )
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     add_json(p)
     p.set_defaults(func=run)
 

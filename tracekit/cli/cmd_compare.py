@@ -9,7 +9,7 @@ from typing import Any
 
 from tracekit.cli.error_tables import print_intervals
 from tracekit.cli.events import Events
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -34,9 +34,9 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--cache", help="--manifest: keep the programs' arrays in this folder, for the next time"
     )
     p.add_argument("--device", default="auto", help="auto, cpu, cuda or torch (torch on the CPU)")
-    p.add_argument("--dtype", default="auto")
+    p.add_argument("--dtype", default="auto", help="f32, bf16, int8 or auto (auto)")
     p.add_argument("--no-history", action="store_true", help="leave the training programs' tables")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     p.add_argument("--plot", metavar="FILE", help="a picture (.png, .svg; needs matplotlib)")
     p.add_argument("--force", action="store_true", help="replace it")
     add_json(p)

@@ -18,7 +18,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    p.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="whose completion")
     p.set_defaults(func=run)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.error_tables import HEAD, UNSAID, line, programs
 from tracekit.cli.events import Events
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads, at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -18,12 +18,12 @@ from tracekit.cli.unused import refuse
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit cross-validate``."""
     p = sub.add_parser("cross-validate", help=help_text, description=__doc__)
-    p.add_argument("manifest")
+    p.add_argument("manifest", help="JSON or TOML: programs, families, machines")
     p.add_argument("--work", help="keep what is computed once in this folder, for the next time")
     p.add_argument("--folds", type=int, default=5, help="folds by family (5)")
-    p.add_argument("--seed", type=at_least(0), default=0)
+    p.add_argument("--seed", type=at_least(0), default=0, help="of folds and models (0)")
     p.add_argument("--rows", type=int, help="only the first N rows of each program")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     p.add_argument(
         "--tuning", type=int, default=3, help="programs that a new machine is tuned on (3)"
     )
@@ -31,7 +31,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--random-designs",
         type=at_least(0),
         default=0,
-        help="cores beside the known ones, as tune draws them (128)",
+        help="random designs beside the known cores (0)",
     )
     p.add_argument("--ablate", action="store_true", help="what each part of the recipe is worth")
     add_json(p)

@@ -23,8 +23,8 @@ def add_parser(sub: Any, help_text: str) -> None:
         "versions, two machines) by their pcs and tells, for each column, on how many rows they "
         "agree, and which instructions differ most.",
     )
-    p.add_argument("a")
-    p.add_argument("b")
+    p.add_argument("a", help="a feats.zst")
+    p.add_argument("b", help="a feats.zst of the same program")
     p.add_argument("--features", metavar="SET", help="compare a feature set's columns instead")
     p.add_argument("--binary", metavar="ELF", help="the program, to name places")
     p.add_argument(

@@ -22,7 +22,7 @@ _BLOCK = 1 << 14
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit dump``."""
     p = sub.add_parser("dump", help=help_text, description=__doc__)
-    p.add_argument("file")
+    p.add_argument("file", help="a feats.zst")
     p.add_argument("--rows", default=":", metavar="A:B", help="range of rows (all)")
     p.add_argument("--columns", help="comma-separated names; default: all, with the disassembly")
     add_json(p, "JSON lines instead of CSV")

@@ -9,7 +9,7 @@ from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.error_tables import HEAD, line, number, print_intervals, programs
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
 from tracekit.cli.unused import refuse
@@ -18,7 +18,7 @@ from tracekit.cli.unused import refuse
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit evaluate``."""
     p = sub.add_parser("evaluate", help=help_text, description=__doc__)
-    p.add_argument("manifest")
+    p.add_argument("manifest", help="JSON or TOML: programs, families, machines")
     p.add_argument(
         "--model",
         nargs="+",
@@ -26,7 +26,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="FOLDER",
         help="models of train perfvec, or one of train neuroscalar",
     )
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     add_json(p)
     p.add_argument_group("models of whole programs (train perfvec)").add_argument(
         "--rows", type=int, help="only the first N rows of each program"
@@ -47,7 +47,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         action="store_true",
         help="families: keep in the model's folder what it is off by, for the intervals of compare",
     )
-    n.add_argument("--dtype", default="auto", help="of the engine")
+    n.add_argument("--dtype", default="auto", help="f32, bf16, int8 or auto (auto)")
     n.add_argument("--device", default="auto", help="auto, cpu, cuda or torch (torch on the CPU)")
     add_cluster(p)
     p.set_defaults(func=run, parser=p)

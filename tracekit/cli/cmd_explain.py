@@ -14,7 +14,7 @@ import argparse
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 
@@ -38,10 +38,15 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="M",
         help="one machine, or two: JSON or name",
     )
-    p.add_argument("--by", choices=("function", "line", "instruction"), default="function")
+    p.add_argument(
+        "--by",
+        choices=("function", "line", "instruction"),
+        default="function",
+        help="which places are told (function)",
+    )
     p.add_argument("--binary", nargs="+", metavar="ELF", help="the program, or both versions of it")
     p.add_argument("--top", type=int, default=12, metavar="N", help="parts shown (12)")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     add_json(p)
     p.set_defaults(func=run)
 

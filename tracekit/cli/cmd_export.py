@@ -12,7 +12,7 @@ from tracekit.exporting import FORMATS, export
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit export``."""
     p = sub.add_parser("export", help=help_text, description=__doc__)
-    p.add_argument("file")
+    p.add_argument("file", help="a feats.zst")
     p.add_argument("-o", "--output", required=True, help="file; of npy and drmemtrace, a folder")
     p.add_argument("--to", choices=sorted(FORMATS), help="default: as the output's name ends")
     p.add_argument("--features", metavar="SET", help="a feature set instead of the columns")

@@ -10,6 +10,7 @@ from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.main import end_with_signals
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 from tracekit.cpus import available_cores
@@ -43,13 +44,13 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--cpu", help="keep this CPU only; else each gets a file")
     p.add_argument(
         "--start",
-        type=int,
+        type=at_least(0),
         default=0,
         metavar="N",
         help="rows to leave out (they warm up the features)",
     )
     p.add_argument("--cold", action="store_true", help="... they do not: the features begin there")
-    p.add_argument("--count", type=int, metavar="N", help="rows to keep")
+    p.add_argument("--count", type=at_least(1), metavar="N", help="rows to keep")
     p.add_argument(
         "--binary", metavar="ELF", help="the traced program: its machine code is decoded"
     )

@@ -29,7 +29,12 @@ def add_parser(sub: Any, help_text: str) -> None:
     actions = p.add_subparsers(dest="action", metavar="ACTION")
 
     a = _action(actions, "serve", _serve, "serve until it is told to end")
-    a.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT")
+    a.add_argument(
+        "--listen",
+        default="127.0.0.1:8080",
+        metavar="HOST:PORT",
+        help="where it serves (127.0.0.1:8080)",
+    )
     a.add_argument("--certificate", type=Path, metavar="FILE", help="of TLS, PEM")
     a.add_argument("--key", type=Path, metavar="FILE", help="its key, PEM")
     a.add_argument("--behind-proxy", action="store_true", help="a proxy of this computer has TLS")
@@ -47,17 +52,19 @@ def add_parser(sub: Any, help_text: str) -> None:
     a.add_argument("--viewer", action="store_true", help="of somebody who looks at the page")
 
     a = _action(actions, "revoke", _revoke, "end all tokens of an agent, or of viewers")
-    a.add_argument("agent", metavar="PSEUDONYM", nargs="?")
+    a.add_argument("agent", metavar="PSEUDONYM", nargs="?", help="whose tokens end")
     a.add_argument("--viewers", action="store_true", help="of all who look at the page")
 
     a = _action(actions, "prune", _prune, "delete what is older")
-    a.add_argument("--days", type=float, required=True, dest="older", metavar="N")
+    a.add_argument(
+        "--days", type=float, required=True, dest="older", metavar="N", help="so many days or more"
+    )
 
     _action(actions, "status", _status, "what the database holds")
 
     a = _action(actions, "ask", _ask, "the fleet's answer")
-    a.add_argument("--group")
-    a.add_argument("--label")
+    a.add_argument("--group", help="only programs of this group of agents")
+    a.add_argument("--label", help="only programs with this label")
     a.add_argument("--ab", nargs=2, metavar="DESIGN", help="these two against one another")
     a.add_argument("--repository", type=Path, metavar="DIR", help="of the models, for their errors")
 

@@ -25,13 +25,13 @@ def add_parser(sub: Any, help_text: str) -> None:
     _action(actions, "list", _list, "what the repository offered at the last update")
 
     a = _action(actions, "get", _get, "take a model or machine")
-    a.add_argument("name")
+    a.add_argument("name", help="as the repository calls it")
     a.add_argument("version", type=int, nargs="?", help="(the newest that can be used here)")
 
     _action(actions, "update", _update, "take newer versions; withdrawn ones go")
 
     a = _action(actions, "path", _path, "where a verified model is, for --model of other commands")
-    a.add_argument("name")
+    a.add_argument("name", help="as the repository calls it")
     a.add_argument("version", type=int, nargs="?", help="(the newest that is here)")
     a.add_argument(
         "--days-off",

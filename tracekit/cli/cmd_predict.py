@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.cli import cmd_predict_program, instruction_totals
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.cmd_record_qemu import OF_QEMU
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads, at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_choice, plan_of
 from tracekit.cli.unused import refuse
@@ -48,7 +48,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         choices=("phase", "pc", "symbol", "function", "line", "file", "process"),
         help="where the time goes; function, line, file and process of recordings only",
     )
-    p.add_argument("--phases", type=int, default=10)
+    p.add_argument("--phases", type=int, default=10, metavar="N", help="--by phase: so many (10)")
     p.add_argument("--binary", help="the program, for --by symbol")
     p.add_argument(
         "--weights",
@@ -59,7 +59,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--top", type=at_least(0), default=10, help="parts shown")
     p.add_argument("--save", metavar="FILE", help="the program's representation (.npy)")
     p.add_argument("--force", action="store_true", help="replace existing files")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     p.add_argument(
         "--device", default="auto", help="models of instructions: auto, cpu, cuda, torch"

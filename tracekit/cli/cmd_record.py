@@ -57,10 +57,18 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="all (in turn), main, or a thread's number",
     )
     p.add_argument(
-        "--wait", type=float, default=1.0, metavar="S", help="for a system call to return (1)"
+        "--wait",
+        type=seconds_or_none,
+        default=1.0,
+        metavar="S",
+        help="for a system call to return (1)",
     )
     p.add_argument(
-        "--copy-seconds", type=float, default=60.0, metavar="S", help="longest life of a copy (60)"
+        "--copy-seconds",
+        type=seconds,
+        default=60.0,
+        metavar="S",
+        help="longest life of a copy (60)",
     )
     p.add_argument(
         "--max-overhead",

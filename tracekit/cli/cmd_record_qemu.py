@@ -31,7 +31,12 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         help="steps: of a copy of the running program; qemu: the whole program, emulated (steps)",
     )
     g = p.add_argument_group("recording under QEMU (--engine qemu)")
-    g.add_argument("--isa", choices=["auto", "x86", "arm", "riscv"], default="auto")
+    g.add_argument(
+        "--isa",
+        choices=["auto", "x86", "arm", "riscv"],
+        default="auto",
+        help="of the program (auto: as its file says)",
+    )
     g.add_argument("--qemu", metavar="FILE", help="the emulator (qemu-x86_64, qemu-aarch64, ...)")
     g.add_argument("-L", "--root", metavar="DIR", help="where the program's libraries lie")
     g.add_argument("--cpu", metavar="NAME", help="QEMU's -cpu")

@@ -29,11 +29,11 @@ def add_parser(sub: Any, help_text: str) -> None:
     a.add_argument("--needs", metavar="VERSION", help="the tracekit that it needs (0.2)")
 
     a = _action(actions, "withdraw", _withdraw, "stage the removal of a version")
-    a.add_argument("name")
-    a.add_argument("version", type=int)
+    a.add_argument("name", help="of the model or machine")
+    a.add_argument("version", type=int, help="which goes")
 
     a = _action(actions, "rotate", _rotate, "stage a root with other keys of a role")
-    a.add_argument("role", choices=ROLES)
+    a.add_argument("role", choices=ROLES, help="whose keys change")
     a.add_argument("--add", metavar="KEY", nargs="+", default=[], help="files of keys that come")
     a.add_argument(
         "--remove", metavar="ID", nargs="+", default=[], help="identifiers of keys that go"
@@ -42,7 +42,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     _passphrase(a)
 
     a = _action(actions, "renew", _renew, "stage root or targets with a new date of expiry")
-    a.add_argument("role", choices=("root", "targets"))
+    a.add_argument("role", choices=("root", "targets"), help="whose date moves")
 
     a = _action(actions, "sign", _sign, "sign what is staged")
     a.add_argument(

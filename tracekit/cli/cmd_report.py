@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli import cmd_predict_program
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="M",
         help=f"JSON files, or names; the first one's limits are shown ({', '.join(MACHINES)})",
     )
-    p.add_argument("-o", "--output", required=True, metavar="HTML")
+    p.add_argument("-o", "--output", required=True, metavar="HTML", help="the page's file")
     p.add_argument("--title", help="instead of the file's or the program's name")
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
     p.add_argument("--force", action="store_true", help="replace existing files")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p, "its numbers as JSON too (docs/json.md)")
     cmd_predict_program.add_recording(p)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
 from tracekit.cli.unused import refuse
@@ -44,7 +44,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="walk the trace in pieces of so many rows, each begun warm, at the same time: faster "
         "where machines are fewer than threads, and not to the cycle",
     )
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
     add_json(p)
     add_cluster(p)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.events import echo
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads, at_least
 from tracekit.cli.unused import refuse
 from tracekit.errors import TracekitError
 
@@ -61,9 +61,14 @@ def add_parser(sub: Any, help_text: str) -> None:
 def _common(p: argparse.ArgumentParser, guide: str) -> None:
     p.add_argument("manifest", help=f"JSON or TOML ({guide})")
     p.add_argument("-o", "--output", required=True, help="the model's folder")
-    p.add_argument("--preset", choices=("default", "paper"), default="default")
-    p.add_argument("--seed", type=at_least(0), default=0)
-    p.add_argument("--threads", type=at_least(1), help="all cores unless given")
+    p.add_argument(
+        "--preset",
+        choices=("default", "paper"),
+        default="default",
+        help="tracekit's recipe, or the paper's (default)",
+    )
+    p.add_argument("--seed", type=at_least(0), default=0, help="of what is drawn (0)")
+    add_threads(p)
     p.add_argument(
         "--force", action="store_true", help="replace a finished model; an unfinished one goes on"
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.events import Events
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads, at_least
 from tracekit.cli.report import add_json, reported
 
 
@@ -39,7 +39,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "width=4,l2_kb=1024,clock_ghz=3.2 (repeatable)",
     )
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     p.add_argument(
         "--seed",
         type=at_least(0),

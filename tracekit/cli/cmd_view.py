@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 
 
@@ -25,9 +25,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--to", choices=("kanata", "perfetto"), help="from the output's name unless given (.json)"
     )
-    p.add_argument("-o", "--output", required=True, metavar="FILE")
+    p.add_argument("-o", "--output", required=True, metavar="FILE", help="what is written")
     p.add_argument("--force", action="store_true", help="replace an existing file")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     add_json(p)
     p.set_defaults(func=run)
 

@@ -14,7 +14,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.intermixed import Intermixed
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.__class__ = Intermixed
     p.add_argument("file", help="a feats.zst")
-    p.add_argument("changes", nargs="*", metavar="CHANGE")
+    p.add_argument("changes", nargs="*", metavar="CHANGE", help="of a parameter, e.g. rob=512")
     p.add_argument("--machine", required=True, metavar="M", help="a machine's JSON, or its name")
     p.add_argument("--together", action="store_true", help="and all changes at once")
     p.add_argument(
@@ -41,10 +41,15 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="every parameter one step down and up, and every perfect one",
     )
     p.add_argument("--rows", type=int, metavar="N", help="about N evenly spread rows tell (all)")
-    p.add_argument("--by", choices=("function", "line", "instruction"), default="function")
+    p.add_argument(
+        "--by",
+        choices=("function", "line", "instruction"),
+        default="function",
+        help="which places are told (function)",
+    )
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
     p.add_argument("--top", type=int, default=3, metavar="N", help="places, causes shown (3)")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     add_json(p)
     p.set_defaults(func=run)
 

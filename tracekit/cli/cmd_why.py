@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from tracekit.cli.numbers import at_least
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 
@@ -36,7 +36,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--phases", type=int, default=20, metavar="N", help="ranges of rows in the JSON (20)"
     )
     p.add_argument("--force", action="store_true", help="replace an existing file")
-    p.add_argument("--threads", type=at_least(1))
+    add_threads(p)
     add_json(p)
     p.set_defaults(func=run)
 

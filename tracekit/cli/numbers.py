@@ -6,12 +6,24 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from typing import Any
 
-__all__ = ["at_least", "seconds", "seconds_or_none"]
+__all__ = ["add_threads", "at_least", "seconds", "seconds_or_none"]
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """A whole number from ``least`` on."""
+#: The largest whole number that the compiled code takes.
+_MOST = 2**63 - 1
+
+
+def add_threads(p: Any) -> None:
+    """``--threads``, of tracekit's own work; all processors that it may use unless given."""
+    p.add_argument(
+        "--threads", type=at_least(1, 65536), metavar="N", help="worker threads (all processors)"
+    )
+
+
+def at_least(least: int, most: int = _MOST) -> Callable[[str], int]:
+    """A whole number from ``least`` to ``most``."""
 
     def number(text: str) -> int:
         try:
@@ -20,6 +32,8 @@ def at_least(least: int) -> Callable[[str], int]:
             value = least - 1
         if value < least:
             raise argparse.ArgumentTypeError(f"{text}: a whole number, {least} or more")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"{text}: a whole number, at most {most}")
         return value
 
     return number
