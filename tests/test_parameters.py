@@ -160,6 +160,14 @@ def test_what_gem5_cannot_run_is_said():
         "l3: 49152 sets are no power of two: gem5 cannot run this",
     ]
     assert sim.machine_notes({**MACHINE, "l1d_kb": 48, "l1d_assoc": 12}) == []
+    few = {**MACHINE, "btb": 1000, "phys_int": 40, "phys_vec": 43}
+    btb = "btb: 1000 entries are no power of two: gem5 cannot run this"
+    cannot, instead = "gem5 cannot run", "simulated with 8 more than these"
+    ints = f"phys_int: {cannot} 40 registers of ARM (42): {instead}"
+    vecs = f"phys_vec: {cannot} 43 registers of ARM (44): {instead}"
+    assert sim.machine_notes(few) == [btb, ints, vecs]
+    assert sim.machine_notes(few, "x86") == [btb]
+    assert sim.machine_notes({**few, "cpu": "minor"}) == [btb]
 
 
 def test_commands_say_what_gem5_cannot_run(tmp_path, capsys):

@@ -248,7 +248,7 @@ def runnable_errors(machine: Mapping[str, Any], arch: str) -> list[str]:
     """Why gem5 cannot be such a machine; everything at once."""
     if errors := machine_errors(machine, arch):
         return errors
-    out = [*machine_notes(machine)]
+    out = [*machine_notes(machine, arch)]
     name = str(machine["name"])
     if "/" in name or name.startswith("."):
         out.append(f"{name} names no file")

@@ -14,6 +14,7 @@ from tracekit.errors import FormatError, UsageError
 from tracekit.io.files import read_json
 from tracekit.sim.gem5_config import gem5_machine, is_gem5_config
 from tracekit.sim.memories import memory_cycles
+from tracekit.sim.named_registers import LEAST_FREE, files
 from tracekit.sim.parameters import (
     MACHINE_PARAMETERS,
     PLUGGABLE,
@@ -35,16 +36,6 @@ _SAME_BUT_NAMED = {
     "l2_prefetch": "l2_pf",
 }
 
-
-#: Registers that gem5's rename maps hold and that are never free: (integer, vector) ones of each
-#: instruction set (src/arch/*/regs; X86 has its temporaries, ARM its banked registers), and the
-#: parameter of the file that has the vectors.
-_HELD = {
-    "arm": (42, 44, "phys_vec"),
-    "x86": (38, 48, "phys_float"),
-    "riscv": (33, 32, "phys_float"),
-}
-_LEAST_FREE = 8
 
 #: What a memory that is ideal in one way has instead.
 _NO_LATENCY = {
@@ -128,9 +119,8 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
         "in_order": float(machine.get("cpu") == "minor"),
         **_by_arch(machine, arch),
     }
-    ints, vecs, file = _HELD.get(arch, _HELD["arm"])
-    computed["phys_int"] = float(max(_LEAST_FREE, machine["phys_int"] - ints))
-    computed["phys_vec"] = float(max(_LEAST_FREE, machine[file] - vecs))
+    for name, (file, held) in zip(("phys_int", "phys_vec"), files(arch).items(), strict=True):
+        computed[name] = float(max(LEAST_FREE, machine[file] - held))
     if machine.get("ideal_memory_latency"):
         computed |= _NO_LATENCY
     if machine.get("ideal_memory_bandwidth"):

@@ -16,6 +16,7 @@ from typing import Any
 from tracekit import _core
 from tracekit.sim import plugins
 from tracekit.sim.memories import MEMORIES
+from tracekit.sim.named_registers import too_few
 
 __all__ = ["MACHINE_PARAMETERS", "Parameter", "machine_errors", "machine_notes", "value_error"]
 
@@ -347,13 +348,18 @@ def machine_errors(machine: Mapping[str, Any], arch: str = "") -> list[str]:
     return out
 
 
-def machine_notes(machine: Mapping[str, Any]) -> list[str]:
-    """What a valid machine has that gem5 does not."""
-    return [
+def machine_notes(machine: Mapping[str, Any], arch: str = "") -> list[str]:
+    """What a valid machine has that gem5 does not; ``arch``: for programs of this instruction set
+    alone."""
+    out = [
         f"{cache}: {lines // ways} sets are no power of two: gem5 cannot run this"
         for cache, _, ways, lines in _sets(machine)
         if lines and (sets := lines // ways) & (sets - 1)
     ]
+    btb = machine.get("btb")
+    if isinstance(btb, int) and btb & (btb - 1):
+        out.append(f"btb: {btb} entries are no power of two: gem5 cannot run this")
+    return [*out, *too_few(machine, arch)]
 
 
 def joined(errors: Iterable[str]) -> str:
