@@ -24,7 +24,7 @@ from tracekit.cluster.many import extract_many, predict_many
 from tracekit.cluster.run import Run
 from tracekit.cluster.task import Task
 from tracekit.dataset.joining import join
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.mixture.model import load_model
 from tracekit.sim import SamplePlan
 from tracekit.sim.spread import pieces
@@ -150,6 +150,9 @@ def test_nobody_answers(tmp_path, monkeypatch):
     with pytest.raises(TracekitError, match="no scheduler answers"), Run("tcp://127.0.0.1:1"):
         pass
     with pytest.raises(TracekitError, match="cannot open"), Run(str(tmp_path / "x.json")):
+        pass
+    (tmp_path / "y.json").write_text("{}")
+    with pytest.raises(FormatError, match="it has no address"), Run(str(tmp_path / "y.json")):
         pass
 
 

@@ -16,24 +16,26 @@ from oracles import replacement as twins
 from test_sim import MACHINE, extract, line
 
 from tracekit import _core, sim
+from tracekit.cluster import Run, simulate_many
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim import other_machines, plugins
 
 SOURCE = Path(__file__).parent / "plugins.c"
 
 
+def compiled(source: Path, out: Path, *options: str) -> Path:
+    if (cc := shutil.which("cc") or shutil.which("gcc")) is None:
+        pytest.skip("no C compiler")
+    strict = ("-O2", "-Wall", "-Wextra", "-Werror", *options)
+    include = f"-I{plugins.include()}"
+    subprocess.run([cc, *strict, "-shared", "-fPIC", include, source, "-o", out], check=True)
+    return out
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """The names of the plug-ins of plugins.c, loaded."""
-    if (cc := shutil.which("cc") or shutil.which("gcc")) is None:
-        pytest.skip("no C compiler")
-    out = tmp_path_factory.mktemp("plugins") / "plugins.so"
-    include = f"-I{plugins.include()}"
-    subprocess.run(
-        [cc, "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", include, SOURCE, "-o", out],
-        check=True,
-    )
-    return plugins.load(out)
+    return plugins.load(compiled(SOURCE, tmp_path_factory.mktemp("plugins") / "plugins.so"))
 
 
 @pytest.fixture(scope="module")
@@ -278,13 +280,13 @@ def test_names_that_nobody_loaded(tmp_path):
 
 def test_names_of_plugins() -> None:
     add = lambda name, *_: len(name)  # noqa: E731
-    plugins._add("predictor", "x" * 100, add, (0,))
+    plugins._add("predictor", "x" * 100, add, (0,), "")
     assert plugins._numbers.pop(("predictor", "x" * 100)) == 100
     for name in ("", "x" * 101, "a\nb"):
         with pytest.raises(UsageError, match="1 to 100 printable"):
-            plugins._add("predictor", name, add, (0,))
+            plugins._add("predictor", name, add, (0,), "")
     with pytest.raises(UsageError, match="a state of -1 bytes"):
-        plugins._add("predictor", "x", add, (-1,))
+        plugins._add("predictor", "x", add, (-1,), "")
 
 
 @pytest.mark.parametrize("given", [5, {"a": 1}, {"a": {}, "b": []}, lambda: [1]])
@@ -298,3 +300,51 @@ def test_machines_of_others_that_are_no_machines(given) -> None:
 
     with pytest.raises(UsageError, match="it gives no mapping of names to parameters"):
         other_machines._machines(Offer())
+
+
+STATIC = """#include "tracekit_plugin.h"
+static int64_t predict(uint8_t* state, uint64_t pc, int64_t kind) {
+  (void)state, (void)pc, (void)kind;
+  return TAKEN;
+}
+static void update(uint8_t* state, uint64_t pc, int64_t kind, int64_t taken) {
+  (void)state, (void)pc, (void)kind, (void)taken;
+}
+static const tracekit_predictor predictors[] = {{"kept", 0, predict, 0, update}};
+static const tracekit_plugins all = {1, 1, 0, 0, predictors, 0, 0};
+const tracekit_plugins* tracekit_plugins_v1(void) { return &all; }
+"""
+
+
+def test_a_run_knows_a_plug_in_by_its_code(tmp_path):
+    (tmp_path / "static.c").write_text(STATIC)
+    libraries = [
+        compiled(tmp_path / "static.c", tmp_path / f"{taken}.so", f"-DTAKEN={taken}")
+        for taken in (0, 1)
+    ]
+    feats = str(extract(tmp_path, synthetic.text(5, 900, blocks=False)).path)
+    machine = {**MACHINE, "bp": "plugin:kept"}
+
+    def cycles(library: Path) -> float:
+        plugins.load(library)
+        with Run(folder=tmp_path / "run") as run:
+            (found,) = simulate_many(run, [feats], [sim.Machine.from_dict(machine)])
+        assert isinstance(found, sim.SimulationResult)
+        return float(found.cycles[0])
+
+    first, second = map(cycles, libraries)
+    assert first != second and list(map(cycles, libraries)) == [first, second]
+
+
+def test_functions_that_tell_no_code_are_never_the_same():
+    class Unknown:
+        address = 1
+
+    for same in (False, True):
+        found = []
+        for _ in range(2):
+            plugins.add_replacement("untold", 8, Unknown(), Unknown())
+            found.append(plugins.contents('["plugin:untold"]'))
+        assert (found[0] == found[1]) is same
+        Unknown.inspect_llvm = lambda self: "code"
+    assert plugins.contents('["plugin:other", "untold"]') == []

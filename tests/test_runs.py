@@ -444,6 +444,8 @@ def test_without_dask_it_says_what_to_install(traces, tmp_path, monkeypatch, cap
     "line",
     [
         "extract T -o x --cluster local:0",
+        *("extract T -o x --cluster local:-1", "extract T -o x --cluster local:x"),
+        *("extract T -o x --cluster foo", "extract T -o x --cluster="),
         "extract T -o x/ --run r --jobs 2",
         "extract - -o x/ --run r",
         "extract T -o x/ --run s3://bucket/run",

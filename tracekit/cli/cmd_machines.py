@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             print(m)
             for key, value in m.to_dict().items():
                 if key != "name":
-                    print(f"  {key:<22}{value}")
+                    print(f"  {key:<23}{value}")
         return 0
     real = hardware_machines()
     known = tracekit.machines()

@@ -23,9 +23,9 @@ from tracekit.cluster.packing import from_text, to_text
 from tracekit.cluster.perform import OTHER_VERSION, perform
 from tracekit.cluster.task import error_to
 from tracekit.cpus import available_cores
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.extras import install_command
-from tracekit.io.files import open_file
+from tracekit.io.files import read_json
 from tracekit.io.remote import public_name
 
 __all__ = ["Executor", "Work", "executor_of"]
@@ -41,6 +41,8 @@ WAITING: Final = 300.0
 HANDING_OVER: Final = 300.0
 """Seconds that results have to come over the network."""
 ANSWER: Final = 10
+#: Of a scheduler: what Dask takes, or the file that it wrote.
+_ADDRESS: Final = re.compile(r"(?:[a-z]+://)?[^\s:/]+:\d+/?|[a-z]+://\S+|.+\.json")
 """Seconds that a scheduler has to answer."""
 
 #: A task's place among all, its title, its text, and its size in any unit.
@@ -134,6 +136,11 @@ def executor_of(cluster: str | None, threads: int | None = None, at_once: int = 
         ) from None
     found = re.fullmatch(r"local(?::(\d+))?", cluster)
     if found is None:
+        if cluster.startswith("local:") or not _ADDRESS.fullmatch(cluster):
+            raise UsageError(
+                f"--cluster {ascii(cluster)[1:-1]}: neither local, local:N, a scheduler's address "
+                "(tcp://HOST:PORT) nor its .json file"
+            )
         return _Dask(cluster, 1)
     count = int(found[1]) if found[1] else available_cores()
     if not 1 <= count <= 4096:
@@ -174,18 +181,24 @@ class _Dask:
     def __init__(self, address: str, threads: int | None) -> None:
         from distributed import Client
 
+        class OurClient(Client):  # type: ignore[misc]  # Dask has no types
+            """It is closed by `close`; one that never began has nothing to close."""
+
+            def __del__(self) -> None: ...
+
         self._address, self._threads = public_name(address), threads
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         where: dict[str, Any] = {"address": address}
         if address.endswith(".json"):
-            open_file(address).close()  # Dask would wait for it
+            said = read_json(address)  # Dask would wait for it
+            if not isinstance(said, dict) or not isinstance(said.get("address"), str):
+                raise FormatError("no scheduler's file: it has no address", path=self._address)
             where = {"scheduler_file": address}
         try:
-            self._client = Client(**where, timeout=ANSWER, set_as_default=False, name="tracekit")
+            self._client = OurClient(**where, timeout=ANSWER, set_as_default=False, name="tracekit")
         except (OSError, TimeoutError, ValueError) as e:
-            raise TracekitError(
-                f"no scheduler answers: {type(e).__name__}", path=self._address
-            ) from None
+            what = "names no scheduler" if isinstance(e, ValueError) else "no scheduler answers"
+            raise TracekitError(what, path=self._address) from None
         logging.getLogger("asyncio").addFilter(_told)
         self._check_versions()
 

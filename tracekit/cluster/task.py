@@ -11,6 +11,7 @@ from typing import Any
 from tracekit._version import __version__
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.io.remote import public_name
+from tracekit.sim import plugins
 
 __all__ = ["Outcome", "Task", "error_from", "error_to"]
 
@@ -36,9 +37,11 @@ class Task:
 
     def key(self, kind: str, common: str) -> str:
         """The same for the same task of this version of tracekit; ``common``: the options of all
-        tasks as JSON.  What the inputs hold is compared apart."""
+        tasks as JSON.  The code of plug-ins that they name counts.  What the inputs hold is
+        compared apart."""
+        own = json.dumps(self.options, sort_keys=True)
         said = [
-            *(__version__, kind, common, json.dumps(self.options, sort_keys=True)),
+            *(__version__, kind, common, own, *plugins.contents(common + own)),
             *(self.name, self.label),
             [public_name(p) for p in (*self.inputs, *self.outputs)],
         ]

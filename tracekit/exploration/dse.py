@@ -19,6 +19,7 @@ from tracekit.io.files import read_json
 from tracekit.io.json_types import finite_or_null
 from tracekit.progress import Progress
 from tracekit.sim import (
+    Machine,
     SampledCycles,
     SamplePlan,
     machine_errors,
@@ -69,14 +70,27 @@ class Space:
 
 
 def load_space(path: str | Path) -> Space:
-    """{"base": {a machine's parameters}, "vary": {"l1d_kb": [4, 8], …}} as JSON."""
+    """{"base": machine, "vary": {"l1d_kb": [4, 8], …}} as JSON.  The machine is an object of
+    parameters, a name, or a file beside this one."""
     path = Path(path)
     data = read_json(path)
-    if not isinstance(data, dict) or not all(
-        isinstance(data.get(k), dict) for k in ("base", "vary")
-    ):
-        raise FormatError("a space has base and vary, two objects", path=str(path))
-    return Space(data["base"], data["vary"], str(path))
+    if not isinstance(data, dict) or not isinstance(data.get("vary"), dict):
+        raise FormatError("a space has base, a machine, and vary, an object", path=str(path))
+    return Space(_base(data.get("base"), path), data["vary"], str(path))
+
+
+def _base(what: object, path: Path) -> dict[str, Any]:
+    if isinstance(what, str):
+        beside = path.parent / what
+        try:
+            return Machine.load(beside if beside.is_file() else what).to_dict()
+        except UsageError as e:
+            raise FormatError(f"base: {e.message}", path=str(path), hint=e.hint) from None
+    if not isinstance(what, dict):
+        raise FormatError("base: a machine's parameters, name or file", path=str(path))
+    if what.get("kind") == "hardware":
+        raise FormatError("base is a real processor; dse varies gem5's machines", path=str(path))
+    return {k: v for k, v in what.items() if k != "schema"}
 
 
 def load_known(path: str | Path) -> dict[str, dict[int, float]]:

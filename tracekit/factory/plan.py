@@ -28,6 +28,7 @@ _TOP = ("seed", "machines", "window", "programs", "validation", "test")
 _MACHINES = ("out_of_order", "in_order", "drawing", "same", "use")
 _WINDOW = ("skip", "warm", "instructions")
 _PROGRAM = ("name", "family", "binary", "arguments", "stdin", "files", *_WINDOW)
+_STATIC = "gem5's syscall emulation runs static programs"
 #: ELF's numbers of instruction sets.
 _ELF_MACHINES = {62: "x86", 183: "arm", 243: "riscv"}
 #: Machines and instructions of a plan at most: a slip of the pen must not fill a disk.
@@ -157,12 +158,15 @@ def _programs(r: _Reader, listed: Any, usual: Mapping[str, int]) -> tuple[Planne
         counts = {k: r.count(where, entry, k, v, MOST_INSTRUCTIONS) for k, v in usual.items()}
         if not counts["instructions"]:
             r.errors.append(f"{where}instructions: at least one")
+        binary = r.path.parent / r.text(where, entry, "binary")
+        if not binary.is_file():
+            r.errors.append(f"{where}binary: {binary}: no such file")
         stdin = r.path.parent / r.text(where, entry, "stdin") if "stdin" in entry else None
         out.append(
             PlannedProgram(
                 name,
                 r.text(where, entry, "family") if "family" in entry else name,
-                r.path.parent / r.text(where, entry, "binary"),
+                binary,
                 r.names(where, entry, "arguments"),
                 stdin,
                 _files(r, where, entry),
@@ -198,15 +202,25 @@ def _arch(programs: tuple[PlannedProgram, ...]) -> str:
 
 def _elf_arch(path: Path) -> str:
     """The instruction set of a program."""
-    head = first_bytes(path, 20)
+    head = first_bytes(path, 4096)
     arch = _ELF_MACHINES.get(int.from_bytes(head[18:20], "little"))
     if head[:6] != b"\x7fELF\x02\x01" or arch is None:
         raise FormatError(
             "is no 64-bit ELF file of ARM, X86 or RISC-V",
             path=str(path),
-            hint="gem5's syscall emulation runs static programs",
+            hint=_STATIC,
         )
+    if _interpreted(head):
+        raise FormatError("is linked dynamically", path=str(path), hint=_STATIC)
     return arch
+
+
+def _interpreted(head: bytes) -> bool:
+    """Whether a program header names an interpreter (PT_INTERP), which loads shared libraries."""
+    at = int.from_bytes(head[0x20:0x28], "little")
+    size, count = (int.from_bytes(head[k : k + 2], "little") for k in (0x36, 0x38))
+    headers = (head[at + i * size : at + i * size + 4] for i in range(count))
+    return any(int.from_bytes(h, "little") == 3 for h in headers)
 
 
 def _machines(
@@ -232,7 +246,12 @@ def _machines(
             machine, told = gem5_machine(file)
             notes[str(machine["name"])] = told
         else:
-            machine = Machine.load(file if file.exists() else what).to_dict()
+            try:
+                machine = Machine.load(file if file.exists() else what).to_dict()
+            except UsageError as e:
+                raise FormatError(
+                    f"machines.use: {e.message}", path=str(r.path), hint=e.hint
+                ) from None
         machines.append(dict(machine))
     names = [str(m["name"]) for m in machines]
     if not names:

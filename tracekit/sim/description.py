@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from tracekit.store.reader import TraceFile
 
+_NAMES = "`tracekit machines` lists the names; real processors are machines of another kind"
+
 __all__ = ["Changes", "Machine", "MachineLike", "machines", "one_machine", "summary_of"]
 
 
@@ -224,7 +226,7 @@ class Machine:
             raise UsageError(
                 f"{name}: no machine has this name, and no file"
                 f"{suggestion(name, {**_table(), **others})}",
-                hint="; ".join(["tracekit machines lists the names", *map(str, failed)]),
+                hint="; ".join([_NAMES, *map(str, failed)]),
             )
         return cls.from_dict(load_machine(Path(what)))
 

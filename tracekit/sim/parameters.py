@@ -308,7 +308,10 @@ def value_error(name: str, value: object) -> str | None:
             part = PLUGGABLE[name][0]
             known = ", ".join(plugins.names(part)) or "none"
             if plugins.number(part, value) is None:
-                return f"{name} is {_shown(value)}: no such {part} is loaded (there are: {known})"
+                return (
+                    f"{name} is {_shown(value)}: no such {part} is loaded (there are: {known}); "
+                    "TRACEKIT_PLUGINS names libraries"
+                )
             return None
         if p.choices and value not in p.choices:
             return f"{name} is {_shown(value)}{suggestion(value, p.choices)}; {p.range}"

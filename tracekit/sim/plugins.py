@@ -25,7 +25,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
+import json
 import os
+import re
+import uuid
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -43,6 +47,7 @@ __all__ = [
     "add_prefetcher",
     "add_replacement",
     "check",
+    "contents",
     "forget",
     "include",
     "load",
@@ -61,6 +66,7 @@ VICTIM: Final = "int64(CPointer(uint8), int64)"
 
 _PREFIX: Final = "plugin:"
 _numbers: dict[tuple[PluginKind, str], int] = {}
+_contents: dict[tuple[PluginKind, str], str] = {}  # hashes of their code
 _kept: list[object] = []  # what the functions belong to lives as long as they may be called
 
 
@@ -92,7 +98,8 @@ def add_predictor(
     new functions.
     """
     addresses = (predict.address, resolve.address if resolve else 0, update.address)
-    _add("predictor", name, _core.add_predictor, (state_bytes, *addresses))
+    code = _code_of(predict, update, resolve)
+    _add("predictor", name, _core.add_predictor, (state_bytes, *addresses), code)
     _kept.append((predict, update, resolve))
 
 
@@ -100,18 +107,29 @@ def add_prefetcher(name: str, state_bytes: int, access: CFunction) -> None:
     """Makes a prefetcher known: ``access(state, line, pc, hit, out)`` writes at most 32 lines
     (addresses over 64) to ``out`` and gives their number; called for misses, and for hits on lines
     that are on their way or were prefetched."""
-    _add("prefetcher", name, _core.add_prefetcher, (state_bytes, access.address))
+    _add("prefetcher", name, _core.add_prefetcher, (state_bytes, access.address), _code_of(access))
     _kept.append(access)
 
 
 def add_replacement(name: str, set_bytes: int, touch: CFunction, victim: CFunction) -> None:
     """Makes a replacement policy known: ``touch(state, way, ways, filled)`` after a hit, or a new
     line, in a way of a set; ``victim(state, ways)``: the way that goes."""
-    _add("replacement", name, _core.add_replacement, (set_bytes, touch.address, victim.address))
+    addresses = (touch.address, victim.address)
+    code = _code_of(touch, victim)
+    _add("replacement", name, _core.add_replacement, (set_bytes, *addresses), code)
     _kept.append((touch, victim))
 
 
-def _add(part: PluginKind, name: str, add: object, values: tuple[int, ...]) -> None:
+def _code_of(*functions: CFunction | None) -> str:
+    """A hash of Numba's code of functions; a new one, each time, of those that tell none."""
+    parts = []
+    for f in functions:
+        inspect = getattr(f, "inspect_llvm", None)
+        parts.append(inspect() if inspect else "" if f is None else uuid.uuid4().hex)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _add(part: PluginKind, name: str, add: object, values: tuple[int, ...], code: str) -> None:
     if not name or not name.isprintable() or len(name) > 100:
         raise UsageError("a plug-in's name has 1 to 100 printable characters")
     if values[0] < 0:
@@ -120,6 +138,7 @@ def _add(part: PluginKind, name: str, add: object, values: tuple[int, ...]) -> N
         _numbers[part, name] = add(name, *values)  # type: ignore[operator]  # one of three of _core
     except ValueError as e:
         raise UsageError(f"plug-in {name}: {e}") from None
+    _contents[part, name] = code
 
 
 def names(part: PluginKind) -> tuple[str, ...]:
@@ -134,6 +153,15 @@ def number(part: PluginKind, value: object) -> int | None:
         return None
     _of_environment()
     return _numbers.get((part, value[len(_PREFIX) :]))
+
+
+def contents(text: str) -> list[str]:
+    """Hashes of the code of all plug-ins that a JSON text names, so that what is kept of their
+    results is theirs."""
+    named = {json.loads(f'"{n}"') for n in re.findall(rf'"{_PREFIX}((?:[^"\\]|\\.)*)"', text)}
+    if named:
+        _of_environment()
+    return [_contents[k] for k in sorted(_contents) if k[1] in named]
 
 
 def check() -> None:
@@ -198,6 +226,7 @@ def load(path: str | os.PathLike[str]) -> tuple[str, ...]:
     try:
         library = ctypes.CDLL(where)
         entry = library.tracekit_plugins_v1
+        code = hashlib.sha256(Path(where).read_bytes()).hexdigest()
     except (OSError, AttributeError) as e:
         raise UsageError(f"{path}: no library of plug-ins: {e}") from None
     entry.restype = ctypes.POINTER(_Plugins)
@@ -215,7 +244,7 @@ def load(path: str | os.PathLike[str]) -> tuple[str, ...]:
         for k in range(count):
             name = (first[k].name or b"").decode("utf-8", "replace")
             values = tuple(int(getattr(first[k], f[0]) or 0) for f in first[k]._fields_[1:])
-            _add(part, name, add, values)  # type: ignore[arg-type]  # the loop's strings are parts
+            _add(part, name, add, values, code)  # type: ignore[arg-type]  # the loop's strings are parts
             found.append(name)
     return tuple(found)
 
