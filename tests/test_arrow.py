@@ -85,3 +85,24 @@ def test_the_format_is_told_by_the_name(trace, tmp_path, ending):
     assert table["disassembly"].to_pylist()[0] == trace.statics.disassembly[trace["static_id"][0]]
     with pytest.raises(UsageError, match="tells no format"):
         export(trace.path, tmp_path / "t.what")
+
+
+def test_results_are_a_row_a_machine(trace):
+    machines = list(tracekit.machines().values())[:3]
+    result = tracekit.simulate(trace, machines, causes=True)
+    table = result.to_arrow()
+    assert table["name"].to_pylist() == [m.name for m in machines]
+    np.testing.assert_array_equal(table["cycles"].to_numpy(), result.cycles)
+    np.testing.assert_array_equal(table["seconds"].to_numpy(), result.seconds)
+    stacks = np.array([table[f"cause_{c}"].to_numpy() for c in result.cause_names]).T
+    np.testing.assert_array_equal(stacks, result.causes)
+    assert table.schema.metadata[b"rows"] == str(len(trace)).encode()
+    assert table.schema.field("seconds").metadata[b"unit"] == b"s"
+    assert pa.table(result).equals(table)
+    predicted = tracekit.predict(trace)
+    frame = predicted.to_arrow()
+    assert frame["tied_with_fastest"].to_pylist() == predicted.tied.tolist()
+    np.testing.assert_array_equal(frame["half_interval"].to_numpy(), predicted.intervals.half)
+    pytest.importorskip("pandas")
+    assert result.to_pandas()["cycles"].tolist() == result.cycles.tolist()
+    assert result.to_pandas().attrs["instructions"] == str(result.instructions)

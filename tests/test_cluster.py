@@ -149,7 +149,7 @@ def test_nobody_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "ANSWER", 1)
     with pytest.raises(TracekitError, match="no scheduler answers"), Run("tcp://127.0.0.1:1"):
         pass
-    with pytest.raises(TracekitError, match="cannot open"), Run(str(tmp_path / "x.json")):
+    with pytest.raises(TracekitError, match="cannot be read"), Run(str(tmp_path / "x.json")):
         pass
     (tmp_path / "y.json").write_text("{}")
     with pytest.raises(FormatError, match="it has no address"), Run(str(tmp_path / "y.json")):

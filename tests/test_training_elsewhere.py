@@ -320,3 +320,10 @@ def test_datasets_of_the_page(feats):
     count, total = said.splitlines()[-1].split()
     assert int(count) == len(windows)
     assert float(total) == pytest.approx(sum(y.sum() for y in windows))
+
+
+def test_windows_that_no_chunk_has_are_refused(files):
+    for windows in (Windows.of(files, length=10**9), Windows.of(files[0], length=10**9)):
+        with pytest.raises(UsageError, match="no window of 1,000,000,000 rows: the longest chunk"):
+            windows.count()
+    assert Windows.of(files[0], length=16).paths == (os.fspath(files[0]),)

@@ -19,7 +19,8 @@ class PluginPrefetcher {
   void see(std::uint64_t line, std::uint64_t pc, bool hit, const Go& go) {
     std::array<std::uint64_t, TRACEKIT_MOST_PREFETCHES> wanted;
     const std::int64_t n = of_.access(state_.at(), line, pc, hit, wanted.data());
-    if (n < 0 || n > TRACEKIT_MOST_PREFETCHES) entry_.wrong = "wanted more than 32 lines at once";
+    if (n < 0) entry_.wrong = "wanted fewer than no lines";
+    if (n > TRACEKIT_MOST_PREFETCHES) entry_.wrong = "wanted more than 32 lines at once";
     for (std::int64_t i = 0; i < std::clamp<std::int64_t>(n, 0, TRACEKIT_MOST_PREFETCHES); ++i)
       go(wanted[static_cast<std::size_t>(i)]);
     state_.check();

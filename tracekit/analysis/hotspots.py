@@ -84,7 +84,7 @@ def _of_recording(path: str | Path, by: str, binary: str | None, quiet: bool) ->
             raise AddressMap(every).no_such_file(elf)
     for (of, pc), n in counts.items():
         out.parts[BY[by](of, pc)] += n
-    return _counted(out, files)
+    return _counted(out, {p: f.problem for p, f in files.items() if f.problem is not None})
 
 
 def _of_feats(path: str | Path, by: str, binary: str | None) -> Hot:
@@ -95,10 +95,10 @@ def _of_feats(path: str | Path, by: str, binary: str | None) -> Hot:
         of = AddressMap.of(trace, binary)
         for pc, n in zip(trace.statics.pc.tolist(), trace.statics.count.tolist(), strict=True):
             out.parts[BY[by](of, pc)] += n
-    return _counted(out, of.files)
+    return _counted(out, of.problems)
 
 
-def _counted(out: Hot, files: dict[str, ObjectFile]) -> Hot:
+def _counted(out: Hot, problems: dict[str, str]) -> Hot:
     out.rows = sum(out.parts.values())
-    out.problems = {p: f.problem for p, f in files.items() if f.problem is not None}
+    out.problems = problems
     return out

@@ -53,9 +53,7 @@ class Places:
         names = list(dict.fromkeys(each))
         number = {n: k for k, n in enumerate(names)}
         labels = np.array([number[n] for n in each], np.uint32)
-        files = found.files if found is not None else {}
-        problems = {p: f.problem for p, f in files.items() if f.problem is not None}
-        return cls(by, names, labels, problems)
+        return cls(by, names, labels, found.problems if found is not None else {})
 
 
 def symbols_of(trace: TraceFile, binary: str | None = None) -> AddressMap | None:

@@ -37,7 +37,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--dtype", default="auto", help="f32, bf16, int8 or auto (auto)")
     p.add_argument("--no-history", action="store_true", help="leave the training programs' tables")
     add_threads(p)
-    p.add_argument("--plot", metavar="FILE", help="a picture (.png, .svg; needs matplotlib)")
+    p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
     p.add_argument("--force", action="store_true", help="replace it")
     add_json(p)
     p.set_defaults(func=run, parser=p)
@@ -145,7 +145,7 @@ def _print_files(result: dict[str, Any]) -> None:
         if any(h is None for h in p["half_interval"].values()):
             print("  ±: not known; tracekit evaluate --save-residuals keeps what models are off by")
         else:
-            print("  ±: 95 %, of the model; ~: not told from the fastest by it")
+            print("  ±: 95 %, of the model; ~: perhaps as fast as the fastest")
 
 
 def _print_truth(result: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--ablate", action="store_true", help="what each part of the recipe is worth")
     add_json(p)
     p.add_argument(
-        "--plot", help="a picture of each program's error (.png, .svg, .pdf; needs matplotlib)"
+        "--plot", metavar="FILE", help="each program's error as a picture: .png, .svg or .pdf"
     )
     p.add_argument("--force", action="store_true", help="replace it")
     add_cluster(p)

@@ -19,9 +19,13 @@ def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("dse", help=help_text, description=__doc__)
     p.add_argument("space", help='JSON: {"base": machine, "vary": {"l1d_kb": [4, 8, …]}}')
     p.add_argument("files", nargs="+", help="feats.zst files or recordings of the programs")
-    p.add_argument("--objective", default="time", help="an expression, the least is best")
+    p.add_argument(
+        "--objective",
+        default="time",
+        help="what is least of the best: an expression of time, cycles, parameters (time)",
+    )
     p.add_argument("--cost", help="an expression; a picture shows it against time")
-    p.add_argument("--known", help="JSON: {program: {number of a design: cycles}}")
+    p.add_argument("--known", help="JSON: {program: {number of a design, from 0: cycles}}")
     p.add_argument("--top", type=int, default=5, metavar="N", help="designs shown (5)")
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
     p.add_argument("--force", action="store_true", help="replace it")
@@ -86,4 +90,4 @@ def _print(title: str, points: Sequence[Mapping[str, Any]], p: dict[str, Any], t
     if p["half_interval"][p["ranking"][0]] is None:
         print("  ±: the simulated cores were never compared with machines of this instruction set")
     else:
-        print(f"  ±: 95 %, of {of}; ~: not told from the best by it, as {tied} of {len(points)}")
+        print(f"  ±: 95 %, of {of}; ~: perhaps as good as the best ({tied} of {len(points)})")

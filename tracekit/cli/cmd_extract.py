@@ -222,7 +222,7 @@ def _report(args: argparse.Namespace, results: list[ExtractionResult]) -> None:
             cpu = f" ({shown(o.cpu)})" if several else ""
             squashed = "" if several else f", {r.stats.get('squashed', 0):,} squashed"
             sys.stderr.write(
-                f"{o.path}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes "
+                f"{shown(o.path)}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes "
                 f"({o.bytes / o.rows:.2f} a row){squashed}\n"
             )
         if len(r.outputs) > 1 and r.stats.get("squashed"):

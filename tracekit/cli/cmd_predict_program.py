@@ -38,7 +38,9 @@ def add_arguments(p: Any) -> None:
         metavar="NAME|FILE",
         help="the --machine that this computer is, or its file of `tracekit calibrate`",
     )
-    g.add_argument("--plot", metavar="FILE", help="machines x CPI with intervals (.png, .svg)")
+    g.add_argument(
+        "--plot", metavar="FILE", help="CPI of machines with intervals: .png, .svg, .pdf"
+    )
 
 
 def add_recording(p: Any) -> Any:
@@ -308,7 +310,7 @@ def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -
         _print_parts(result, args.by, result["parts"][: None if args.by == "phase" else args.top])
     elif "processes" in result:
         _print_parts(result, "process", result["processes"])
-    print("±: of the samples and of the model; ~: not told from the fastest by it")
+    print("±: of the samples and of the model; ~: perhaps as fast as the fastest")
     for line in result["notes"]:
         print(f"note: {shown(line)}")
 

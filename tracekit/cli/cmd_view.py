@@ -51,6 +51,10 @@ def run(args: argparse.Namespace) -> int:
     other = None
     with tracekit.open(args.file) as trace:
         begin, end = int(first), min(int(last), len(trace))
+        if int(last) <= begin:
+            raise UsageError(f"--rows {args.rows}: none; A is less than B")
+        if end <= begin:
+            raise UsageError(f"--rows {args.rows}: the trace has {len(trace):,}")
         if args.both or not args.machine:
             view = of_trace(trace, begin, end)
         if args.machine:

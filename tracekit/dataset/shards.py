@@ -55,7 +55,8 @@ class Windows:
     A window does not cross a file's chunks, which are what is decoded at once and what workers get.
     With ``shuffle`` as a seed, chunks and the windows of each chunk come in an order that the seed
     and the epoch decide.  Every epoch has the same windows, however many workers there are.  Files
-    may lie elsewhere (docs/cluster.md); a few of them are open at a time.
+    may lie elsewhere (docs/cluster.md); a few of them are open at a time.  Raises `UsageError`
+    where no chunk has the rows of a window.
     """
 
     paths: tuple[str, ...]
@@ -74,7 +75,7 @@ class Windows:
     @classmethod
     def of(
         cls,
-        paths: Sequence[str | os.PathLike[str]],
+        paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
         features: str = "perfvec",
         length: int = 256,
         *,
@@ -82,8 +83,9 @@ class Windows:
         target: Literal["cycles", "ticks"] = "cycles",
         shuffle: int | None = None,
     ) -> Windows:
-        """The windows of these files."""
-        named = tuple(os.fspath(p) for p in paths)
+        """The windows of these files, or of one."""
+        some = [paths] if isinstance(paths, str | os.PathLike) else paths
+        named = tuple(os.fspath(p) for p in some)
         return cls(named, features, length, stride, target, shuffle)
 
     @property
@@ -104,7 +106,15 @@ class Windows:
                 return trace.starts
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return tuple(pool.map(of, self.paths))
+            starts = tuple(pool.map(of, self.paths))
+        longest = max((int(np.diff(s).max(initial=0)) for s in starts), default=0)
+        if longest < self.length:
+            raise UsageError(
+                f"no window of {self.length:,} rows: the longest chunk has {longest:,}",
+                path=self.paths[0] if len(self.paths) == 1 else None,
+                hint="tracekit extract --chunk-rows makes longer ones",
+            )
+        return starts
 
     def _places(self, epoch: int, number: int, shards: int) -> list[tuple[int, int, int]]:
         """File, chunk and windows of each chunk that a worker gets, in the epoch's order."""

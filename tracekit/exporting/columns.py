@@ -124,7 +124,7 @@ _ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".cha
 
 def format_of(output: str | os.PathLike[str]) -> str:
     """The format that a file's name tells; UsageError where it tells none."""
-    suffixes = Path(output).suffixes
+    suffixes = [s.lower() for s in Path(output).suffixes]
     if suffixes[-1:] and suffixes[-1] in (".xz", ".gz", ".zst"):
         suffixes.pop()
     if suffixes[-1:] and suffixes[-1] in _ENDINGS:

@@ -219,12 +219,16 @@ def default_model_path(arch: str = "arm", level: str = "macro") -> Path:
     """The folder of the model that ships with the package for an instruction set.
 
     level: of the rows; X86 has a model of instructions ("macro") and one of micro-ops ("micro"),
-        the others have one of both."""
+        the others have one of both.
+
+    Raises `UsageError` for others."""
     if arch not in _SHIPPED:
         raise UsageError(
             f"no model of {arch or 'an unknown instruction set'} ships with tracekit",
             hint="give --model; tracekit train makes one",
         )
+    if level not in ("macro", "micro"):
+        raise UsageError(f"level is {level!r}; macro or micro")
     micro = "_micro" if (arch, level) == ("x86", "micro") else ""
     return Path(__file__).parent / (_SHIPPED[arch] + micro)
 

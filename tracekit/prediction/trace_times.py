@@ -38,6 +38,7 @@ from tracekit.sim.clock import period
 from tracekit.sim.description import Machine
 from tracekit.store.instruction_bounds import instruction_count
 from tracekit.store.reader import TraceFile
+from tracekit.store.result_frames import ResultFrames
 from tracekit.text import html_table
 
 __all__ = [
@@ -67,7 +68,7 @@ class PredictedPart:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PredictionResult:
+class PredictionResult(ResultFrames):
     """What `predict` found.
 
     ``machines``: their names; ``summaries``: "4-wide, ROB 192, 3.5 GHz, DDR4", "" where a machine's
@@ -210,7 +211,7 @@ class PredictionResult:
             )
         if i is not None:
             of = f"the model, and of {i.samples} samples" if i.samples else "the model"
-            lines.append(f"±: of {of}; ~: not told from the fastest by it")
+            lines.append(f"±: of {of}; ~: perhaps as fast as the fastest")
         return "\n".join(lines)
 
 

@@ -272,7 +272,7 @@ _CACHES = ("l1i", "l1d", "l2", "l3")
 
 def suggestion(wrong: str, known: Iterable[str]) -> str:
     """(did you mean X?), where a known name is much like a wrong one; else nothing."""
-    by_lower = {k.lower(): k for k in known}
+    by_lower = {k.lower(): k for k in known if k != wrong}
     found = difflib.get_close_matches(wrong[:64].lower(), by_lower, 1)
     return f" (did you mean {by_lower[found[0]]}?)" if found else ""
 

@@ -23,6 +23,7 @@ from tracekit.sim.segments import segment_sums
 from tracekit.sim.trace_walk import walk
 from tracekit.store.instruction_bounds import instruction_count
 from tracekit.store.reader import TraceFile
+from tracekit.store.result_frames import ResultFrames
 from tracekit.text import html_table
 
 __all__ = [
@@ -58,7 +59,7 @@ class SimulatedMachine(Protocol):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class SimulationResult:
+class SimulationResult(ResultFrames):
     """What `simulate` found.
 
     ``path``: the trace's; ``rows`` and ``instructions``: how many it has; ``machines``: in the

@@ -123,6 +123,7 @@ class AddressMap:
         self._starts: list[int] = []
         self.files = {} if files is None else files
         self._places: dict[int, Place] = {}
+        self._hidden: dict[str, str] = {}  # a file's path -> that of a newer one at its addresses
         self.add(mapped)
 
     @classmethod
@@ -220,6 +221,8 @@ class AddressMap:
         last = bisect.bisect_left(self._starts, new.end)
         pieces = [new]
         for old in self._ranges[first:last]:
+            if old.path != new.path and all(p and p[0] != "[" for p in (old.path, new.path)):
+                self._hidden[old.path] = new.path
             if old.begin < new.begin:
                 pieces.append(old._replace(end=new.begin))
             if old.end > new.end:
@@ -237,6 +240,16 @@ class AddressMap:
         if m.path not in self.files:
             self.files[m.path] = ObjectFile(m.path, m.build_id)
         return self.files[m.path]
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Path of a file -> why it gives no names, or not all of them."""
+        hidden = {
+            old: f"{shown(new)} lay at the same addresses later, and gives the names of both"
+            for old, new in self._hidden.items()
+        }
+        unread = {p: f.problem for p, f in self.files.items() if f.problem is not None}
+        return hidden | unread
 
     def place(self, pc: int) -> Place:
         """Where ``pc`` lies.  In no known memory: path "", and a range of no bytes."""

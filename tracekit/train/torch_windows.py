@@ -28,7 +28,7 @@ class TorchWindows(IterableDataset):  # type: ignore[type-arg,unused-ignore]
 
     def __init__(
         self,
-        paths: Sequence[str | os.PathLike[str]],
+        paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
         features: str = "perfvec",
         length: int = 256,
         *,

@@ -83,5 +83,7 @@ class QemuOptions:
                 )
         elif self.touched:
             raise UsageError("--touched belongs to samples (--every)")
-        if self.skip < 0 or (self.insts is not None and self.insts < 1):
-            raise UsageError("--skip: at least 0; --insts: at least 1")
+        if self.skip < 0:
+            raise UsageError("--skip: at least 0")
+        if self.insts is not None and self.insts < 1:
+            raise UsageError("--insts: at least 1")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit._core import END_REASONS, tks_code_block, tks_epoch_block
+from tracekit.errors import TracekitError
 from tracekit.inputs.tks import MAPS, TksWriter
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.session import Piece, QemuSession
@@ -54,8 +55,9 @@ def record_qemu(
     """Runs a program under QEMU to its end and records it to ``output`` (.tks).
 
     ``force`` replaces a file.  ``done`` is called with the session when the run is over.  Ctrl-C
-    ends the recording and the program.  Raises `TracekitError` where it cannot run there, and where
-    the file cannot be written: the epochs until then stay.
+    ends the recording and the program.  Raises `TracekitError` where it cannot run there, where no
+    instruction was recorded (a file that ``force`` would replace stays), and where the file cannot
+    be written: the epochs until then stay.
     """
     options = options or QemuOptions()
     totals = QemuTotals()
@@ -83,9 +85,24 @@ def record_qemu(
             if options.every is not None:
                 totals.executed = sum(session.executed().values())
             totals.exit_status, totals.explanation = session.status, session.explain()
+            if totals.instructions == 0:
+                raise TracekitError(f"nothing was recorded: {_why_nothing(options, totals)}")
             writer.close(totals.as_dict())
             done(session)
     return totals
+
+
+def _why_nothing(options: QemuOptions, totals: QemuTotals) -> str:
+    if totals.end == "user":
+        return "it was told to end before"
+    if options.marks:
+        return "the program met no mark"
+    if options.start is not None:
+        return f"the program never came to --start {options.start}"
+    if options.skip or options.every is not None:
+        what = f"--skip {options.skip}" if options.skip else "its first sample"
+        return f"the program ended before {what}"
+    return f"it ended with status {totals.exit_status} before its first instruction"
 
 
 class _Target:
@@ -94,13 +111,13 @@ class _Target:
     def __init__(self, writer: TksWriter, session: QemuSession, totals: QemuTotals) -> None:
         self._writer, self._session, self._totals = writer, session, totals
         self._code = 0
-        self._maps = 0
+        self._maps: dict[int, int] = {}  # of each process the version that is written
         self._threads: set[tuple[int, int]] = set()
 
     def add(self, piece: Piece) -> None:
         s = self._session
-        if s.map_version != self._maps:
-            self._maps = s.map_version
+        if s.map_version != self._maps.get(piece.pid):
+            self._maps[piece.pid] = s.map_version
             maps = s.maps.get(piece.pid, [])
             self._writer.text(MAPS, {"pid": piece.pid, "maps": [list(m) for m in maps]})
         self._writer.block(tks_code_block(s.table, self._code))

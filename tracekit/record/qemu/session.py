@@ -290,6 +290,8 @@ class QemuSession:
             if parent.stream.blocks < c.waits_for[1]:
                 continue
             c.process.stream.inherit(parent.stream, c.waits_for[1])
+            self.maps.setdefault(c.process.pid, list(self.maps.get(parent.pid, ())))
+            self.map_version += 1
             c.waits_for = None
             self._selector.register(c.socket, selectors.EVENT_READ, c)
             yield from self._feed(c.process, c.greeting)
@@ -321,7 +323,12 @@ class QemuSession:
         if path not in self._build_ids:
             self._build_ids[path] = build_id(path) if path else None
         new = Mapped(begin, end, offset, path, self._build_ids[path])
-        kept = [m for m in self.maps.get(pid, []) if m.end <= begin or m.begin >= end]
+        # Another file's stays, hidden: what ran before another program was executed, say.
+        kept = [
+            m
+            for m in self.maps.get(pid, [])
+            if m.end <= begin or m.begin >= end or m.path not in ("", path)
+        ]
         self.maps[pid] = [*kept, new]
         self.map_version += 1
 
