@@ -59,11 +59,6 @@ def feats(tmp_path_factory) -> Path:
             "export F -o x.npy --disassembly",
         ),
         *("mrc F --force", "quantize model F --rows 0"),
-        *(
-            "extract T -o x --start 99999999999999999999",
-            "why F --machine ns_8w --threads 99999999",
-        ),
-        *("record --wait nan -- true", "record --copy-seconds nan -- true"),
         *("dump F --rows 999999:1000000", "dump F --rows 5:5", "dump F --rows 7:3"),
     ],
 )
@@ -201,3 +196,18 @@ def _without_help(parser: argparse.ArgumentParser) -> list[str]:
 
 def test_every_option_says_what_it_does():
     assert [w for command in COMMANDS for w in _without_help(create_parser(command))] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("extract T -o x --start 99999999999999999999", "at most 9223372036854775807"),
+        ("why F --machine ns_8w --threads 99999999", "at most 65536"),
+        ("record --wait nan -- true", "nan: a number of seconds, 0 or more"),
+        ("record --copy-seconds nan -- true", "nan: a number of seconds, 0 or more"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(line, told, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(line.split())
+    assert told in capsys.readouterr().err

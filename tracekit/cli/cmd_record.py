@@ -51,17 +51,10 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--count", type=int, metavar="N", help="stop after so many epochs")
     p.add_argument("--duration", type=seconds, metavar="S", help="stop after so many seconds")
     p.add_argument(
-        "--threads",
-        default="all",
-        metavar="WHICH",
-        help="all (in turn), main, or a thread's number",
+        "--threads", default="all", metavar="WHICH", help="all in turn, main, or a thread's number"
     )
     p.add_argument(
-        "--wait",
-        type=seconds_or_none,
-        default=1.0,
-        metavar="S",
-        help="for a system call to return (1)",
+        "--wait", type=seconds_or_none, default=1.0, metavar="S", help="for a system call (1)"
     )
     p.add_argument(
         "--copy-seconds",
