@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from test_qemu import build, pytestmark  # noqa: F401  # what these need
 
 import tracekit
 from tracekit.analysis import hot
+from tracekit.cli.main import main
 from tracekit.errors import TracekitError
 from tracekit.record.qemu import QemuOptions, record_qemu
 
@@ -63,3 +65,14 @@ def test_a_recording_of_nothing_replaces_none(options: QemuOptions, why: str, tm
         record_qemu([str(program)], kept, options, force=True)
     assert kept.read_bytes() == before
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_info_tells_nothing_of_copies_under_qemu(tmp_path: Path, capsys) -> None:
+    program = build("x86", "int main(void) { return 3; }", tmp_path / "p", "-O1")
+    record_qemu([str(program)], tmp_path / "r.tks")
+    assert main(["info", str(tmp_path / "r.tks")]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("recording of x86 instructions under QEMU: ")
+    assert not any(word in text for word in ("copy", "stepped", "pause", "None"))
+    assert main(["info", str(tmp_path / "r.tks"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"] == "qemu"

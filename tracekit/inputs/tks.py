@@ -369,6 +369,7 @@ def summary(path: str | Path) -> dict[str, Any]:
         "version": VERSION,
         "arch": arch,
         "command": meta.get("command"),
+        "engine": _engine(meta),
         "epochs": len(lengths),
         "in_place_epochs": in_place,
         "threads": dict(threads),
@@ -390,6 +391,12 @@ def summary(path: str | Path) -> dict[str, Any]:
     }
 
 
+def _engine(meta: Mapping[str, Any]) -> str:
+    """What recorded it: "steps" or "qemu"."""
+    engine = meta.get("engine")
+    return str(engine.get("name", "steps")) if isinstance(engine, dict) else "steps"
+
+
 def _quantiles(values: list[Any]) -> dict[str, float] | None:
     if not values:
         return None
@@ -409,19 +416,23 @@ def format_summary(s: Mapping[str, Any]) -> str:
         return " ".join(f"{k} {v:g}" for k, v in q.items()) + unit
 
     command = shown(" ".join(map(str, s["command"] or ["?"])))
+    by = "" if s["engine"] == "steps" else " under QEMU"
     lines = [
-        f"recording of {s['arch']} instructions: {command}",
+        f"recording of {s['arch']} instructions{by}: {command}",
         f"{s['epochs']} epochs of {len(s['threads'])} threads, {s['instructions']} instructions "
         f"({s['static_instructions']} static), {s['accesses']} accesses ({s['stores']} stores)",
         f"instructions of an epoch: {spread(s['lengths'])}",
-        "why epochs ended: "
-        + (", ".join(f"{shown(k)} {v}" for k, v in s["reasons"].items()) or "none"),
-        f"pause of the program: {spread(s['pause_ms'], ' ms')}",
-        f"life of a copy: {spread(s['copy_alive_s'], ' s')}; {s['us_a_step']} µs a step",
-        f"page faults of the program meanwhile: {s['page_faults_meanwhile']}; "
-        f"processor time of recorder and copies: {s['cpu_s']} s",
     ]
-    if s["in_place_epochs"]:
+    if s["engine"] == "steps":
+        lines += [
+            "why epochs ended: "
+            + (", ".join(f"{shown(k)} {v}" for k, v in s["reasons"].items()) or "none"),
+            f"pause of the program: {spread(s['pause_ms'], ' ms')}",
+            f"life of a copy: {spread(s['copy_alive_s'], ' s')}; {s['us_a_step']} µs a step",
+            f"page faults of the program meanwhile: {s['page_faults_meanwhile']}; "
+            f"processor time of recorder and copies: {s['cpu_s']} s",
+        ]
+    if s["in_place_epochs"] and s["engine"] == "steps":
         lines.append(f"{s['in_place_epochs']} epochs were stepped in the program itself")
     if s["unrecorded_accesses"]:
         lines.append(
