@@ -50,7 +50,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="rows to leave out (they warm up the features)",
     )
     p.add_argument("--cold", action="store_true", help="... they do not: the features begin there")
-    p.add_argument("--count", type=at_least(1), metavar="N", help="rows to keep")
+    p.add_argument("--count", type=at_least(0), metavar="N", help="rows to keep")
     p.add_argument(
         "--binary", metavar="ELF", help="the traced program: its machine code is decoded"
     )
