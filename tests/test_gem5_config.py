@@ -277,7 +277,7 @@ def test_commands_tell_what_is_not_simulated(tmp_path, capsys):
     assert machine == Machine.load(path) and machine.rob == MACHINE["rob"]
     assert main(["machines", str(path)]) == 0
     out, err = capsys.readouterr()
-    assert "trapLatency is 5" in err and f"{'rob':<22}{machine.rob}" in out
+    assert "trapLatency is 5" in err and f"{'rob':<23}{machine.rob}" in out
     assert len(notes) == 1 and notes[0] in err
 
 
