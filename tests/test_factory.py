@@ -399,3 +399,17 @@ def test_the_real_gem5(tmp_path, capsys):
         assert main([*command, "-o", str(tmp_path / out), "-q", "--json"]) == 0
         assert said(capsys)["rows"] >= 40000
     assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_a_program_that_is_linked_dynamically_is_refused(plan):
+    where = gem5_stand_in.program(plan.parent / "bin", "other")
+    head = bytearray(where.read_bytes().ljust(0x40, b"\0"))
+    head[0x20:0x28] = (0x40).to_bytes(8, "little")
+    head[0x36:0x3A] = (56).to_bytes(2, "little") + (2).to_bytes(2, "little")
+    for kinds, refused in (((6, 1), False), ((6, 3), True)):
+        where.write_bytes(head + b"".join(k.to_bytes(4, "little") + bytes(52) for k in kinds))
+        if refused:
+            with pytest.raises(FormatError, match="other: is linked dynamically"):
+                load_plan(plan)
+        else:
+            assert load_plan(plan).arch == "riscv"

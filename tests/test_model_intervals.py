@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tracekit
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, UsageError
 from tracekit.mixture import load_model
 from tracekit.mixture.distribution import Distribution
 from tracekit.mixture.model import default_model_path
@@ -206,3 +206,8 @@ def test_what_is_said_of_too_few_samples_makes_enough(rows, length):
         ranges = plan.draw(rows, lambda most: np.zeros(0, np.intp), np.ones_like).ranges
         assert len(ranges) >= FEW
         assert replace(few, samples=ranges).warning() is None
+
+
+def test_a_level_that_is_none():
+    with pytest.raises(UsageError, match="level is 'nonsense'; macro or micro"):
+        load_model(level="nonsense")

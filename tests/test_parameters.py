@@ -15,7 +15,7 @@ from test_sim import MACHINE, extract
 from tracekit import _core, sim
 from tracekit.cli.main import main
 from tracekit.errors import FormatError, UsageError
-from tracekit.exploration.dse import Space
+from tracekit.exploration.dse import Space, load_space
 from tracekit.exploration.objective import Expression
 from tracekit.sim.memories import MEMORIES
 from tracekit.sim.parameters import MACHINE_PARAMETERS
@@ -215,3 +215,23 @@ def test_long_sums_are_no_deep_ones():
     assert Expression("+".join("1" * 1000))({}) == 1000
     assert Expression("*".join("2" * 900))({}) == 2.0**900
     assert Expression("1" + "-x" * 900)({"x": 1.0}) == -899
+
+
+def test_the_base_of_a_space_is_a_machine_of_any_kind_of_name(tmp_path):
+    space, vary = tmp_path / "s.json", {"rob": [32, 64]}
+
+    def loaded(base: object) -> list[dict[str, object]]:
+        space.write_text(json.dumps({"base": base, "vary": vary}))
+        return load_space(space).machines
+
+    small = sim.Machine.load("o3_small").to_dict()
+    (tmp_path / "mine.json").write_text(json.dumps({**small, "name": "mine"}))
+    expected = loaded(small)
+    assert loaded("o3_small") == loaded("mine.json") == loaded({**small, "schema": 2}) == expected
+    for base, why in (
+        ("o3_smal", r"base: o3_smal: no machine has this name.*o3_small"),
+        ({"kind": "hardware"}, "base is a real processor"),
+        (None, "base: a machine's parameters, name or file"),
+    ):
+        with pytest.raises(FormatError, match=why):
+            loaded(base)
