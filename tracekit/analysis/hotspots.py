@@ -84,7 +84,7 @@ def _of_recording(path: str | Path, by: str, binary: str | None, quiet: bool) ->
             raise AddressMap(every).no_such_file(elf)
     for (of, pc), n in counts.items():
         out.parts[BY[by](of, pc)] += n
-    return _counted(out, {p: f.problem for p, f in files.items() if f.problem is not None})
+    return _counted(out, AddressMap(files=files).problems)
 
 
 def _of_feats(path: str | Path, by: str, binary: str | None) -> Hot:

@@ -432,8 +432,8 @@ def format_summary(s: Mapping[str, Any]) -> str:
             f"page faults of the program meanwhile: {s['page_faults_meanwhile']}; "
             f"processor time of recorder and copies: {s['cpu_s']} s",
         ]
-    if s["in_place_epochs"] and s["engine"] == "steps":
-        lines.append(f"{s['in_place_epochs']} epochs were stepped in the program itself")
+        if s["in_place_epochs"]:
+            lines.append(f"{s['in_place_epochs']} epochs were stepped in the program itself")
     if s["unrecorded_accesses"]:
         lines.append(
             f"{s['unrecorded_accesses']} accesses were left out (over the limit of an epoch)"

@@ -70,6 +70,22 @@ def pyarrow() -> Any:
     return pa
 
 
+def pandas_of(table: Any) -> Any:
+    """A pyarrow table as a ``pandas.DataFrame`` whose ``attrs`` are the schema's metadata."""
+    frame = table.to_pandas()
+    frame.attrs = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    return frame
+
+
+def polars_of(table: Callable[[], Any]) -> Any:
+    """What ``table()``, asked where polars is there, gives as a ``polars.DataFrame``."""
+    try:
+        import polars
+    except ImportError:
+        raise UsageError("polars is not installed", hint="pip install polars") from None
+    return polars.from_arrow(table())
+
+
 def column_names(
     f: Columns, columns: Sequence[str] | None = None, *, disassembly: bool = False
 ) -> list[str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tracekit.errors import UsageError
 from tracekit.store import arrow
 
 if TYPE_CHECKING:
@@ -54,10 +53,7 @@ class Dataframes:
         disassembly: bool = False,
     ) -> pandas.DataFrame:
         """A ``pandas.DataFrame``, as ``to_arrow``; names are categories."""
-        table = _table(self, columns, rows, disassembly)
-        frame = table.to_pandas()
-        frame.attrs = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-        return frame
+        return arrow.pandas_of(_table(self, columns, rows, disassembly))
 
     def to_polars(
         self: arrow.Columns,
@@ -67,11 +63,7 @@ class Dataframes:
         disassembly: bool = False,
     ) -> polars.DataFrame:
         """A ``polars.DataFrame``, as ``to_arrow``; names are categories."""
-        try:
-            import polars
-        except ImportError:
-            raise UsageError("polars is not installed", hint="pip install polars") from None
-        return polars.from_arrow(_table(self, columns, rows, disassembly))
+        return arrow.polars_of(lambda: _table(self, columns, rows, disassembly))
 
     def __arrow_c_stream__(self: arrow.Columns, requested_schema: object = None) -> object:
         """All columns for any library that takes Arrow's C stream (pyarrow, polars, DuckDB), chunk

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tracekit.errors import UsageError
 from tracekit.store import arrow
 
 if TYPE_CHECKING:
@@ -69,18 +68,11 @@ class ResultFrames:
 
     def to_pandas(self: _Result) -> pandas.DataFrame:
         """A ``pandas.DataFrame``, as ``to_arrow``."""
-        table = _table(self)
-        frame = table.to_pandas()
-        frame.attrs = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-        return frame
+        return arrow.pandas_of(_table(self))
 
     def to_polars(self: _Result) -> polars.DataFrame:
         """A ``polars.DataFrame``, as ``to_arrow``."""
-        try:
-            import polars
-        except ImportError:
-            raise UsageError("polars is not installed", hint="pip install polars") from None
-        return polars.from_arrow(_table(self))
+        return arrow.polars_of(lambda: _table(self))
 
     def __arrow_c_stream__(self: _Result, requested_schema: object = None) -> object:
         """The same for any library that takes Arrow's C stream (polars, DuckDB)."""
