@@ -28,6 +28,7 @@ from tracekit.sim import (
     totals,
 )
 from tracekit.sim.clock import period
+from tracekit.sim.machine import gem5_parameters
 from tracekit.sim.parameters import joined, suggestion
 from tracekit.sim.spread import Spread, spread_totals
 from tracekit.store.reader import TraceFile
@@ -88,9 +89,7 @@ def _base(what: object, path: Path) -> dict[str, Any]:
             raise FormatError(f"base: {e.message}", path=str(path), hint=e.hint) from None
     if not isinstance(what, dict):
         raise FormatError("base: a machine's parameters, name or file", path=str(path))
-    if what.get("kind") == "hardware":
-        raise FormatError("base is a real processor; dse varies gem5's machines", path=str(path))
-    return {k: v for k, v in what.items() if k != "schema"}
+    return gem5_parameters(what, path, "base ")
 
 
 def load_known(path: str | Path) -> dict[str, dict[int, float]]:

@@ -23,7 +23,14 @@ from tracekit.sim.parameters import (
     part_number,
 )
 
-__all__ = ["PARAMETERS", "check_machines", "completed", "core_row", "load_machine"]
+__all__ = [
+    "PARAMETERS",
+    "check_machines",
+    "completed",
+    "core_row",
+    "gem5_parameters",
+    "load_machine",
+]
 
 #: (name, least, most) of each parameter of a core, in the order of its row.
 PARAMETERS: tuple[tuple[str, float, float], ...] = _core.CORE_PARAMETERS
@@ -66,17 +73,23 @@ def load_machine(path: str | Path) -> dict[str, Any]:
     data = gem5_machine(path)[0] if is_gem5_config(path) else read_json(path)
     if not isinstance(data, dict):
         raise FormatError("a machine is a JSON object", path=str(path))
-    if data.get("kind") == "hardware":
-        raise FormatError(
-            "is a real processor; a machine of gem5's kind is needed here",
-            path=str(path),
-            hint="`tracekit simulate -m` takes both",
-        )
-    machine = {"name": path.stem, **data}
-    machine.pop("schema", None)  # of what `tracekit machines NAME --json` printed
+    machine = {"name": path.stem, **gem5_parameters(data, path)}
     if errors := machine_errors(machine):
         raise FormatError(joined(errors), path=str(path))
     return machine
+
+
+def gem5_parameters(data: Mapping[str, Any], path: str | Path, subject: str = "") -> dict[str, Any]:
+    """The parameters in a machine's JSON object, ``subject`` of a file; FormatError where it is a
+    real processor's."""
+    if data.get("kind") == "hardware":
+        raise FormatError(
+            f"{subject}is a real processor; a machine of gem5's kind is needed here",
+            path=str(path),
+            hint="`tracekit simulate -m` takes both",
+        )
+    # The schema is of what `tracekit machines NAME --json` printed.
+    return {k: v for k, v in data.items() if k != "schema"}
 
 
 def _by_arch(machine: Mapping[str, Any], arch: str) -> dict[str, float]:
