@@ -320,6 +320,19 @@ def test_simulate_command(traces, tmp_path):
     assert code == 2 and "did you mean u0" in error and error.count("\n") == 1
 
 
+def test_machines_of_one_name_are_told_apart(traces, tmp_path):
+    """A copy of a known machine keeps its name: it is called as the command line gave it."""
+    copy = tmp_path / "copy.json"
+    copy.write_text(json.dumps({**tracekit.Machine.load("u007").to_dict(), "width": 2}))
+    for command in (["simulate", "-q"], ["report", "-o", tmp_path / "r.html", "--quiet"]):
+        args = [command[0], traces / "feats.zst", *command[1:], "--json"]
+        code, text, error = tracekit_says(*args, "-m", "u007", copy, "u007", "o3_small")
+        assert code == 0, error
+        found = json.loads(text)
+        machines = (found[0] if command[0] == "simulate" else found)["machines"]
+        assert [m["name"] for m in machines] == ["u007", str(copy), "o3_small"]
+
+
 def test_machines_command(tmp_path):
     code, text, _ = tracekit_says("machines")
     assert code == 0 and "u007        4-wide, ROB 192, 3.5 GHz, DDR4" in text.splitlines()

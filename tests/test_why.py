@@ -315,6 +315,6 @@ def test_command_explain(trace, machine_file, tmp_path, capsys):
 
 def test_machines_by_name(trace, capsys):
     assert main(["why", str(trace.path), "--machine", "u077", "--no-changes"]) == 2
-    assert "no machine that ships (did you mean u0" in capsys.readouterr().err
+    assert "no file (did you mean u0" in capsys.readouterr().err
     assert main(["why", str(trace.path), "--machine", "u007", "--no-changes"]) == 0
     assert "on u007" in capsys.readouterr().out

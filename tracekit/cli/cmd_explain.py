@@ -32,6 +32,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("files", nargs="+", metavar="FEATS", help="one feats.zst, or two")
     p.add_argument(
+        "-m",
         "--machines",
         nargs="+",
         required=True,
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Run ``tracekit explain``; returns the exit code."""
     import tracekit
     from tracekit.causes.explain import explain
-    from tracekit.cli.machine_files import machine_named
+    from tracekit.cli.machine_option import named_machine
     from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
 
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         for trace in traces:
             tell_threads(trace)
         machines = [
-            machine_named(m, str(t.index.get("arch", "")))
+            named_machine(m, str(t.index.get("arch", ""))).to_dict()
             for m, t in zip((args.machines[0], args.machines[-1]), (a, b), strict=True)
         ]
         found = explain(

@@ -38,6 +38,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("what", nargs="*", help="a feats.zst, a recording, or after -- a program")
     p.add_argument(
+        "-m",
         "--machines",
         nargs="+",
         metavar="M",
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[str]) -> int:
-    from tracekit.cli.machine_files import machine_named
+    from tracekit.cli.machine_option import named_machine, told_apart
     from tracekit.io.output import write_bytes
     from tracekit.io.remote import public_name
     from tracekit.report import collect, page
@@ -98,7 +99,8 @@ def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[st
 
     arch = str(trace.index.get("arch", ""))
     if args.machines:
-        machines = [machine_named(m, arch) for m in args.machines]
+        named = [named_machine(m, arch) for m in args.machines]
+        machines = [m.to_dict() for m in told_apart(args.machines, named)]
     else:
         machines = [known()[m].to_dict() for m in MACHINES]
     data = collect(

@@ -55,7 +55,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit simulate``; returns the exit code."""
     import tracekit
-    from tracekit.cli.machine_option import any_named_machine
+    from tracekit.cli.machine_option import any_named_machine, told_apart
     from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
     from tracekit.hardware import form_notes
@@ -71,7 +71,9 @@ def run(args: argparse.Namespace) -> int:
         check_output(args.output, args.force, args.file[0])
     if wanted(args):
         refuse(args, ("output", "force"), "with --cluster or --run: rows' cycles are not kept")
-    machines = None if args.machine is None else [*map(any_named_machine, args.machine)]
+    machines = args.machine
+    if machines is not None:
+        machines = told_apart(machines, [*map(any_named_machine, machines)])
     if args.segments is not None:
         whole = ("by_range", "causes", "output", "force", *OPTIONS, "cluster", "run")
         refuse(args, whole, "with --segments")

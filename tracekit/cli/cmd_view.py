@@ -18,7 +18,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("view", help=help_text, description=__doc__)
     p.add_argument("file", help="a feats.zst")
     p.add_argument("--rows", default="0:1000", metavar="A:B", help="rows shown (0:1000)")
-    p.add_argument("--machine", metavar="M", help="a simulated core: a machine's JSON, or its name")
+    p.add_argument(
+        "-m", "--machine", metavar="M", help="a simulated core: a machine's JSON, or its name"
+    )
     p.add_argument(
         "--both", action="store_true", help="gem5's own stages beside those of --machine"
     )
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     import tracekit
-    from tracekit.cli.machine_files import machine_named
+    from tracekit.cli.machine_option import named_machine
     from tracekit.errors import UsageError
     from tracekit.io.output import check_output, write_bytes
     from tracekit.view import beside, kanata, of_simulation, of_trace, perfetto
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         if args.both or not args.machine:
             view = of_trace(trace, begin, end)
         if args.machine:
-            machine = machine_named(args.machine, str(trace.index.get("arch", "")))
+            machine = named_machine(args.machine, str(trace.index.get("arch", ""))).to_dict()
             core = of_simulation(trace, machine, begin, end, args.threads)
             view, other = beside(view, core) if args.both else (core, None)
     to = args.to or ("perfetto" if args.output.endswith(".json") else "kanata")

@@ -33,7 +33,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.__class__ = Intermixed
     p.add_argument("file", help="a feats.zst")
     p.add_argument("changes", nargs="*", metavar="CHANGE", help="of a parameter, e.g. rob=512")
-    p.add_argument("--machine", required=True, metavar="M", help="a machine's JSON, or its name")
+    p.add_argument(
+        "-m", "--machine", required=True, metavar="M", help="a machine's JSON, or its name"
+    )
     p.add_argument("--together", action="store_true", help="and all changes at once")
     p.add_argument(
         "--all",
@@ -61,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.causes.places import Places
     from tracekit.causes.stacks import spread
     from tracekit.causes.what_if import what_if
-    from tracekit.cli.machine_files import machine_named
-    from tracekit.cli.machine_option import tell_notes
+    from tracekit.cli.machine_option import named_machine, tell_notes
     from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
 
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--top {args.top}: 0 or more")
     with tracekit.open(args.file) as trace:
         arch = str(trace.index.get("arch", ""))
-        machine = machine_named(args.machine, arch)
+        machine = named_machine(args.machine, arch).to_dict()
         tell_threads(trace)
         changes: list[Any] = [parse_change(c, machine) for c in args.changes]
         if args.together:

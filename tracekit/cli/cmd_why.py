@@ -24,7 +24,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit why``."""
     p = sub.add_parser("why", help=help_text, description=__doc__)
     p.add_argument("file", help="a feats.zst")
-    p.add_argument("--machine", required=True, metavar="M", help="a machine's JSON, or its name")
+    p.add_argument(
+        "-m", "--machine", required=True, metavar="M", help="a machine's JSON, or its name"
+    )
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
     p.add_argument("--top", type=int, default=10, metavar="N", help="lines shown (10)")
     p.add_argument("--no-changes", action="store_true", help="without what would help: faster")
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Run ``tracekit why``; returns the exit code."""
     import tracekit
     from tracekit.causes.why import why
-    from tracekit.cli.machine_files import machine_named
+    from tracekit.cli.machine_option import named_machine
     from tracekit.cli.trace_notes import tell_threads
     from tracekit.errors import UsageError
     from tracekit.exporting import check_causes_output, export_causes
@@ -60,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if args.by_row:
         check_causes_output(args.by_row, args.file, force=args.force)
     with tracekit.open(args.file) as trace:
-        machine = machine_named(args.machine, str(trace.index.get("arch", "")))
+        machine = named_machine(args.machine, str(trace.index.get("arch", ""))).to_dict()
         tell_threads(trace)
         found = why(
             trace,

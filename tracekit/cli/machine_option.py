@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
+from tracekit.errors import UsageError
 from tracekit.hardware import HardwareMachine, is_hardware_file, is_hardware_name
-from tracekit.sim import Machine, is_gem5_config, machine_notes
+from tracekit.sim import Machine, is_gem5_config, joined, machine_errors, machine_notes
 from tracekit.text import note
+
+AnyMachine = TypeVar("AnyMachine", Machine, Machine | HardwareMachine)
 
 
 def tell_notes(
@@ -21,9 +24,18 @@ def tell_notes(
             note(f"{name}: {text}")
 
 
-def named_machine(name: str) -> Machine:
-    """`Machine.load`; what of a gem5 run's configuration is not simulated is told, a line each, and
-    what of a machine gem5 cannot run."""
+def named_machine(name: str, arch: str = "") -> Machine:
+    """`Machine.load`, for traces of ``arch`` where it is given.  A line on standard error for each
+    parameter of a gem5 run that is not simulated, and for each of a machine that gem5 cannot run.
+
+    Raises `UsageError` for a real processor, too, and for what the trace's architecture needs and
+    the machine lacks.
+    """
+    if is_hardware_name(name):
+        raise UsageError(
+            f"{name} is a real processor; a machine of gem5's kind is needed here",
+            hint="`tracekit simulate -m` takes both",
+        )
     if is_gem5_config(name):
         notes: list[str] = []
         machine = Machine.from_gem5(name, notes=notes)
@@ -31,6 +43,8 @@ def named_machine(name: str) -> Machine:
             note(f"{name}: {text}")
     else:
         machine = Machine.load(name)
+    if errors := machine_errors(machine.to_dict(), arch):
+        raise UsageError(f"{name}: {joined(errors)}", hint="a machine of the trace's architecture")
     tell_notes(name, machine.to_dict())
     return machine
 
@@ -40,3 +54,11 @@ def any_named_machine(name: str) -> Machine | HardwareMachine:
     if is_hardware_name(name) or is_hardware_file(name):
         return HardwareMachine.load(name)
     return named_machine(name)
+
+
+def told_apart(given: Sequence[str], machines: Sequence[AnyMachine]) -> list[AnyMachine]:
+    """The machines that the command line gave as ``given``, each once; those of one name are
+    called as they were given."""
+    first = dict(zip(given, machines, strict=True))
+    names = [m.name for m in first.values()]
+    return [m.replace(name=text) if names.count(m.name) > 1 else m for text, m in first.items()]
