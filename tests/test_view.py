@@ -3,6 +3,7 @@ has."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -260,6 +261,10 @@ def test_command_view(timed, trace, tmp_path, capsys):
     out = tmp_path / "v.json"
     assert main(["view", str(timed.path), "--rows", "0:50", "-o", str(out)]) == 0
     assert "traceEvents" in json.loads(out.read_text())
+    packed = tmp_path / "v.json.gz"
+    for _ in range(2):
+        assert main(["view", str(timed.path), "--rows", "0:50", "-o", str(packed), "--force"]) == 0
+        assert gzip.decompress(packed.read_bytes()) == out.read_bytes()
     capsys.readouterr()
     out = tmp_path / "v.kanata"
     args = ["view", str(trace.path), "-o", str(out), "--rows", "10:2000000"]

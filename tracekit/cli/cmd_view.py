@@ -25,9 +25,13 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--both", action="store_true", help="gem5's own stages beside those of --machine"
     )
     p.add_argument(
-        "--to", choices=("kanata", "perfetto"), help="from the output's name unless given (.json)"
+        "--to",
+        choices=("kanata", "perfetto"),
+        help="from the output's name unless given: .json is perfetto",
     )
-    p.add_argument("-o", "--output", required=True, metavar="FILE", help="what is written")
+    p.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="what is written; .gz: compressed"
+    )
     p.add_argument("--force", action="store_true", help="replace an existing file")
     add_threads(p)
     add_json(p)
@@ -36,6 +40,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit view``; returns the exit code."""
+    import gzip
     import json
 
     import tracekit
@@ -63,9 +68,13 @@ def run(args: argparse.Namespace) -> int:
             machine = named_machine(args.machine, str(trace.index.get("arch", ""))).to_dict()
             core = of_simulation(trace, machine, begin, end, args.threads)
             view, other = beside(view, core) if args.both else (core, None)
-    to = args.to or ("perfetto" if args.output.endswith(".json") else "kanata")
+    packed = args.output.endswith(".gz")
+    json_named = args.output.removesuffix(".gz").endswith(".json")
+    to = args.to or ("perfetto" if json_named else "kanata")
     text = "".join(kanata(view, other)) if to == "kanata" else json.dumps(perfetto(view, other))
-    write_bytes(args.output, text.encode(), force=args.force)
+    # Both viewers read gzip's; without the time the same rows are the same bytes.
+    data = gzip.compress(text.encode(), mtime=0) if packed else text.encode()
+    write_bytes(args.output, data, force=args.force)
     shown = [v for v in (view, other) if v is not None]
     last_cycle = max(v.last_cycle for v in shown)
     title = "; ".join(v.title for v in shown)
