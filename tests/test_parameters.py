@@ -235,3 +235,10 @@ def test_the_base_of_a_space_is_a_machine_of_any_kind_of_name(tmp_path):
     ):
         with pytest.raises(FormatError, match=why):
             loaded(base)
+
+
+def test_a_value_varies_once(tmp_path):
+    space = tmp_path / "s.json"
+    space.write_text(json.dumps({"base": MACHINE, "vary": {"rob": [32, 64, 32.0]}}))
+    with pytest.raises(UsageError, match=r"vary: rob has 32\.0 twice"):
+        load_space(space)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
 
 class TracekitError(Exception):
     """Bad input or an unusable file.
@@ -32,6 +36,16 @@ class FormatError(TracekitError):
 
 class UsageError(TracekitError):
     """The call's arguments do not fit together."""
+
+
+@contextlib.contextmanager
+def values_of_a_file(path: str | Path, where: str) -> Iterator[None]:
+    """What is wrong with values that a file holds, at ``where`` in it, is the file's fault: a
+    `UsageError` becomes a `FormatError` of the file."""
+    try:
+        yield
+    except UsageError as e:
+        raise FormatError(f"{where}: {e.message}", path=str(path), hint=e.hint) from None
 
 
 class RecordError(TracekitError):

@@ -166,7 +166,7 @@ def _status(args: argparse.Namespace) -> int:
     found = status(_opened(args))
     if not reported(args, found):
         for what, number in found.items():
-            print(f"{what:<12}{number}")
+            print(f"{what:<12}{'never' if number is None else number}")
     return 0
 
 

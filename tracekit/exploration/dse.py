@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.errors import FormatError, UsageError
+from tracekit.errors import FormatError, UsageError, values_of_a_file
 from tracekit.exploration.intervals import design_intervals, tied_with_best
 from tracekit.exploration.objective import Expression
 from tracekit.io.files import read_json
@@ -56,6 +56,9 @@ class Space:
             raise UsageError("a name is no parameter that varies", path=path)
         if any(not isinstance(v, list) or not v for v in vary.values()):
             raise UsageError("vary: a list of values for each parameter", path=path)
+        for k, values in vary.items():
+            if twice := [v for i, v in enumerate(values) if v in values[:i]]:
+                raise UsageError(f"vary: {k} has {twice[0]!r} twice", path=path)
         count = int(np.prod([len(v) for v in vary.values()], dtype=object))
         if count > MAX_DESIGNS:
             raise UsageError(f"{count} designs; at most {MAX_DESIGNS}", path=path)
@@ -83,10 +86,8 @@ def load_space(path: str | Path) -> Space:
 def _base(what: object, path: Path) -> dict[str, Any]:
     if isinstance(what, str):
         beside = path.parent / what
-        try:
+        with values_of_a_file(path, "base"):
             return Machine.load(beside if beside.is_file() else what).to_dict()
-        except UsageError as e:
-            raise FormatError(f"base: {e.message}", path=str(path), hint=e.hint) from None
     if not isinstance(what, dict):
         raise FormatError("base: a machine's parameters, name or file", path=str(path))
     return gem5_parameters(what, path, "base ")

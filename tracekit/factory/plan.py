@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import FormatError, UsageError
+from tracekit.errors import FormatError, values_of_a_file
 from tracekit.factory.drawing import DRAWINGS, WIDEST, draw_machines
 from tracekit.io.files import first_bytes, read_json, read_toml
 from tracekit.sim import (
@@ -235,10 +235,8 @@ def _machines(
     same = r.table(section, "same")
     use = r.names("machines.", section, "use")
     r.raise_errors()
-    try:
+    with values_of_a_file(r.path, "machines.same"):
         machines = draw_machines(counts[0], counts[1], seed, how=str(how), same=same)
-    except UsageError as e:
-        raise FormatError(f"machines.same: {e.message}", path=str(r.path)) from None
     notes: dict[str, list[str]] = {}
     for what in use:
         file = r.path.parent / what
@@ -246,12 +244,8 @@ def _machines(
             machine, told = gem5_machine(file)
             notes[str(machine["name"])] = told
         else:
-            try:
+            with values_of_a_file(r.path, "machines.use"):
                 machine = Machine.load(file if file.exists() else what).to_dict()
-            except UsageError as e:
-                raise FormatError(
-                    f"machines.use: {e.message}", path=str(r.path), hint=e.hint
-                ) from None
         machines.append(dict(machine))
     names = [str(m["name"]) for m in machines]
     if not names:
