@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.store.instruction_text import instruction_text
 from tracekit.symbols import UNKNOWN, AddressMap
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def instruction_name(trace: TraceFile, number: int) -> str:
     """``0x4010a4.1 ldr x1, [x2]``: the micro-op's number only where it is not 0."""
     s = trace.statics
     upc = int(s.upc[number])
-    return f"{int(s.pc[number]):#x}{f'.{upc}' if upc else ''} {s.disassembly[number].strip()}"
+    return f"{int(s.pc[number]):#x}{f'.{upc}' if upc else ''} {instruction_text(trace, number)}"
 
 
 def _regions(trace: TraceFile) -> list[str]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tracekit.errors import UsageError
 from tracekit.sim import TIMING, event_walk, walk
+from tracekit.store.instruction_text import instruction_text
 from tracekit.store.reader import TraceFile
 from tracekit.view.marks import Mark, of_core, of_ticks
 
@@ -176,7 +177,7 @@ def _described(trace: TraceFile, begin: int, end: int) -> tuple[list[str], list[
     s = trace.statics
     ids = trace.column("static_id", (begin, end)).tolist()
     known = set(ids)
-    texts = {i: f"{int(s.pc[i]):#x}: {s.disassembly[i].strip()}" for i in known}
+    texts = {i: f"{int(s.pc[i]):#x}: {instruction_text(trace, i)}" for i in known}
     reads = {i: _registers(s, i, "src") for i in known}
     writes = {i: _registers(s, i, "dst") for i in known}
     last: dict[tuple[int, int], int] = {}
