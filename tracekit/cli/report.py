@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
+from tracekit.errors import UsageError
+
 __all__ = ["SCHEMA", "add_json", "check_outputs", "reported"]
 
 
@@ -42,9 +44,11 @@ def check_outputs(args: argparse.Namespace) -> None:
     for key, value in vars(args).items():
         names = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
         if key in _OUTPUTS:
+            if "" in names:  # an unset variable of a shell, say
+                raise UsageError(f"--{key.replace('_', '-')}: an empty name")
             outputs += map(Path, names)
-        elif key not in _NO_FILES:
-            inputs += names
+        elif key not in _NO_FILES:  # NAME=FILE, too
+            inputs += names + [n.partition("=")[2] for n in names if "=" in n]
     if not outputs:
         return
     from tracekit.errors import TracekitError
@@ -52,6 +56,7 @@ def check_outputs(args: argparse.Namespace) -> None:
 
     if getattr(args, "json_file", None) is not None:
         check_output(args.json_file, True)
+        check_room(args.json_file)
     for path in outputs:
         if [p.absolute() for p in outputs].count(path.absolute()) > 1:
             raise TracekitError("is to be written twice", path=str(path), hint=ANOTHER_NAME)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tracekit.dataset.arrays import check_numbers, no_time, open_cycles, read_cycles
 from tracekit.dataset.macro import instruction_starts
 from tracekit.errors import TracekitError, UsageError
-from tracekit.io.output import check_output
+from tracekit.io.output import check_apart, check_output
 from tracekit.store.reader import TraceFile
 from tracekit.store.targets import Blocks, BlockWriter, add_targets, copy_blocks
 from tracekit.store.writer import Output
@@ -65,6 +65,12 @@ class _Source:
         if not self.is_array:
             # Chunks of the features may lie across two of the target's.
             self._trace = stack.enter_context(TraceFile(self.path, kept=_KEPT))
+            if self._trace.level != features.level:
+                raise UsageError(
+                    f"is of level {self._trace.level}, the features of level {features.level}",
+                    path=self.path,
+                    hint=f"extract it with --level {features.level}",
+                )
             self.rows = len(self._trace)
             return
         if starts is None:
@@ -221,6 +227,8 @@ def join(
     with ExitStack() as stack:
         trace = stack.enter_context(TraceFile(features))
         check_output(Path(output), force, features)
+        for path in [s.path for s in sources] + ([micro] if micro is not None else []):
+            check_apart(output, path)
         if "targets" in trace.index:
             raise UsageError("has targets already", path=features, hint="join the features alone")
         total = rows = len(trace)

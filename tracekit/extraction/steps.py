@@ -21,9 +21,10 @@ from tracekit.inputs.ahead import Ahead
 from tracekit.inputs.base import HEAD, is_dense
 from tracekit.inputs.blocks import Input
 from tracekit.inputs.damaged_names import FEW_ROWS, damaged_name_of
+from tracekit.inputs.perfvec_authors import store_path
 from tracekit.inputs.pulled import Pulled
 from tracekit.inputs.pulled_inputs import open_feats, open_pulled
-from tracekit.io.output import check_output
+from tracekit.io.output import check_apart, check_output
 from tracekit.io.remote import public_name
 from tracekit.pipeline import overlap
 from tracekit.progress import Progress
@@ -74,6 +75,7 @@ class Extraction:
                 or open_pulled(path, options.threads)
                 or Input(path, sha256=options.sha256)
             )
+            self._check_apart(self._output)
             if options.isa is not None and isinstance(self._input, Pulled):
                 raise UsageError(f"isa: {self._input.name} is no QEMU execlog")
             if options.threads != "separate" and not getattr(self._input, "native", False):
@@ -92,6 +94,16 @@ class Extraction:
         self._source: Source | Pulled | None = None
         #: Each file that was written in numbers, where the options ask for ``statistics``.
         self.described: list[dict[str, Any]] = []
+
+    def _check_apart(self, output: Path) -> None:
+        """Raises TracekitError where an output would replace a file beside the one that is named:
+        the authors' second one, or one in a folder that is read."""
+        read = [store_path(self._input.path)]
+        if isinstance(self._input, Pulled) and Path(self._input.path).is_dir():
+            read = [*Path(self._input.path).rglob("*")]
+        for path in read:
+            if path is not None and path.is_file():
+                check_apart(output, path)
 
     @property
     def size(self) -> int | None:
@@ -280,6 +292,7 @@ class Extraction:
                     raise UsageError(f"two CPUs would have the output {paths[-1]}", hint="--cpu")
                 for path in paths:
                     check_output(path, self._o.force, self._input.path)
+                    self._check_apart(path)
         return self._streams[number]
 
     def _finish(self) -> ExtractionResult:
