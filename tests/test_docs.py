@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from tests.docs_page import ROOT, commands, run_in
-from tracekit.cli.main import COMMANDS, create_parser
+from tracekit.cli.commands import COMMANDS
+from tracekit.cli.main import create_parser
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))

@@ -11,7 +11,8 @@ import synthetic
 
 import tracekit
 from tracekit import isa, schema
-from tracekit.cli.main import COMMANDS, create_parser, main
+from tracekit.cli.commands import COMMANDS
+from tracekit.cli.main import create_parser, main
 from tracekit.isa.types import BRANCH_FLAGS
 
 

@@ -176,6 +176,10 @@ def test_epochs_that_are_enough_are_enough() -> None:
     assert advice.advice(found(200), 200_000, None, sampled=True) == ([], None)
     (alone,), _ = advice.advice(found(1), 1000, None, sampled=True)
     assert "cannot be told" in alone
+    much = found(40)
+    cold = Estimate(much.cpi, 0.6 * much.cpi, np.zeros(5), np.ones(40), 0.02 * much.cpi)
+    (said,), enough = advice.advice(cold, 40_000, None, sampled=True)
+    assert enough is None and "longer epochs (--epoch)" in said and "Try" not in said
 
 
 def test_times_of_ended_children_stay(program: str) -> None:

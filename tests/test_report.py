@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.test_record import TIMEOUT, _why_not
-from tracekit.cli.main import COMMANDS, create_parser, main
+from tracekit.cli.commands import COMMANDS
+from tracekit.cli.main import create_parser, main
 
 FEATS = Path(__file__).parent / "golden" / "feats-v1.zst"
 RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")

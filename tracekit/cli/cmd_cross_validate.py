@@ -33,7 +33,9 @@ def add_parser(sub: Any, help_text: str) -> None:
         default=0,
         help="random designs beside the known cores (0)",
     )
-    p.add_argument("--ablate", action="store_true", help="what each part of the recipe is worth")
+    p.add_argument(
+        "--ablate", action="store_true", help="errors without each part of the model in turn"
+    )
     add_json(p)
     p.add_argument(
         "--plot", metavar="FILE", help="each program's error as a picture: .png, .svg or .pdf"

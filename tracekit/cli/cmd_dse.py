@@ -22,7 +22,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--objective",
         default="time",
-        help="what is least of the best: an expression of time, cycles, parameters (time)",
+        help="what to minimise: an expression of time, cycles and parameters (time)",
     )
     p.add_argument("--cost", help="an expression; a picture shows it against time")
     p.add_argument("--known", help="JSON: {program: {number of a design, from 0: cycles}}")

@@ -43,7 +43,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--by",
         choices=("function", "line", "instruction"),
         default="function",
-        help="which places are told (function)",
+        help="the kind of place to list (function)",
     )
     p.add_argument("--binary", nargs="+", metavar="ELF", help="the program, or both versions of it")
     p.add_argument("--top", type=int, default=12, metavar="N", help="parts shown (12)")

@@ -1,4 +1,5 @@
-"""``tracekit extract``."""
+"""``tracekit extract INPUT -o FEATS``: a trace (of gem5, DynamoRIO, ChampSim, QEMU, Valgrind, or a
+recording) to a feats.zst, with a row for each micro-op or instruction (docs/inputs.md)."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="N",
         help="rows to leave out (they warm up the features)",
     )
-    p.add_argument("--cold", action="store_true", help="... they do not: the features begin there")
+    p.add_argument("--cold", action="store_true", help="rows before --start do not warm up")
     p.add_argument("--count", type=at_least(0), metavar="N", help="rows to keep")
     p.add_argument(
         "--binary", metavar="ELF", help="the traced program: its machine code is decoded"
@@ -64,7 +65,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--chunk-rows", type=int, default=CHUNK_ROWS, help=f"rows a chunk ({CHUNK_ROWS})"
     )
     p.add_argument("--force", action="store_true", help="replace existing output")
-    p.add_argument("--strict", action="store_true", help="damage is fatal")
+    p.add_argument("--strict", action="store_true", help="an anomaly in the input is an error")
     p.add_argument("--sha256", action="store_true", help="hash the input with SHA-256, too")
     p.add_argument(
         "--verify", action="store_true", help="read the file back and compare it with its rows"

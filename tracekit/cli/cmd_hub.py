@@ -39,7 +39,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     a.add_argument("--key", type=Path, metavar="FILE", help="its key, PEM")
     a.add_argument("--behind-proxy", action="store_true", help="a proxy of this computer has TLS")
     a.add_argument("--repository", type=Path, metavar="DIR", help="of models, which it serves, too")
-    a.add_argument("--open-page", action="store_true", help="no token is asked of who looks")
+    a.add_argument("--open-page", action="store_true", help="the page needs no token")
     a.add_argument("--rate", type=float, default=2.0, help="messages an agent and second (2)")
     a.add_argument("--burst", type=float, default=60.0, help="messages of an agent at once (60)")
     a.add_argument(
@@ -49,7 +49,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 
     a = _action(actions, "token", _token, "a token of a new agent, on standard output")
     a.add_argument("--agent", metavar="PSEUDONYM", help="one more of this agent")
-    a.add_argument("--viewer", action="store_true", help="of somebody who looks at the page")
+    a.add_argument("--viewer", action="store_true", help="a token that shows the page")
 
     a = _action(actions, "revoke", _revoke, "end all tokens of an agent, or of viewers")
     a.add_argument("agent", metavar="PSEUDONYM", nargs="?", help="whose tokens end")

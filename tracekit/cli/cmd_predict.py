@@ -55,7 +55,9 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="FILE.weights",
         help="the traces are of one program, one a line of this list in its order (SimPoint's)",
     )
-    p.add_argument("--instructions", type=int, metavar="N", help="... which has so many")
+    p.add_argument(
+        "--instructions", type=int, metavar="N", help="--weights: instructions of the program"
+    )
     p.add_argument("--top", type=at_least(0), default=10, help="parts shown")
     p.add_argument("--save", metavar="FILE", help="the program's representation (.npy)")
     p.add_argument("--force", action="store_true", help="replace existing files")

@@ -47,14 +47,18 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--random", action="store_true", help="at random moments, on average a period apart"
     )
-    p.add_argument("--seed", type=at_least(0), help="of those moments")
+    p.add_argument("--seed", type=at_least(0), help="of the moments of --random")
     p.add_argument("--count", type=int, metavar="N", help="stop after so many epochs")
     p.add_argument("--duration", type=seconds, metavar="S", help="stop after so many seconds")
     p.add_argument(
         "--threads", default="all", metavar="WHICH", help="all in turn, main, or a thread's number"
     )
     p.add_argument(
-        "--wait", type=seconds_or_none, default=1.0, metavar="S", help="for a system call (1)"
+        "--wait",
+        type=seconds_or_none,
+        default=1.0,
+        metavar="S",
+        help="how long to wait for a thread in a system call (1)",
     )
     p.add_argument(
         "--copy-seconds",
@@ -70,9 +74,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="choose the period so that the program loses less, e.g. 0.1%%",
     )
     p.add_argument("--follow-forks", action="store_true", help="record child processes too")
-    p.add_argument(
-        "--follow-exec", action="store_true", help="go on when the program becomes another one"
-    )
+    p.add_argument("--follow-exec", action="store_true", help="go on after the program calls exec")
     p.add_argument(
         "--in-place",
         action="store_true",
@@ -86,7 +88,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--normal-priority",
         action="store_true",
-        help="of the copy: on a machine that is always busy it never runs at the lowest",
+        help="copies run at normal priority, not at the lowest (needed on a busy computer)",
     )
     p.add_argument(
         "--no-aslr",

@@ -31,7 +31,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit simpoints``."""
     p = sub.add_parser("simpoints", help=help_text, description=__doc__)
     p.add_argument("file", help="a trace, a feats.zst, a recording (.tks), or vectors (.bb)")
-    p.add_argument("-o", "--output", metavar="PREFIX", help="of .simpoints, .weights and .bb")
+    p.add_argument(
+        "-o", "--output", metavar="PREFIX", help="the files PREFIX.simpoints, .weights and .bb"
+    )
     p.add_argument("--interval", type=int, metavar="N", help=f"instructions ({_LENGTH:,})")
     p.add_argument(
         "--vectors",

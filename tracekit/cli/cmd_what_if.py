@@ -47,7 +47,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--by",
         choices=("function", "line", "instruction"),
         default="function",
-        help="which places are told (function)",
+        help="the kind of place to list (function)",
     )
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
     p.add_argument("--top", type=int, default=3, metavar="N", help="places, causes shown (3)")

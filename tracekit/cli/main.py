@@ -16,58 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from tracekit._version import __version__
+from tracekit.cli.commands import COMMANDS
 from tracekit.cli.report import check_outputs
-from tracekit.cli.suggesting import MadeWhenUsed, Suggesting
+from tracekit.cli.suggesting import MadeWhenUsed, OfAllCommands
 from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extras import needed
 from tracekit.old_names import OldNameWarning, current_arguments, current_command
 from tracekit.text import Escaped, shown
-
-#: Command -> what it does; each is a module of this folder with add_parser and run.
-COMMANDS = {
-    "record": "a running program to a recording (.tks)",
-    "extract": "a trace to a feats.zst",
-    "info": "what a feats.zst holds",
-    "verify": "check every checksum and invariant of a feats.zst",
-    "check": "a trace's counts against those of gem5's stats.txt",
-    "dump": "rows as CSV or JSON lines",
-    "export": "to Parquet, Arrow or NumPy files",
-    "quantize": "int8 weights for a model, calibrated on traces",
-    "neutrino": "a model on NeuroScalar's accelerator: cycles, buffers, speed",
-    "epochs": "epochs of 100,000 instructions, and how many are distinct",
-    "simpoints": "which intervals stand for a program, in SimPoint's files",
-    "diff": "two traces of one program, row by row and column by column",
-    "hot": "the functions, lines or files that the instructions were in",
-    "mrc": "miss ratios of fully associative LRU caches of every size",
-    "train": "a model folder from a dataset",
-    "cross-validate": "errors of PerfVec's recipe on unseen programs and machines",
-    "evaluate": "errors of trained models on seen and unseen programs",
-    "why": "why a program takes its time on a machine, and what would help",
-    "what-if": "the time of a program on a machine that is changed",
-    "explain": "where the difference of two times sits, by cause and function",
-    "report": "one HTML file: where the time goes on machines, and why",
-    "view": "rows in the pipeline, for Konata or Perfetto",
-    "predict": "time of a program on every known machine",
-    "simulate": "time of a program on machines given by their parameters",
-    "machines": "the machines known by name, and what their parameters mean",
-    "compare": "designs against one another, instruction by instruction",
-    "suggest": "which programs to run on a new machine",
-    "tune": "a new machine's row from short traces",
-    "calibrate": "this computer as a machine: its caches, queues and instructions, measured",
-    "measure": "this computer's row from the times of programs",
-    "validate": "predicted times of programs against those of this computer",
-    "dse": "rank a grid of designs by an objective",
-    "factory": "ground truth by gem5: a plan's programs on its machines, as a dataset",
-    "join": "targets on many machines beside one copy of the features",
-    "agent": "samples this computer's programs and predicts them on designs",
-    "completion": "a shell's completion of commands and options, on standard output",
-    "runs": "what a run over many traces has done, what failed and why",
-    "repo": "a signed repository of models and machines: make it, add, sign, publish",
-    "models": "models of a signed repository: trust it, list, get, update",
-    "hub": "collects what agents of a fleet predict, and shows which design is best",
-    "plugin": "the gem5 plug-in's sources to a folder",
-}
 
 #: Those that neither multiply matrices nor start programs.  OpenBLAS, which NumPy brings, would
 #: start a thread for each core, which spins for a while: a third of the processor time of a start.
@@ -95,9 +51,10 @@ DONE, BAD_INPUT, USAGE, INTERRUPTED = 0, 1, 2, 130
 def create_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The whole parser, or that of one command (the others' modules are not imported; of "" none
     is)."""
-    parser = Suggesting(
+    parser = OfAllCommands(
         prog="tracekit",
         description="Instruction traces to features, datasets and fast predictions.",
+        epilog="`tracekit COMMAND --help` has a command's options.",
     )
     parser.add_argument("--version", action="version", version=f"tracekit {__version__}")
     sub = parser.add_subparsers(

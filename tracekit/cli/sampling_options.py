@@ -19,7 +19,7 @@ OPTIONS = ("every", "insts", "samples", "choose", "seed")
 def add_sampling(p: Any) -> Any:
     """All of them, in a group of their own, which is returned."""
     g = p.add_argument_group("samples of a long trace, with warm caches and predictors")
-    g.add_argument("--every", type=int, metavar="N", help="one every N rows in the mean")
+    g.add_argument("--every", type=int, metavar="N", help="one sample per N rows, on average")
     g.add_argument("--insts", type=int, metavar="N", help="rows of a sample (10000)")
     g.add_argument("--seed", type=at_least(0), help="of what is drawn")
     add_choice(g)
@@ -28,7 +28,7 @@ def add_sampling(p: Any) -> Any:
 
 def add_choice(g: Any) -> None:
     """Those that recordings under QEMU do not have."""
-    g.add_argument("--samples", type=int, metavar="K", help="so many instead of --every")
+    g.add_argument("--samples", type=int, metavar="K", help="K samples, instead of --every")
     g.add_argument(
         "--choose",
         choices=["stratified", "systematic", "random", "phase"],

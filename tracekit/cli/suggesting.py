@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from tracekit.cli.commands import GROUPS
 from tracekit.text import shown
 
-__all__ = ["MadeWhenUsed", "Suggesting"]
+__all__ = ["MadeWhenUsed", "OfAllCommands"]
 
 
 class Suggesting(argparse.ArgumentParser):
@@ -35,6 +36,31 @@ class Suggesting(argparse.ArgumentParser):
                 for command in action.choices.values():
                     out += command._option_string_actions
         return out
+
+
+class OfAllCommands(Suggesting):
+    """The program's own parser, whose help lists the commands by group."""
+
+    def format_help(self) -> str:
+        """As argparse's, with a section for each group."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        commands = [
+            a
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for a in action._choices_actions
+        ]
+        for title, names in GROUPS.items():
+            formatter.start_section(title)
+            formatter.add_arguments([a for a in commands if a.dest in names])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments(self._optionals._group_actions)
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
 
 class MadeWhenUsed(Suggesting):

@@ -40,6 +40,11 @@ def advice(
         said = f"{what}: ± {half:.0%} (median of the machines), so that their order says little"
         floor = float(np.sqrt(max(0.0, half**2 - by_epochs**2)))
         need = _epochs_for(n, by_epochs, max(AIM, floor))
+    if n >= 2 and need <= n:  # what more of them shrink is the smaller part
+        return [
+            f"{said}. What caches held before an epoch accounts for most of it: "
+            "try longer epochs (--epoch)"
+        ], None
     seconds = usage.wall * need / n if usage is not None and not usage.ended else None
     enough = {"half_interval": AIM, "epochs": need, "seconds": seconds}
     aim = "to know more" if n < 2 else f"for ± {max(AIM, float(np.hypot(floor, AIM))):.0%}"
