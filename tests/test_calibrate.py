@@ -25,6 +25,7 @@ from tracekit.hardware.measure import (
     calibrate,
     computer,
     front_end,
+    loads_and_stores,
     memory,
     shared_core,
     timing,
@@ -251,7 +252,10 @@ def test_an_unknown_instruction_is_told_and_not_fatal(bench: Bench) -> None:
     k = kernel(wrong)
     for _ in range(2):
         assert time_calls([Call(k.entry, 0, 0, bench.scratch, 1)], 3) is None
-    assert bench.timer.cycles(Run(k)) is None
+    for run in (Run(k), Run(k, count=16)):
+        known = Run(kernel(["chain_add"] * 100, 100), count=16)
+        first, second = bench.timer.cycles_many([run, known])
+        assert first is None and second == pytest.approx(1.0, rel=0.2)
     assert bench.cycles(["chain_add"] * 100, 100) == pytest.approx(1.0, rel=0.1)
 
 
@@ -487,3 +491,33 @@ def test_this_computer_is_measured(tmp_path: Path) -> None:
         assert (machine.l1d_kb, machine.l2_kb) == (48, 1024)
         assert abs(machine.load_latency - 4) <= 1 and abs(machine.l2_latency - 14) <= 2
         assert machine.rob == pytest.approx(448, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("anywhere", "on_the_stack", "pairs", "renaming", "loads"),
+    [(0.5, 0.5, 64.0, 2, None), (6.1, 1.0, 12.0, 1, 12), (6.1, 6.2, 0.0, 0, 0)],
+)
+def test_which_loads_are_renamed(anywhere, on_the_stack, pairs, renaming, loads) -> None:
+    """Zen 5; Zen 3, which knows twelve loads besides those of its stack; no renaming."""
+    got = parameters_of(
+        {
+            "forward_renamed_cycles": anywhere,
+            "forward_stack_cycles": on_the_stack,
+            "forward_cycles": 7.0,
+            "renamed_loads": pairs,
+        },
+        0.25,
+    )
+    assert got["memory_renaming"] == renaming and got.get("rename_loads") == loads
+
+
+def test_pairs_that_are_renamed_are_counted() -> None:
+    """Up to the first number of pairs of which one is slow."""
+
+    class Processor:
+        def cycles(self, body: list[str], steps: int) -> float:
+            assert body == ["forward64"] * steps
+            return 1.0 if steps <= 12 or steps == 24 else 6.2
+
+    found = loads_and_stores._renamed_loads(Processor(), 3.5)  # type: ignore[arg-type]
+    assert found == {"renamed_loads": 12.0}

@@ -112,3 +112,34 @@ def test_damage_has_its_place_in_the_file(golden, tmp_path):
         (tmp_path / name).write_bytes(text)
     result = tracekit.extract(str(tmp_path / "trace.txt"), str(tmp_path / "f.zst"))
     assert result.anomalies["malformed_line"] == {"count": 1, "first_offset": at}
+
+
+@pytest.mark.parametrize("lost", ["instruction", "store", "number"])
+@pytest.mark.parametrize("at", [0, 17, 200])
+def test_a_lost_line_costs_its_own_row_alone(golden, trace, tmp_path, lost, at):
+    """Of the two lines of a store the other one is left out, too, and no pair is parted."""
+    main, stores = (
+        lzma.decompress((golden / "perfvec_authors" / f"{name}.xz").read_bytes()).splitlines()
+        for name in ("trace.txt", "trace.sq.txt")
+    )
+    of_stores = [k for k, line in enumerate(main) if len(line.split()) < 40]
+    row = of_stores[at]
+    if lost == "instruction":
+        del main[row]
+    elif lost == "store":
+        del stores[at]
+    else:
+        words = stores[at].split()
+        stores[at] = b" ".join([*words[:2], b"9" * 18, *words[3:]])
+    (tmp_path / "trace.txt").write_bytes(b"\n".join([*main, b""]))
+    (tmp_path / "trace.sq.txt").write_bytes(b"\n".join([*stores, b""]))
+    result = tracekit.extract(str(tmp_path / "trace.txt"), str(tmp_path / "f.zst"))
+    found = {k: a["count"] for k, a in result.anomalies.items()}
+    wanted = {"store_missing"} if lost != "instruction" else set()
+    wanted |= {"store_without_instruction"} if lost != "store" else set()
+    assert found == dict.fromkeys(wanted, 1)
+    kept = np.arange(len(trace)) != row
+    with tracekit.open(str(tmp_path / "f.zst")) as f:
+        assert len(f) == len(trace) - 1
+        for name in ("pc", "addr", "fetch", "store", "taken"):
+            assert np.array_equal(f[name], trace[name][kept]), name

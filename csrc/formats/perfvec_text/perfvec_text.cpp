@@ -9,6 +9,10 @@ namespace tracekit {
 namespace {
 
 constexpr std::size_t head_size = 9, store_head_size = 11, body_size = 41;
+// Of a store's two lines: the numbers that both begin with, and the last of them, a tick.
+constexpr std::size_t shared_size = 3, fetch = 2;
+// How many lines of the one file may be lost without a line of the other that loses its partner.
+constexpr std::size_t most_ahead = 64;
 
 // Numbers of a record behind the ticks.
 namespace body {
@@ -83,6 +87,7 @@ void PerfvecText::feed_stores(const char* data, std::size_t size) {
 void PerfvecText::finish() {
   run();
   if (main_.at != main_.text.size()) counters_.add("cut_line", main_.offset());
+  drop_stores(ahead_.size());
   if (stores_.at != stores_.text.size())
     counters_.add("store_without_instruction", stores_.offset());
 }
@@ -102,19 +107,60 @@ void PerfvecText::run() {
       row(head_, head_, head_size, offset);
       continue;
     }
-    if (!stores_.line(line)) {
-      if (!stores_.ended) {
+    switch (pair()) {
+      case Paired::unread:
         main_.at = before;
         wants_stores_ = true;
         return;
-      }
-      counters_.add("store_missing", offset);
-      continue;
+      case Paired::missing:
+        counters_.add("store_missing", offset);
+        break;
+      case Paired::found:
+        row(head_, ahead_.front().numbers, store_head_size, offset);
+        ahead_.pop_front();
     }
-    if (numbers(line, body_) && body_.size() > store_head_size)
-      row(head_, body_, store_head_size, offset);
+  }
+}
+
+// Leaves the line of the store `head_` at the front of those ahead.  Both lines repeat the fault,
+// the place in the store queue and the tick of fetch: where a line is lost in either file, the
+// others keep their partners.
+PerfvecText::Paired PerfvecText::pair() {
+  const auto is_of_head = [this](const StoreLine& s) {
+    return std::equal(head_.begin(), head_.begin() + shared_size, s.numbers.begin());
+  };
+  if (!read_stores(1)) return Paired::unread;
+  if (!ahead_.empty() && is_of_head(ahead_.front())) return Paired::found;
+  if (!read_stores(most_ahead)) return Paired::unread;
+  const auto found = std::ranges::find_if(ahead_, is_of_head);
+  if (found != ahead_.end()) {
+    drop_stores(static_cast<std::size_t>(found - ahead_.begin()));
+    return Paired::found;
+  }
+  const auto is_older = [this](const StoreLine& s) { return s.numbers[fetch] < head_[fetch]; };
+  if (std::ranges::all_of(ahead_, is_older)) drop_stores(ahead_.size());
+  return Paired::missing;
+}
+
+// Whether there are `count` lines of stores ahead, or all that the file has.
+bool PerfvecText::read_stores(std::size_t count) {
+  std::string_view line;
+  while (ahead_.size() < count) {
+    const std::uint64_t offset = stores_.offset();
+    if (!stores_.line(line)) return stores_.ended;
+    std::vector<std::int64_t> found;
+    if (numbers(line, found) && found.size() > store_head_size)
+      ahead_.push_back({std::move(found), offset});
     else
       counters_.add("malformed_line", offset);
+  }
+  return true;
+}
+
+void PerfvecText::drop_stores(std::size_t count) {
+  for (; count > 0; --count) {
+    counters_.add("store_without_instruction", ahead_.front().offset);
+    ahead_.pop_front();
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,7 +41,15 @@ class PerfvecText {
     void trim();
     std::uint64_t offset() const { return base + at; }
   };
+  struct StoreLine {
+    std::vector<std::int64_t> numbers;
+    std::uint64_t offset;
+  };
+  enum class Paired { found, missing, unread };
   void run();
+  Paired pair();
+  bool read_stores(std::size_t count);
+  void drop_stores(std::size_t count);
   bool numbers(std::string_view line, std::vector<std::int64_t>& out) const;
   void row(const std::vector<std::int64_t>& head, const std::vector<std::int64_t>& body,
            std::size_t skip, std::uint64_t at);
@@ -48,7 +57,8 @@ class PerfvecText {
 
   Side main_, stores_;
   bool wants_stores_{};
-  std::vector<std::int64_t> head_, body_;
+  std::vector<std::int64_t> head_;
+  std::deque<StoreLine> ahead_;  // lines of stores that no instruction has taken yet
   StaticTable statics_;
   RowBatch rows_;
   Counters counters_;

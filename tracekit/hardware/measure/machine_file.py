@@ -93,8 +93,11 @@ def _derived(out: dict[str, float], found: Mapping[str, float], ns_per_cycle: fl
     if both("forward_wider_cycles", "load_latency"):  # three cycles until the store is written
         out["forward_fail"] = max(0.0, found["forward_wider_cycles"] - found["load_latency"] - 3)
     if both("forward_renamed_cycles", "forward_cycles"):
-        renamed = found["forward_renamed_cycles"] < 0.5 * found["forward_cycles"]
-        out["memory_renaming"] = 2 if renamed else 0
+        fast = 0.5 * found["forward_cycles"]
+        stack = found.get("forward_stack_cycles", fast) < fast
+        out["memory_renaming"] = 2 if found["forward_renamed_cycles"] < fast else int(stack)
+        if out["memory_renaming"] < 2:  # else every load of these is renamed by its address
+            _put(out, found, "rename_loads", "renamed_loads")
     if both("load_chain_line_cycles", "load_latency"):
         out["line_split"] = max(0.0, found["load_chain_line_cycles"] - found["load_latency"])
     if both("load_chain_page_cycles", "load_latency"):

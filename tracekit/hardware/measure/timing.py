@@ -110,6 +110,13 @@ class Timer:
                 return max(1, int(count * enough / max(least, 1.0)))
             count *= 4
 
+    def _counted(self, run: Run, enough: float) -> int | None:
+        """How often the loop runs in a timing; None where the kernel cannot run here."""
+        if run.count is None:
+            return self.count_for(run, enough)
+        once = time_calls([self._call(run, 1)], 1)
+        return None if once is None else run.count
+
     def cycles(
         self, run: Run, rounds: int = 15, enough: float = ENOUGH, quantile: float = 0.3
     ) -> float | None:
@@ -126,14 +133,14 @@ class Timer:
         quantile: float = 0.3,
     ) -> list[float | None]:
         """`cycles` of several kernels that take turns."""
-        counts = [self.count_for(r, enough) if r.count is None else r.count for r in runs]
+        counts = [self._counted(r, enough) for r in runs]
         calls = [self.reference()]
         for run, n in zip(runs, counts, strict=True):
             if n is not None:
                 calls += [self._call(run, n), self.reference()]
         times = self.undisturbed(lambda: time_calls(calls, rounds))
         if times is None:
-            raise TracekitError("a kernel failed that has run before")
+            raise TracekitError("a kernel that ran once failed when it was timed")
         references = times[:, 0::2] / (CHAIN * CHAIN_LOOPS)
         self.ns_per_cycle += [float(x) for x in references.min(axis=1)]
         out: list[float | None] = []
