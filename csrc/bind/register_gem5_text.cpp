@@ -65,6 +65,8 @@ void register_gem5_text(py::module_& m) {
              d["exec_lines"] = s.text.exec_lines();
              d["blocks"] = s.text.blocks();
              d["squashed"] = o.squashed;
+             d["exec_flags"] = s.text.has_flags();
+             d["fetch_seq"] = s.text.has_seq();
              return d;
            })
       .def(

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.causes.explain import explain
     from tracekit.cli.machine_option import named_machine
-    from tracekit.cli.trace_notes import tell_threads
+    from tracekit.cli.trace_notes import tell_limits
     from tracekit.errors import UsageError
 
     binaries = args.binary or [None]
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         traces = [stack.enter_context(tracekit.open(f)) for f in args.files]
         a, b = traces[0], traces[-1]
         for trace in traces:
-            tell_threads(trace)
+            tell_limits(trace)
         machines = [
             named_machine(m, str(t.index.get("arch", ""))).to_dict()
             for m, t in zip((args.machines[0], args.machines[-1]), (a, b), strict=True)

@@ -22,6 +22,7 @@ from tracekit.inputs import STDIN
 from tracekit.io.output import kept_folder
 from tracekit.io.remote import expanded, public_name, remote_url
 from tracekit.progress import Progress
+from tracekit.store.debug_flags import sentences
 from tracekit.text import note, shown
 
 
@@ -221,7 +222,8 @@ def _report(args: argparse.Namespace, results: list[ExtractionResult]) -> None:
         for o in r.outputs:
             several = len(r.outputs) > 1
             cpu = f" ({shown(o.cpu)})" if several else ""
-            squashed = "" if several else f", {r.stats.get('squashed', 0):,} squashed"
+            shows = not several and "squashed" in r.stats
+            squashed = f", {r.stats['squashed']:,} squashed" if shows else ""
             sys.stderr.write(
                 f"{shown(o.path)}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes "
                 f"({o.bytes / o.rows:.2f} a row){squashed}\n"
@@ -238,3 +240,5 @@ def warn(result: ExtractionResult) -> None:
         if kind not in HARMLESS:
             where = f", the first at byte {a['first_offset']}" if a["first_offset"] else ""
             note(f"{a['count']} x {kind.replace('_', ' ')}{where}")
+    for text in sentences(result.stats.get("missing_debug_flags", ())):
+        note(text)

@@ -9,6 +9,7 @@ from tracekit.cli.report import add_json, reported
 from tracekit.inputs.tks import format_summary, is_tks
 from tracekit.inputs.tks import summary as of_recording
 from tracekit.io.files import first_bytes
+from tracekit.store.debug_flags import sentences
 from tracekit.store.summary import summary
 from tracekit.text import shown
 
@@ -52,14 +53,18 @@ def _print(s: dict[str, Any]) -> None:
             f"CPI {s['cpi']:.3f}"
         )
     else:
-        print("time       none: the trace has no O3PipeView lines")
+        print("time       none: no row has times of a pipeline")
     if t := s.get("targets"):
         print(f"targets    {t['rows']:,} rows on {len(t['machines'])} machines")
     for name in ("squashed", "trapped", "untimed", "taken", "memory_accesses"):
+        if s[name] is None and "all_cpus" not in s["source"]:
+            continue  # the format has none
         value = "the text does not say which CPU's" if s[name] is None else f"{s[name]:,}"
         print(f"{name.removeprefix('memory_'):<11}{value}")
     if s["trapped_unknown"]:
         print("           O3PipeView alone cannot show trapped instructions")
+    for text in sentences(s["source"].get("missing_debug_flags", ())):
+        print(f"lacks      {shown(text)}")
     _print_machine(s)
     i = s["input"]
     print(f"input      {shown(i['path'])}, {i['bytes']:,} bytes, xxh3-128 {i['xxh3_128']}")

@@ -128,7 +128,7 @@ def _check_program(what: list[str]) -> None:
 def _features(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.calibration import add_machines
-    from tracekit.cli.trace_notes import tell_threads
+    from tracekit.cli.trace_notes import tell_limits
     from tracekit.errors import UsageError
     from tracekit.io.arrays import save_array
     from tracekit.mixture import load_model
@@ -154,7 +154,7 @@ def _features(args: argparse.Namespace) -> int:
         model = load_model(args.model, trace.arch, trace.level)
     for path in () if wanted(args) else args.what:
         with tracekit.open(path) as trace:
-            tell_threads(trace)
+            tell_limits(trace)
     if args.machine:
         model = add_machines(model, args.machine)
     if wanted(args):

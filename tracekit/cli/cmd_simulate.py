@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Run ``tracekit simulate``; returns the exit code."""
     import tracekit
     from tracekit.cli.machine_option import any_named_machine, told_apart
-    from tracekit.cli.trace_notes import tell_threads
+    from tracekit.cli.trace_notes import tell_limits
     from tracekit.errors import UsageError
     from tracekit.hardware import form_notes
     from tracekit.io.arrays import npy_name
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     results = []
     for path in args.file:
         with tracekit.open(path) as trace:
-            tell_threads(trace)
+            tell_limits(trace)
             if plan is not None:
                 results.append(
                     simulate_samples(trace, machines, plan, threads=args.threads, quiet=args.quiet)

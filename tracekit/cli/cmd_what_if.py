@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.causes.stacks import spread
     from tracekit.causes.what_if import what_if
     from tracekit.cli.machine_option import named_machine, tell_notes
-    from tracekit.cli.trace_notes import tell_threads
+    from tracekit.cli.trace_notes import tell_limits
     from tracekit.errors import UsageError
 
     if args.all and args.together:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     with tracekit.open(args.file) as trace:
         arch = str(trace.index.get("arch", ""))
         machine = named_machine(args.machine, arch).to_dict()
-        tell_threads(trace)
+        tell_limits(trace)
         changes: list[Any] = [parse_change(c, machine) for c in args.changes]
         if args.together:
             changes = args.changes  # each of what those before it made

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.causes.why import why
     from tracekit.cli.machine_option import named_machine
-    from tracekit.cli.trace_notes import tell_threads
+    from tracekit.cli.trace_notes import tell_limits
     from tracekit.errors import UsageError
     from tracekit.exporting import check_causes_output, export_causes
     from tracekit.io.output import check_output, write_bytes
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         check_causes_output(args.by_row, args.file, force=args.force)
     with tracekit.open(args.file) as trace:
         machine = named_machine(args.machine, str(trace.index.get("arch", ""))).to_dict()
-        tell_threads(trace)
+        tell_limits(trace)
         found = why(
             trace,
             machine,

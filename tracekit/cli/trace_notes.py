@@ -9,12 +9,17 @@ from tracekit.text import note
 if TYPE_CHECKING:
     from tracekit import TraceFile
 
-__all__ = ["tell_threads"]
+__all__ = ["tell_limits"]
 
 
-def tell_threads(trace: TraceFile) -> None:
-    """A line on standard error where the rows of several threads are walked as one's."""
+def tell_limits(trace: TraceFile) -> None:
+    """A line on standard error for each thing that times of the trace leave out: the rows of
+    several threads are walked as one's, gem5 was not asked for addresses."""
     from tracekit.prediction import interleaved_threads
+    from tracekit.store.debug_flags import without_debug_flags
+
+    for text in without_debug_flags(trace):
+        note(f"{trace.path}: {text}")
 
     if (threads := interleaved_threads(trace)) > 1:
         note(

@@ -29,6 +29,7 @@ from tracekit.io.remote import public_name
 from tracekit.pipeline import overlap
 from tracekit.progress import Progress
 from tracekit.store import statics
+from tracekit.store.debug_flags import missing_debug_flags
 
 T = TypeVar("T")
 
@@ -90,6 +91,7 @@ class Extraction:
         # Rows of streams after the first that are still few, and of damaged names.
         self._held: dict[int, tuple[str, list[Any]]] = {}
         self._damaged = 0
+        self._missing: dict[str, None] = {}  # debug flags of any output
         self._fed = 0  # decompressed bytes that were parsed
         self._source: Source | Pulled | None = None
         #: Each file that was written in numbers, where the options ask for ``statistics``.
@@ -123,9 +125,23 @@ class Extraction:
                     if progress:
                         written = sum(s.writer.rows for s in self._streams.values())
                         progress.update(self._consumed(), f"{written:,} rows")
-                    if self._streams and all(s.done for s in self._streams.values()):
+                    if self._has_all():
                         break
             return self._finish()
+
+    def _has_all(self) -> bool:
+        """Whether every stream has the rows that --count asks for: those met so far of a text, all
+        of a folder with a file each."""
+        if self._o.count is None or not self._streams:
+            return False
+        last = (self._o.start or 0) + self._o.count
+        held = {i for i, (_, batches) in self._held.items() if sum(map(len, batches)) >= last}
+        done = held | {i for i, s in self._streams.items() if s.done}
+        expected = 1
+        if isinstance(self._input, Pulled):
+            self._input.enough |= done
+            expected = self._input.streams if self._o.cpu is None else 1
+        return len(done) >= expected and all(s.done for s in self._streams.values())
 
     def _consumed(self) -> int:
         """Bytes of the input whose rows came here, or are about to."""
@@ -321,10 +337,13 @@ class Extraction:
                 hint=", ".join(f"{a['count']} x {k}" for k, a in anomalies.items()) or None,
             )
         outputs: list[ExtractedFile] = []
+        several = len(written) > 1 or (self._o.cpu is not None and len(source.cpus()) > 1)
         for s in written:
             path = with_name(self._output, s.name) if len(written) > 1 else self._output
-            own = self._own_stats(s, stats) if len(written) > 1 else stats
+            own = self._own_stats(s, stats) if several else stats
             outputs.append(self._write_index(s, path, anomalies, own))
+        if self._missing:
+            stats = {**stats, "missing_debug_flags": [*self._missing]}
         return ExtractionResult(outputs, anomalies, stats, self._input.provenance())
 
     def _own_stats(self, s: OutputStream, stats: dict[str, Any]) -> dict[str, Any]:
@@ -351,6 +370,10 @@ class Extraction:
         columns, hot = ({k: v[:used] for k, v in d.items()} for d in (table.columns(), hot))
         binary = self._apply_binary(columns)
         t = statics.from_core(columns, hot, counts[:used])
+        missing = missing_debug_flags(stats, t, s.stage.bit_counts()[0])
+        self._missing |= dict.fromkeys(missing)
+        if missing:
+            stats = {**stats, "missing_debug_flags": missing}
         o = self._o
         s.writer.finish(
             t,

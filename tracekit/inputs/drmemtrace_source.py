@@ -32,6 +32,11 @@ class DrmemtraceFolder(Pulled):
             for t in tables
         ]
 
+    @property
+    def streams(self) -> int:
+        """One a thread's file, unless the threads are interleaved."""
+        return 1 if self.interleaved else len(self._files)
+
     def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
         """(number, name, rows) of streams, as they come."""
         if self.interleaved:
@@ -43,6 +48,8 @@ class DrmemtraceFolder(Pulled):
         for i, thread in enumerate(self._trace.threads):
             for rows in self._converters[i].rows(b for b, _ in thread.batches()):
                 yield [(i, names[i], rows)]
+                if i in self.enough:
+                    break
             self.position += size_of(thread.path)
 
     def cpus(self) -> list[str]:

@@ -39,6 +39,13 @@ class Pulled(ABC):
         self.position = 0
         self._files = files
         self._converters: list[NativeConverter] = []
+        #: Streams of which no more rows are wanted: a source may leave out what is left of them.
+        self.enough: set[int] = set()
+
+    @property
+    def streams(self) -> int:
+        """How many streams there are at least: those that `cpus` does not name yet come later."""
+        return 1
 
     @abstractmethod
     def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:

@@ -42,6 +42,9 @@ class Source(TypedDict, total=False):
     squashed: int
     exec_lines: int
     blocks: int
+    exec_flags: bool
+    fetch_seq: bool
+    missing_debug_flags: list[str]
     unfinished: int
     contiguous: bool
     command: list[str]

@@ -39,12 +39,14 @@ def begins(
 
 
 def instruction_count(trace: TraceFile) -> int:
-    """Of a file of either level: the rows that end one; of O3PipeView alone, which does not show
-    that, those that begin one."""
+    """Of a file of either level: the rows that end one; where no micro-op is known to be the last
+    (O3PipeView alone, no ExecFlags, the trace of PerfVec's authors), those that begin one."""
     if trace.index.get("level") == "macro":
         return len(trace)
-    if not is_blind(trace):
-        return int(trace.statics.count[trace.statics.ends()].sum())
+    s = trace.statics
+    last_ones = s.has("IsLastMicroop").any() or not s.has("IsMicroop").any()
+    if last_ones and not is_blind(trace):
+        return int(s.count[s.ends()].sum())
     count, before = 0, None
     for begin in range(0, len(trace), _PIECE):
         rows = (begin, min(begin + _PIECE, len(trace)))

@@ -313,7 +313,7 @@ class TraceFile(Dataframes):
     def _need_timing(self, what: str) -> None:
         if not self.timed:
             raise TracekitError(
-                f"{what}: the trace had no O3PipeView lines, so there is no timing", path=self.path
+                f"{what}: no row of the trace has times of a pipeline", path=self.path
             )
 
     # ---- what models need

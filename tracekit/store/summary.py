@@ -16,8 +16,9 @@ from tracekit.store.reader import TraceFile
 
 
 def _squashed(source: Source) -> int | None:
-    """None where a text of several CPUs does not tell whose blocks they are."""
-    return None if "all_cpus" in source else int(source.get("squashed", 0))
+    """None where a text of several CPUs does not tell whose blocks they are, and of formats that
+    show none."""
+    return None if "all_cpus" in source else source.get("squashed")
 
 
 def _ticks(f: TraceFile, quiet: bool) -> int:

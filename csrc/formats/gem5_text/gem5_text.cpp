@@ -255,6 +255,7 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
   follow(*c, sid);
   ++exec_lines_;
   ++c->lines;
+  has_seq_ |= seq != 0;
   const StaticText::Known& inst = c->text[sid];
   c->order.add(seq, when, inst.pc, inst.upc, sid, addr, bits);
   return q + 1;
@@ -324,11 +325,13 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
       fresh.inst.op_name = std::string(text->op_class);
     }
     if (fresh.unknown_flag) count("unknown_flag", begin);
+    has_flags_ |= !text->tail.empty();
     sid = add_static(s, std::move(fresh.inst), text->head, text->tail);
   }
   follow(s, sid);
   ++exec_lines_;
   ++s.lines;
+  has_seq_ |= f.has_seq;
   std::uint8_t bits = 0;
   if (f.has_addr) bits |= row_bit::has_addr;
   if (f.predicated_off) bits |= row_bit::predicated_off;

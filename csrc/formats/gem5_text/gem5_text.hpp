@@ -54,6 +54,9 @@ class Gem5Text {
   bool has_exec() const { return exec_lines_ != 0; }
   bool has_blocks() const { return blocks_ != 0; }
   std::uint64_t exec_lines() const { return exec_lines_; }
+  // Whether an Exec line had flags (ExecFlags), and a sequence number (ExecFetchSeq).
+  bool has_flags() const { return has_flags_; }
+  bool has_seq() const { return has_seq_; }
   std::uint64_t blocks() const { return blocks_; }
   Arch arch() const { return arch_; }
   OrderStats order_stats() const;
@@ -99,6 +102,7 @@ class Gem5Text {
   const char* chunk_{};
   const char* chunk_end_{};
   std::uint64_t exec_lines_{}, blocks_{};
+  bool has_flags_{}, has_seq_{};
   Arch arch_{Arch::unknown};
   Counters counters_;
 
