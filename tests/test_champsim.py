@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit._core import ChampsimParser, EncodingTable, NativeBatch
+from tracekit.cli.main import main
 from tracekit.errors import TracekitError
 from tracekit.exporting.champsim import RECORD, write_champsim
 from tracekit.inputs.native import NativeConverter
@@ -250,3 +251,12 @@ def test_no_trace_is_told(tmp_path: Path) -> None:
     with pytest.raises(TracekitError, match=r"neither a feats\.zst nor a native stream"):
         write_champsim(tmp_path / "x", tmp_path / "y")
     assert not (tmp_path / "y").exists()
+
+
+def test_what_has_no_place_is_told(tmp_path, capsys):
+    lines = ["I  1000,4", *(f" L 7ff{k}00,8" for k in range(6)), " S 7ff000,8", "I  1004,4", ""]
+    (tmp_path / "t.lackey").write_text("\n".join(lines))
+    out = tmp_path / "o.champsim"
+    assert main(["export", str(tmp_path / "t.lackey"), "-o", str(out)]) == 0
+    assert "o.champsim: 2 loads beyond four of an instruction" in capsys.readouterr().err
+    assert len(out.read_bytes()) == 2 * 64

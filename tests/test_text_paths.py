@@ -3,12 +3,17 @@ rows and the same counts, whatever stands in the lines."""
 
 from __future__ import annotations
 
+import lzma
 import random
+import re
+from pathlib import Path
 
+import numpy as np
 import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tracekit
 from tracekit import _core
 
 #: What gem5's Exec lines may have beside the usual fields.
@@ -97,3 +102,37 @@ def test_rows_of_ticks_that_grow(seed: int) -> None:
     data = synthetic.text(seed, 80).encode()
     whole = read(data, len(data))
     assert whole["counters"] == {} and read(data, r.randrange(1, 300)) == whole
+
+
+def test_threads_of_an_smt_core_are_streams_of_their_own(tmp_path):
+    """ExecThread's lines name them; Exec lines of two threads in turn are those of each alone."""
+    golden = Path(__file__).parent / "golden" / "lua.arm.trace.xz"
+    lines = [x for x in lzma.decompress(golden.read_bytes()).split(b"\n") if b": system.cpu" in x]
+    name = re.search(rb": (system\.\S+): ", lines[0])[1]
+    threads = [
+        [x.replace(name + b": ", name + b": T%d : " % t, 1) for x in lines[t : 1500 + t]]
+        for t in (0, 1)
+    ]
+    both = [x for pair in zip(*threads, strict=True) for x in pair]
+    (tmp_path / "both.txt").write_bytes(b"\n".join([*both, b""]))
+    result = tracekit.extract(tmp_path / "both.txt", tmp_path / "both.zst")
+    assert [o.cpu for o in result.outputs] == [name.decode(), f"{name.decode()}.T1"]
+    for t, output in enumerate(result.outputs):
+        (tmp_path / "one.txt").write_bytes(b"\n".join([*lines[t : 1500 + t], b""]))
+        tracekit.extract(tmp_path / "one.txt", tmp_path / "one.zst", force=True)
+        with tracekit.open(output.path) as a, tracekit.open(tmp_path / "one.zst") as b:
+            assert len(a) == len(b) > 1000
+            for column in ("pc", "addr", "taken", "fault", "data_distance", "p_global"):
+                assert np.array_equal(a[column], b[column]), column
+
+
+def test_vcpus_of_an_execlog_are_counted(tmp_path):
+    line = '{}, 0x{:x}, 0xd503201f, "nop"\n'
+    text = "".join(line.format(k // 4 % 2, 0x1000 + 4 * k) for k in range(12))
+    (tmp_path / "t.log").write_text(text + line.format(0, 0x2000).rstrip("\n")[:-4])
+    result = tracekit.extract(tmp_path / "t.log", tmp_path / "f.zst", isa="arm")
+    assert {k: a["count"] for k, a in result.anomalies.items()} == {
+        "a line of another vCPU, whose rows are one stream with the others'": 2,
+        "a last line without its end": 1,
+    }
+    assert result.rows == 12

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.tks_blocks import code_block, epoch_block, varint
 
+import tracekit
 from tracekit import _core
 from tracekit.errors import FormatError, TracekitError
 from tracekit.inputs.tks import CODE, END, EPOCH, META, TksReader, TksWriter, is_tks, summary
@@ -109,6 +110,22 @@ def test_file(tmp_path: Path) -> None:
     assert s["reasons"] == {"length": 1}
     write(path, SMALL, end=False)
     assert not summary(path)["complete"]
+
+
+def test_a_file_that_ends_inside_a_block_has_the_blocks_before(tmp_path: Path) -> None:
+    path = tmp_path / "a.tks"
+    write(path, SMALL[:1] + [SMALL[1]] * 3, end=False)
+    raw = path.read_bytes()
+    write(path, SMALL[:1] + [SMALL[1]] * 2, end=False)
+    for size in range(path.stat().st_size + 1, len(raw)):
+        path.write_bytes(raw[:size])
+        s = summary(path)
+        assert (s["epochs"], s["instructions"], s["complete"]) == (2, 4, False)
+    result = tracekit.extract(path, tmp_path / "f.zst")
+    assert result.anomalies == {"the recording was cut short": {"count": 1, "first_offset": 0}}
+    with pytest.raises(FormatError, match="cut short"):  # nothing is there yet
+        path.write_bytes(raw[:50])
+        summary(path)
 
 
 def test_nothing_is_left_of_an_abandoned_file(tmp_path: Path) -> None:

@@ -7,12 +7,16 @@ import argparse
 from typing import Any
 
 from tracekit.exporting import FORMATS, export
+from tracekit.text import note
 
 
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit export``."""
     p = sub.add_parser("export", help=help_text, description=__doc__)
-    p.add_argument("file", help="a feats.zst")
+    p.add_argument(
+        "file",
+        help="a feats.zst; for drmemtrace a recording; for ChampSim either, or a stream",
+    )
     p.add_argument("-o", "--output", required=True, help="file; of npy and drmemtrace, a folder")
     p.add_argument("--to", choices=sorted(FORMATS), help="default: as the output's name ends")
     p.add_argument("--features", metavar="SET", help="a feature set instead of the columns")
@@ -23,7 +27,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit export``; returns the exit code."""
-    export(
+    dropped = export(
         args.file,
         args.output,
         to=args.to,
@@ -31,4 +35,6 @@ def run(args: argparse.Namespace) -> int:
         disassembly=args.disassembly,
         force=args.force,
     )
+    for kind, count in dropped.items():
+        note(f"{args.output}: {count:,} {kind} of an instruction have no place, and were left out")
     return 0

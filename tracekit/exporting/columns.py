@@ -99,17 +99,19 @@ def _first(f: TraceFile, features: str) -> tuple[str, ...]:
     return sets.get(features).columns
 
 
-def _to_champsim(path: str | os.PathLike[str], out: Path, force: bool) -> None:
+def _to_champsim(path: str | os.PathLike[str], out: Path, force: bool) -> dict[str, int]:
     """``path`` may be a native stream, which keeps accesses that a macro row has no place for."""
     from tracekit.exporting.champsim import write_champsim
 
-    write_champsim(path, out, force=force)
+    written = write_champsim(path, out, force=force)
+    return {kind: int(d["count"]) for kind, d in written.dropped.items()}
 
 
-def _to_drmemtrace(path: str | os.PathLike[str], out: Path, force: bool) -> None:
+def _to_drmemtrace(path: str | os.PathLike[str], out: Path, force: bool) -> dict[str, int]:
     from tracekit.exporting.drmemtrace import write_drmemtrace
 
     write_drmemtrace(path, out, force=force)
+    return {}
 
 
 _WRITERS: dict[str, Callable[[TraceFile, str | None, Path, bool, bool], None]] = {
@@ -143,9 +145,9 @@ def export(
     features: str | None = None,
     disassembly: bool = False,
     force: bool = False,
-) -> None:
+) -> dict[str, int]:
     """Writes a feats.zst or a recording in another format: ``to`` is one of FORMATS, or told by the
-    name.
+    name.  Returns what the format has no room for: kind → how many (ChampSim's records).
 
     Parquet and Arrow have names for op, branch and flags, units and meanings as metadata, and
     ``disassembly`` on request.  ``features`` names a feature set to export instead of the columns.
@@ -161,11 +163,11 @@ def export(
     if to in ("champsim", "drmemtrace"):
         if features is not None or disassembly:
             raise UsageError(f"{to} has no place for features or disassembly")
-        (_to_champsim if to == "champsim" else _to_drmemtrace)(path, out, force)
-        return
+        return (_to_champsim if to == "champsim" else _to_drmemtrace)(path, out, force)
     if to == "npy":
         check_folder(out, force, ".npy")
     else:
         check_output(out, force, path)
     with open_trace(path) as f:
         _WRITERS[to](f, features, out, force, disassembly)
+    return {}

@@ -215,6 +215,10 @@ class TksWriter:
         self.discard()
 
 
+class _CutShortError(FormatError):
+    """The file ends inside a block."""
+
+
 class TksReader:
     """Reads a recording once, from front to back.
 
@@ -264,10 +268,10 @@ class TksReader:
         self.close()
 
     def epochs(self) -> Iterator[Epoch]:
-        """Epoch after epoch.  A file that ends without its end block is told by ``totals`` staying
-        None.
+        """Epoch after epoch.  A file that ends without its end block, or inside a block, is told by
+        ``totals`` staying None.
         """
-        while (kind := self._next()) is not None:
+        while (kind := self._next_whole()) is not None:
             if kind == EPOCH:
                 yield Epoch(self._decoder.info, self._decoder.take())
             elif kind == MAPS:
@@ -294,6 +298,13 @@ class TksReader:
             raise FormatError("a damaged text block", path=self.path)
         return value
 
+    def _next_whole(self) -> int | None:
+        """`_next`; a last block that is not whole is none."""
+        try:
+            return self._next()
+        except _CutShortError:
+            return None
+
     def _next(self) -> int | None:
         """The kind of the next block, decoded; None at the end."""
         at = self._file.tell()
@@ -302,7 +313,7 @@ class TksReader:
             return None
         try:
             if len(head) < _BLOCK.size:
-                raise FormatError("cut short inside a block's header")
+                raise _CutShortError("cut short inside a block's header")
             magic, size, kind, compressed, raw, _ = _BLOCK.unpack(head)
             if magic != _SKIPPABLE or size != 16:
                 raise FormatError("no block where one should begin")
@@ -312,7 +323,7 @@ class TksReader:
                 raise FormatError(f"a block of over {EXPANDED >> 20} MiB from few bytes")
             frame = self._file.read(compressed)
             if len(frame) < compressed:
-                raise FormatError("cut short inside a block")
+                raise _CutShortError("cut short inside a block")
             try:
                 if zstandard.frame_content_size(frame) != raw:
                     raise FormatError("a block's size differs from its header's")
@@ -324,7 +335,7 @@ class TksReader:
             return int(self._decoder.block(payload))
         except FormatError as e:
             inside = f", byte {e.offset} of its content" if e.offset is not None else ""
-            raise FormatError(e.message + inside, path=self.path, offset=at, hint=e.hint) from None
+            raise type(e)(e.message + inside, path=self.path, offset=at, hint=e.hint) from None
 
 
 def summary(path: str | Path) -> dict[str, Any]:

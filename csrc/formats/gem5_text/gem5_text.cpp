@@ -263,14 +263,14 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
 
 bool Gem5Text::exec_line(const char* begin, const char* end) {
   scan::Cursor c(begin, end);
-  std::uint64_t when = 0, ignored = 0;
+  std::uint64_t when = 0, ignored = 0, thread = 0;
   c.skip_blanks();
   if (!c.eat_decimal(when) || when >= max_tick || !c.eat(": ")) return false;
   c.eat("ExecEnable: ");  // FmtFlag
   const std::string_view rest = view(c.at(), end);
   const std::size_t colon = rest.find(": ");
   if (colon == std::string_view::npos || colon == 0) return false;
-  const std::string_view name = rest.substr(0, colon);
+  std::string_view name = rest.substr(0, colon);
   if (name.find(' ') != std::string_view::npos) return false;
   c.skip(colon + 2);
   if (c.peek() == 'A') {
@@ -279,7 +279,7 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   }
   if (c.peek() == 'T') {
     c.skip(1);
-    if (!c.eat_decimal(ignored) || !c.eat(" : ")) return false;
+    if (!c.eat_decimal(thread) || !c.eat(" : ")) return false;
   }
   const auto text = split_exec(view(c.at(), end));
   if (!text) return false;
@@ -291,6 +291,8 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
     count("macro_op_line", begin);
     return true;
   }
+  std::string of_thread;  // each of an SMT core's threads is a stream of its own
+  if (thread > 0) name = of_thread = std::string(name) + ".T" + std::to_string(thread);
   const auto known = [&](const auto& one) { return one->name == name; };
   if (cpus_.size() >= max_cpus && std::none_of(cpus_.begin(), cpus_.end(), known)) {
     count("line_of_too_many_cpus", begin);

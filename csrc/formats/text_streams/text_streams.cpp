@@ -84,7 +84,10 @@ bool TextStreamParser::execlog(std::string_view s) {
     e.length = Encoding::max_bytes;  // the decoder tells the real one
   }
   const bool switched = cpu != cpu_;
+  if (switched && has_cpu_)
+    anomalies_.add("a line of another vCPU, whose rows are one stream with the others'", offset_);
   cpu_ = cpu;
+  has_cpu_ = true;
   batch_.add_instruction(table_->intern(e), restart_ || switched ? native_bit::restart : 0);
   restart_ = false;
   while (eat(s, ",")) {
@@ -128,7 +131,7 @@ bool TextStreamParser::lackey(std::string_view s) {
 }
 
 void TextStreamParser::finish() {
-  if (!tail_.empty()) line(tail_);
+  if (!tail_.empty()) anomalies_.add("a last line without its end", offset_);
   tail_.clear();
   finished_ = true;
 }

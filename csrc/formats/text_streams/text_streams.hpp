@@ -44,6 +44,7 @@ class TextStreamParser {
   Counters anomalies_;
   std::string tail_;
   std::uint64_t offset_{}, lines_{}, cpu_{};
+  bool has_cpu_{};
   bool restart_{true}, open_{}, finished_{};
 };
 
