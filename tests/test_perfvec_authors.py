@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tracekit
+from tracekit.store.instruction_bounds import instruction_count
 
 ENTROPIES = (16, 17)  # their logarithms round differently
 #: Of columns of the file, as they are read: the start of the SHA-256.
@@ -143,3 +144,19 @@ def test_a_lost_line_costs_its_own_row_alone(golden, trace, tmp_path, lost, at):
         assert len(f) == len(trace) - 1
         for name in ("pc", "addr", "fetch", "store", "taken"):
             assert np.array_equal(f[name], trace[name][kept]), name
+
+
+def test_micro_ops_of_one_pc_are_one_instruction(golden, trace, tmp_path):
+    """The format numbers no micro-ops; the macro level and the count of instructions agree."""
+    for name in ("trace.txt", "trace.sq.txt"):
+        packed = (golden / "perfvec_authors" / f"{name}.xz").read_bytes()
+        (tmp_path / name).write_bytes(lzma.decompress(packed))
+    tracekit.extract(tmp_path / "trace.txt", tmp_path / "m.zst", level="macro")
+    ids = trace["static_id"]
+    micro, pc = trace.statics.has("IsMicroop")[ids], trace["pc"]
+    same, taken, fault = pc[1:] == pc[:-1], trace["taken"][:-1] != 0, trace["fault"][:-1] != 0
+    parts = same & (fault | (micro[1:] & micro[:-1] & ~taken))  # what trapped is tried again
+    begins = np.append(True, ~parts)
+    with tracekit.open(tmp_path / "m.zst") as macro:
+        assert len(macro) == begins.sum() == instruction_count(trace) < len(trace)
+        assert np.array_equal(macro["pc"], pc[begins])

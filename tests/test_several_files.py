@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import lzma
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +15,9 @@ import pytest
 from docs_page import ROOT
 
 import tracekit
+from tracekit import dataset
 from tracekit.cli.main import main
+from tracekit.errors import FormatError
 
 GOLDEN = ROOT / "tests" / "golden"
 
@@ -219,3 +223,56 @@ def test_a_next_part_of_the_work_is_counted_anew(capsys, monkeypatch):
     shown = re.findall(r"(\d+) programs of (\d+) programs", capsys.readouterr().err)
     assert {int(of) for _, of in shown} == {2, 5}
     assert all(int(done) <= int(of) for done, of in shown)
+
+
+def test_padding_between_the_streams_of_an_xz_file(tmp_path):
+    """The format allows it in multiples of four bytes; blocks of a file cut it anywhere."""
+    text = lzma.decompress((GOLDEN / "lua.arm.trace.xz").read_bytes())
+    half = text.index(b"\n", len(text) // 2) + 1
+    parts = [lzma.compress(x) for x in (text[:half], text[half:])]
+    for padding in (4, 1 << 18):
+        zeros = bytes(padding)
+        (tmp_path / "t.xz").write_bytes(parts[0] + zeros + parts[1] + zeros)
+        tracekit.extract(tmp_path / "t.xz", tmp_path / "f.zst", force=True)
+        with tracekit.open(tmp_path / "f.zst") as f:
+            assert len(f) == 6134
+    (tmp_path / "t.xz").write_bytes(parts[0] + b"\0\0\0\0x" + parts[1])
+    with pytest.raises(FormatError, match="what follows the xz data"):
+        tracekit.extract(tmp_path / "t.xz", tmp_path / "f.zst", force=True)
+
+
+def test_no_output_replaces_what_is_read_beside_its_input(folder, tmp_path, capsys):
+    """Not with --force either: the authors' second file, a file of a folder, a join's targets."""
+    authors = GOLDEN / "perfvec_authors"
+    for name in ("trace.txt", "trace.sq.txt"):
+        (tmp_path / name).write_bytes(lzma.decompress((authors / f"{name}.xz").read_bytes()))
+    shutil.copytree(GOLDEN / "drmemtrace", tmp_path / "drm")
+    thread = next(p for p in sorted((tmp_path / "drm").rglob("*.zip")))
+    shutil.copy(folder / "a.zst", tmp_path / "a.zst")
+    shutil.copy(folder / "a.zst", tmp_path / "t.zst")
+    with tracekit.open(tmp_path / "a.zst") as trace:
+        np.save(tmp_path / "c.npy", np.ones((1, len(trace)), np.uint32))
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    x, t = str(tmp_path / "trace.txt"), str(tmp_path)
+    for args in (
+        ["extract", x, "-o", f"{t}/trace.sq.txt"],
+        ["extract", f"{t}/drm", "--threads", "interleaved", "-o", str(thread)],
+        ["join", f"{t}/a.zst", "--target", f"v={t}/c.npy", "-o", f"{t}/c.npy"],
+        ["join", f"{t}/a.zst", "--target", f"u={t}/t.zst", "-o", f"{t}/t.zst"],
+    ):
+        assert main([*args, "--force"]) == 1, args
+        assert "is the input, too" in capsys.readouterr().err
+        assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    with pytest.raises(tracekit.TracekitError, match="is the input, too"):
+        dataset.join(f"{t}/a.zst", [f"v={t}/c.npy"], f"{t}/c.npy", force=True)
+    assert main(["extract", f"{t}/trace.txt", "-o", ""]) == 2
+    assert "--output: an empty name" in capsys.readouterr().err
+    assert main(["extract", x, "-o", f"{t}/n.zst", "--json-file", f"{t}/no/x.json"]) == 1
+    assert not (tmp_path / "n.zst").exists()
+
+
+def test_a_target_of_another_level_is_no_target(folder, tmp_path, capsys):
+    tracekit.extract(GOLDEN / "lua.arm.trace.xz", tmp_path / "macro.zst", level="macro")
+    args = ["join", str(folder / "a.zst"), "--target", f"u={tmp_path}/macro.zst"]
+    assert main([*args, "-o", str(tmp_path / "j.zst")]) == 2
+    assert "is of level macro, the features of level micro" in capsys.readouterr().err

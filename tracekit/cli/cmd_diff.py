@@ -63,8 +63,7 @@ def _lines(args: argparse.Namespace, d: Diff) -> list[str]:
     for gap in d.gaps[: max(args.gaps, 0)]:
         sizes = [end - begin for begin, end in (gap.a, gap.b)]
         out.append(f"  a {gap.a[0]:,} + {sizes[0]:,}, b {gap.b[0]:,} + {sizes[1]:,}: {gap.place}")
-    if d.moves:
-        moves = ", ".join(f"{k:+#x} ({n:,} rows)" for k, n in d.moves.items())
+    if moves := ", ".join(f"{k:+#x} ({n:,} rows)" for k, n in d.moves.items() if k):
         out.append(f"memory lies elsewhere in b by {moves}")
     for name, c in d.columns.items():
         out.append(f"{name:<22}{100 * c.share:9.4f} %{c.rows - c.equal:>12,} of {c.rows:,} differ")
@@ -76,6 +75,6 @@ def _lines(args: argparse.Namespace, d: Diff) -> list[str]:
 
 
 def _value(name: str, v: Any) -> str:
-    if name.endswith("distance") and v == NEVER:
+    if "distance" in name and v == NEVER:
         return "never"
     return f"{v:#x}" if isinstance(v, int) and v > 1 << 20 else str(v)

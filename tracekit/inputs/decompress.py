@@ -181,9 +181,10 @@ class Members:
         data, self._between = self._between + data, b""
         while data:
             if self._one is None:
-                if self._at and not data.strip(b"\0"):  # padding behind the last member
-                    self._at += len(data)
-                    break
+                if self._at and (padding := self._padding(data)):
+                    self._at += padding
+                    data = data[padding:]
+                    continue
                 if len(data) < 6 and any(m.startswith(data[: len(m)]) for m in self._magics):
                     self._between = data
                     break
@@ -209,6 +210,11 @@ class Members:
             data = self._one.unused_data
             self._at += size - len(data)
             self._one = None
+
+    def _padding(self, data: bytes) -> int:
+        """Bytes of zero behind a member: of .xz before another one, too ("Stream Padding")."""
+        rest = data.lstrip(b"\0")
+        return len(data) - len(rest) if self.kind == "xz" or not rest else 0
 
     def _damaged(self, e: Exception) -> FormatError:
         if "emory" in str(e):  # zstd: "Frame requires too much memory"; xz: "Memory usage limit"

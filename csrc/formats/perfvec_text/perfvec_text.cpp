@@ -204,6 +204,8 @@ void PerfvecText::row(const std::vector<std::int64_t>& head,
   ++lines_;
   StaticInst s;
   s.pc = static_cast<std::uint64_t>(b[body::pc]);
+  s.upc = micro_op(s.pc, b[body::micro] != 0);
+  ends_ = head[0] || b[body::branching];
   s.op = static_cast<OpClass>(b[body::op]);
   s.access_size = static_cast<std::uint16_t>(
       b[body::addr_valid] ? std::clamp<std::int64_t>(b[body::size], 0, 0xffff) : 0);
@@ -265,8 +267,16 @@ void PerfvecText::row(const std::vector<std::int64_t>& head,
   rows_.ticks[stage::store].push_back(store >> 61 > 0 ? 0 : tick(store));
 }
 
+// The number of a row's micro-op in its instruction, which the format does not have: micro-ops of
+// one pc follow each other, up to one that branches or traps.
+std::uint16_t PerfvecText::micro_op(std::uint64_t pc, bool is_micro_op) {
+  const bool goes_on = is_micro_op && !ends_ && lines_ > 1 && pc == pc_;
+  pc_ = pc;
+  return number_ = goes_on ? static_cast<std::uint16_t>(number_ + 1) : std::uint16_t{0};
+}
+
 std::uint32_t PerfvecText::intern(const StaticInst& s) {
-  std::uint32_t id = statics_.find(s.pc, 0);
+  std::uint32_t id = statics_.find(s.pc, s.upc);
   for (; id != StaticTable::none; id = statics_.next(id)) {
     const StaticInst& o = statics_[id];
     if (o.op == s.op && o.flags == s.flags && o.access_size == s.access_size && o.src == s.src &&

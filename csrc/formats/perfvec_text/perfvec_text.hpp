@@ -53,6 +53,7 @@ class PerfvecText {
   bool numbers(std::string_view line, std::vector<std::int64_t>& out) const;
   void row(const std::vector<std::int64_t>& head, const std::vector<std::int64_t>& body,
            std::size_t skip, std::uint64_t at);
+  std::uint16_t micro_op(std::uint64_t pc, bool is_micro_op);
   std::uint32_t intern(const StaticInst& inst);
 
   Side main_, stores_;
@@ -63,6 +64,9 @@ class PerfvecText {
   RowBatch rows_;
   Counters counters_;
   std::uint64_t lines_{};
+  std::uint64_t pc_{};  // of the row before, with its micro-op's number, and whether it ends it
+  std::uint16_t number_{};
+  bool ends_{};
 };
 
 }  // namespace tracekit
