@@ -88,6 +88,10 @@ def test_a_second_run_does_only_what_is_missing(traces, tmp_path, monkeypatch, c
     assert "3 of 4 were done before" in capsys.readouterr().err
     (tmp_path / "t1.feats.zst").unlink()
     assert extracted(traces, tmp_path) == 0 and done[4:] == ["t1.out"]
+    damaged = tmp_path / "t1.feats.zst"
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    assert extracted(traces, tmp_path) == 0 and done[5:] == ["t1.out"]
+    del done[5:]
     assert {k: v for k, v in content(tmp_path).items() if k in first} == first
     # Other options are other tasks, whose outputs are this run's but another request's.
     assert extracted(traces, tmp_path, "--count", "50") == 1
@@ -472,3 +476,21 @@ def test_values_raise_the_first_error(feats, tmp_path):
         with pytest.raises(FormatError):
             values(outcomes)
     assert run_module.Run is Run and RunFolder is not None and extract_many is not None
+
+
+def test_one_trace_of_a_run_is_written_to_the_file(traces, tmp_path, capsys):
+    run, out = tmp_path / "run", tmp_path / "one.zst"
+    assert main(["extract", str(traces[0]), "-o", str(out), "--run", str(run)]) == 0
+    tracekit.extract(traces[0], tmp_path / "alone.zst")
+    assert out.read_bytes() == (tmp_path / "alone.zst").read_bytes()
+    assert main(["runs", str(run)]) == 0
+    assert "1 done" in capsys.readouterr().out
+
+
+def test_two_inputs_of_one_name_are_named(traces, tmp_path, capsys):
+    other = tmp_path / "b" / traces[0].name
+    other.parent.mkdir()
+    other.write_bytes(traces[0].read_bytes())
+    assert main(["extract", str(traces[0]), str(other), "-o", str(tmp_path / "out/")]) == 2
+    told = capsys.readouterr().err
+    assert str(traces[0]) in told and str(other) in told and "an -o of its own" in told

@@ -117,24 +117,29 @@ def run(args: argparse.Namespace) -> int:
     options = {k: getattr(args, k) for k in _OPTIONS}
     args.input = [e for p in args.input for e in (expanded(p) if remote_url(p) else [p])]
     many = wanted(args)
-    several = many or len(args.input) > 1
-    several = several or args.output.endswith("/") or Path(args.output).is_dir()
+    several = len(args.input) > 1 or args.output.endswith("/") or Path(args.output).is_dir()
     if many:
         refuse(args, ("jobs",), "with --cluster or --run, whose workers have a task each")
     if args.jobs < 1:
         raise UsageError("--jobs: at least 1")
     if not args.start:
         refuse(args, ("cold",), "without --start")
+    if not several and many:
+        return _many(args, [args.output], options)
     if not several:
         result = extract(args.input[0], args.output, quiet=args.quiet, **options)
         _report(args, [result])
         return 0
     folder = Path(args.output)
-    if several and folder.exists() and not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; several inputs need a folder")
     outputs = [_output_of(p, args.output) for p in args.input]
-    if len(set(outputs)) != len(outputs):
-        raise UsageError("two inputs would have the same output name")
+    if twice := next((o for o in outputs if outputs.count(o) > 1), None):
+        same = [p for p, o in zip(args.input, outputs, strict=True) if o == twice]
+        raise UsageError(
+            f"{same[0]} and {same[1]} would have the same output, {twice}",
+            hint="extract them one by one, each with an -o of its own",
+        )
     if many:
         return _many(args, outputs, options)
     quiet = args.quiet or args.jobs > 1
@@ -157,8 +162,10 @@ def _many(args: argparse.Namespace, outputs: list[str], options: dict[str, Any])
     if STDIN in args.input:
         raise UsageError("standard input is no task of a run", hint="name a file")
     local = remote_url(args.output) is None
-    folder = args.run if args.run is not None else args.output if local else None
-    with kept_folder(args.output), run_of(args, folder) as run:
+    one_file = outputs == [args.output]  # which records would lie beside
+    place = str(Path(args.output).parent) if local and one_file else args.output
+    folder = args.run if args.run is not None else args.output if local and not one_file else None
+    with kept_folder(place), run_of(args, folder) as run:
         outcomes = extract_many(run, args.input, outputs, options, force=args.force)
         if folder is not None and importlib.util.find_spec("pyarrow") is not None:
             write_parquet(state_of(folder).traces, Path(folder) / "summary.parquet", force=True)

@@ -10,7 +10,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ MAX_LINE = 1 << 28
 @dataclass(frozen=True)
 class Record:
     """What a line says: ``state`` done or failed, ``value`` of what is done, ``error`` as JSON of
-    what is not."""
+    what is not; ``sizes`` and ``times`` (of change, nanoseconds; None elsewhere than in files of
+    this computer) of what was written, by path."""
 
     key: str
     name: str
@@ -46,6 +47,7 @@ class Record:
     sizes: Mapping[str, int]
     value: Any
     error: Mapping[str, Any] = field(default_factory=dict)
+    times: Mapping[str, int | None] = field(default_factory=dict)
 
 
 def asked_of(folder: Path) -> dict[str, Any]:
@@ -137,15 +139,16 @@ class RunFolder:
 
     def done(self, key: str, task: Task, stamps: list[Stamp]) -> Record | None:
         """The record of a task that need not be done again: its inputs hold what they held, and
-        its outputs are there."""
+        its outputs are there, as it left them."""
         record = self._records.get(key)
         if record is None or record.state != "done":
             return None
         if record.stamps != stamps and not _same_content(task, record):
             return None
         for path, size in record.sizes.items():
+            place = _address(path, task)
             try:
-                if size_of(_address(path, task)) != size:
+                if size_of(place) != size or _changed(place) != record.times.get(path, None):
                     return None
             except TracekitError:
                 return None
@@ -164,6 +167,7 @@ class RunFolder:
             "sizes": sizes,
             "value": outcome.value if e is None else None,
             "error": {} if e is None else error_to(e),
+            "times": {p: _changed(_address(p, outcome.task)) for p in sizes},
         }
         append_line(self.path / TASKS, to_text(line))
         self._records[key] = Record(**line)
@@ -179,6 +183,15 @@ def _address(path: str, task: Task) -> str:
         return path
     name = path.rpartition("/")[2]
     return next((o for o in task.outputs if o.rpartition("/")[2] == name), path)
+
+
+def _changed(place: str) -> int | None:
+    """When a file of this computer was changed, in nanoseconds; None of others, and of none."""
+    if remote_url(place) is not None:
+        return None
+    with suppress(OSError):
+        return Path(place).stat().st_mtime_ns
+    return None
 
 
 def _same_content(task: Task, record: Record) -> bool:
