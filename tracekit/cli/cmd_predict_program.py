@@ -99,13 +99,30 @@ def record_features(
     silent: dict[str, int] = {}
     there = recording is not None
     recording = recording or args.record or str(features.with_name("sample.tks"))
-    if not there and args.engine == "qemu":
+    if there:
+        silent = _silent_in(recording)
+    elif args.engine == "qemu":
         silent, executed = _emulate(args, command, features)
-    elif not there:
+    else:
         usage = _record(args, command, recording)
     if not features.exists():
         features_of(recording, features, quiet=args.quiet)
     return recording, usage, silent, executed
+
+
+def _silent_in(recording: str) -> dict[str, int]:
+    """Runs of instructions whose accesses QEMU did not show, as the recording's end tells; empty
+    where it was made by steps, or was cut short."""
+    from tracekit.inputs.tks import TksReader
+
+    with TksReader(recording) as reader:
+        engine = reader.meta.get("engine")
+        if not isinstance(engine, dict) or engine.get("name") != "qemu":
+            return {}
+        for _ in reader.epochs():
+            pass
+        found = (reader.totals or {}).get("silent")
+    return {str(k): n for k, n in found.items()} if isinstance(found, dict) else {}
 
 
 def run(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
