@@ -7,15 +7,12 @@ import argparse
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.errors import TracekitError, UsageError
-
-if TYPE_CHECKING:
-    from tracekit.calibration.host import Native
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -48,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     work = Path(args.work or f"{args.name}.measured")
     folder = Path(args.manifest).resolve().parent
     for program in programs:
-        _check_run(program, folder)
+        _check_run(program.name, program.command, folder)
     with Events("measure") as report:
         measured = measure(
             model, programs, folder, work, runs=args.runs, cpu=args.cpu, report=report
@@ -69,19 +66,20 @@ def _check_cpu(cpu: int | None) -> None:
         )
 
 
-def _check_run(program: Native, folder: Path) -> None:
-    """Runs it once.  Raises `TracekitError` where it fails: its time would be that of a failure."""
+def _check_run(name: str, command: tuple[str, ...], folder: Path) -> None:
+    """Runs a program once.  Raises `TracekitError` where it fails: its time would be that of a
+    failure."""
     quiet = subprocess.DEVNULL
     try:
         done = subprocess.run(
-            program.command, cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet, check=False
+            command, cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet, check=False
         )
     except OSError as e:
         why = f"cannot start it: {e.strerror}"
-        raise TracekitError(why, path=program.command[0]) from None
+        raise TracekitError(why, path=command[0]) from None
     if (code := done.returncode) != 0:
         how = f"exit status {code}" if code > 0 else f"signal {-code}"
-        raise TracekitError(f"{program.name} ended with {how}", path=program.command[0])
+        raise TracekitError(f"{name} ended with {how}", path=command[0])
 
 
 def _print_measured(found: dict[str, Any], output: str) -> None:

@@ -192,7 +192,8 @@ class HardwareMachine:
         if errors := hardware_errors(data):
             raise FormatError(_joined(errors), path=os.fspath(what))
         machine = cls.from_dict(data)
-        if errors := table_errors(machine):
+        patterns = [p for s in machine.schedulers for p in s.ports]
+        if errors := table_errors(machine.table, machine.isa, patterns, machine.measured):
             raise FormatError(_joined(errors), path=os.fspath(what))
         return machine
 

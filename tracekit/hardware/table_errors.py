@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING
 
 from tracekit.hardware.instruction_table import InstructionTable, sampled_forms, table_names
 from tracekit.text import shown
-
-if TYPE_CHECKING:
-    from tracekit.hardware.machine import HardwareMachine
 
 __all__ = ["table_errors"]
 
 _PREFIXES = frozenset(("lock", "rep", "repe", "repne", "repz", "repnz"))
 
 
-def table_errors(machine: HardwareMachine) -> list[str]:
+def table_errors(
+    name: str, isa: str, patterns: Sequence[str], measured: Iterable[str]
+) -> list[str]:
     """A text for each: no such table, one of another instruction set, ports that no scheduler
-    feeds, measured forms that are none of the instruction set.  None of a good machine."""
+    feeds, measured forms that are none of the instruction set.  None of a good machine.
+
+    ``name``: of the table; ``patterns``: of the ports that schedulers feed; ``measured``: forms.
+    """
     names = table_names()
-    if machine.table not in names:
-        return [f"table is {shown(machine.table)!r}; one of {', '.join(names)}"]
-    table = InstructionTable.load(machine.table)
-    if table.isa != machine.isa:
-        return [
-            f"table is {machine.table}, which is of {table.isa}; the machine is of {machine.isa}"
-        ]
-    patterns = [p for s in machine.schedulers for p in s.ports]
+    if name not in names:
+        return [f"table is {shown(name)!r}; one of {', '.join(names)}"]
+    table = InstructionTable.load(name)
+    if table.isa != isa:
+        return [f"table is {name}, which is of {table.isa}; the machine is of {isa}"]
     unfed = [p for p in table.ports if not any(fnmatchcase(p, pattern) for pattern in patterns)]
     errors = []
     if unfed:
-        errors.append(f"schedulers: none feeds {', '.join(unfed)} of the table {machine.table}")
-    strange = [f for f in machine.measured if f not in table and not _is_form(table, f)]
+        errors.append(f"schedulers: none feeds {', '.join(unfed)} of the table {name}")
+    strange = [f for f in measured if f not in table and not _is_form(table, f)]
     errors += [f"measured[{f[:60]!r}]: no form of an instruction of {table.isa}" for f in strange]
     return errors
 
