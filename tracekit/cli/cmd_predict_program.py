@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,41 +96,57 @@ def check_recording(args: argparse.Namespace, command: list[str], recording: str
 
 def record_features(
     args: argparse.Namespace, command: list[str], recording: str | None, features: Path
-) -> tuple[str, Any, dict[str, int], int | None]:
+) -> tuple[str, Any, list[str], int | None]:
     """Records ``command`` or ``args.pid`` unless there is a ``recording``, and extracts it to
     ``features``: the recording's path, what the kernel says of the program (None where nobody
-    asked), instructions whose accesses QEMU does not show, and how many the whole run had, where
+    asked), sentences on what QEMU did not show, and how many instructions the whole run had, where
     they were counted."""
     from tracekit.prediction import features_of
 
     usage, executed = None, None
-    silent: dict[str, int] = {}
+    missing: list[str] = []
     there = recording is not None
     recording = recording or args.record or str(features.with_name("sample.tks"))
     if there:
-        silent = _silent_in(recording)
+        missing = _missing_in(recording)
     elif args.engine == "qemu":
-        silent, executed = _emulate(args, command, features)
+        missing, executed = _emulate(args, command, features)
     else:
         usage = _record(args, command, recording)
     if not features.exists():
         features_of(recording, features, quiet=args.quiet)
-    return recording, usage, silent, executed
+    return recording, usage, missing, executed
 
 
-def _silent_in(recording: str) -> dict[str, int]:
-    """Runs of instructions whose accesses QEMU did not show, as the recording's end tells; empty
-    where it was made by steps, or was cut short."""
+def _missing_in(recording: str) -> list[str]:
+    """`_missing` of a recording, as its end tells; empty where it was made by steps, or was cut
+    short."""
     from tracekit.inputs.tks import TksReader
 
     with TksReader(recording) as reader:
         engine = reader.meta.get("engine")
         if not isinstance(engine, dict) or engine.get("name") != "qemu":
-            return {}
+            return []
         for _ in reader.epochs():
             pass
-        found = (reader.totals or {}).get("silent")
-    return {str(k): n for k, n in found.items()} if isinstance(found, dict) else {}
+        totals = reader.totals or {}
+    silent, anomalies = (totals.get(key) for key in ("silent", "anomalies"))
+    return _missing(
+        silent if isinstance(silent, dict) else {}, anomalies if isinstance(anomalies, dict) else {}
+    )
+
+
+def _missing(silent: Mapping[str, int], anomalies: Mapping[str, int]) -> list[str]:
+    """What the rows lack of the program's accesses, a sentence each.  ``silent``: runs of
+    instructions whose accesses QEMU does not show; ``anomalies``: accesses that were left out, by
+    what they were."""
+    return [
+        *(
+            f"the accesses of {n} x {name} are missing: QEMU does not show them"
+            for name, n in silent.items()
+        ),
+        *(f"left out, since nobody knows whose they were: {n} x {k}" for k, n in anomalies.items()),
+    ]
 
 
 def run(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
@@ -156,7 +173,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
         folder = cleanup.enter_context(scratch())
         features = folder / "sample.zst"
         there = recording is not None
-        recording, usage, silent, executed = record_features(args, command, recording, features)
+        recording, usage, missing, executed = record_features(args, command, recording, features)
         recorded = time.monotonic()
         trace = cleanup.enter_context(TraceFile(features))
         if kept and real is not None and real.isa != trace.index.get("arch"):
@@ -180,10 +197,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
         for m in result["machines"]:
             if m["ns_per_instruction"] is not None:
                 m["seconds"] = 1e-9 * m["ns_per_instruction"] * executed
-    for name, n in silent.items():
-        result["warnings"].append(
-            f"the accesses of {n} x {name} are missing: QEMU does not show them"
-        )
+    result["warnings"] += missing
     check_named(args, model, [m["name"] for m in result["real_machines"]])
     if args.uarch:
         only(result, args.uarch)
@@ -204,7 +218,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
 
 def _emulate(
     args: argparse.Namespace, command: list[str], features: Path
-) -> tuple[dict[str, int], int | None]:
+) -> tuple[list[str], int | None]:
     """The whole program under QEMU, to features or to the recording that is to be kept; what it
     does not show, and how many instructions there were, of samples.
 
@@ -223,7 +237,7 @@ def _emulate(
     options = cmd_record_qemu.options_of(args, to_error=args.json)
     if args.record:
         totals = record_qemu(command, args.record, options, force=args.force)
-        return totals.silent, totals.executed
+        return _missing(totals.silent, totals.anomalies), totals.executed
     try:
         session = extract_qemu(command, features, options)[1]
     except FormatError:
@@ -234,7 +248,7 @@ def _emulate(
         options = cmd_record_qemu.options_of(args, to_error=args.json)
         session = extract_qemu(command, features, options)[1]
     executed = sum(session.executed().values()) if args.every is not None else None
-    return session.silent(), executed
+    return _missing(session.silent(), session.anomalies()), executed
 
 
 def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
