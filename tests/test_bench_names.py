@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -70,3 +71,9 @@ def test_a_missing_name_is_found() -> None:
     text = "from tracekit.calibration import search\nfrom tracekit import nothing\nsearch._gone()\n"
     found = [*missing(ast.parse(text))]
     assert found == ["2: tracekit.nothing", "3: tracekit.calibration.search._gone"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_benches_start_the_python_that_runs_them(path: Path) -> None:
+    """Another one in PATH may have another tracekit, or none."""
+    assert not re.search(r"""\[\s*["']python3?["']""", path.read_text("utf-8"))

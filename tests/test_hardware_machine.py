@@ -12,7 +12,7 @@ import pytest
 from tracekit import _core
 from tracekit.cli.main import main
 from tracekit.errors import FormatError, UsageError
-from tracekit.hardware import HARDWARE_PARAMETERS, HardwareMachine, hardware_machines
+from tracekit.hardware import HARDWARE_PARAMETERS, HardwareMachine, hardware_machines, measure
 from tracekit.hardware.machine import is_hardware_file
 from tracekit.hardware.parameters import hardware_errors
 
@@ -78,6 +78,43 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"table": "nosuch"}, "table is 'nosuch'; one of alderlake, "),
+        ({"table": "neoverse-v2"}, "table is neoverse-v2, which is of arm; the machine is of x86"),
+        ({"isa": "arm"}, "table is znver5, which is of x86; the machine is of arm"),
+        ({"schedulers": [{"entries": 9, "ports": ["fp*"]}]}, "schedulers: none feeds alu0, "),
+        ({"measured": {"movv m64, r64": {}}}, "measured['movv m64, r64']: no form"),
+        ({"measured": {"mov m65, r64": {}}}, "measured['mov m65, r64']: no form"),
+        ({"measured": {"": {}, "\x1b[31m": {}}}, "measured['\\x1b[31m']: no form"),
+    ],
+)
+def test_a_file_is_checked_beside_its_table(
+    changes: dict[str, object], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({**HardwareMachine.load("zen5").to_dict(), **changes}))
+    assert main(["machines", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"tracekit: {path}: ")
+    with pytest.raises(FormatError) as e:
+        HardwareMachine.load(path)
+    assert told in str(e.value)
+
+
+@pytest.mark.parametrize("name", hardware_machines())
+def test_forms_that_a_table_has_not_may_be_measured(name: str, tmp_path: Path) -> None:
+    """Calibration's, and others of the instruction set."""
+    machine = hardware_machines()[name]
+    folder = Path(measure.__file__).parent
+    forms = (folder / f"forms_{machine.isa}.txt").read_text("utf-8").splitlines()
+    more = "add m8, m64" if machine.isa == "x86" else "add v.16b, x, w"
+    measured = {form: {"latency": 1.0} for form in (*forms, more)}
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({**machine.to_dict(), "measured": measured}))
+    assert len(HardwareMachine.load(path).measured) == len(forms) + 1
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         *(("rob", 10**400), ("clock_ghz", -(10**400)), ("width", True), ("clock_ghz", math.nan)),
@@ -103,6 +140,36 @@ def test_a_real_processor_is_no_machine_of_gem5s_kind(
         told = capsys.readouterr().err
         assert "is a real processor; a machine of gem5's kind is needed" in told
         assert len(told) < 300
+
+
+def test_a_measured_machine_is_shown_in_short_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forms = (Path(measure.__file__).parent / "forms_x86.txt").read_text("utf-8").splitlines()
+    machine = HardwareMachine.load("zen5").replace(
+        measured={form: {"latency": 1.0} for form in forms},
+        calibration={f"value{k}": 0.1 * k for k in range(200)},
+        fitted={"factor": 1.25, "programs": forms},
+        checked={"mean": 0.12},
+        l3_kb=1908,
+        l2_latency=13.9 + 1e-13,
+        notes=("one", "two"),
+    )
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(machine.to_dict()))
+    assert main(["machines", str(path)]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.endswith("L3 1.86 MB")
+    told = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
+    assert told["measured"] == f"{len(forms)} forms; --json shows them"
+    assert told["calibration"] == "200 values; --json shows them"
+    assert told["fitted"] == "a factor of 1.25; --json shows the programs"
+    assert told["checked"] == "yes, within 12 %" and told["notes"] == "one; two"
+    assert told["l2_latency"] == "13.9" and told["l3_kb"] == "1908"
+    assert told["schedulers"].startswith("88 for alu* br* div")
+    assert max(map(len, lines)) < 400 and not any("{" in line for line in lines)
+    assert main(["machines", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measured"] == machine.to_dict()["measured"]
 
 
 def test_what_was_checked() -> None:

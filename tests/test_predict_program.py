@@ -154,6 +154,30 @@ def test_lists_of_programs_are_checked(tmp_path):
             host.load_natives(path)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--runs", "0"], "--runs: 0: a whole number, 1 or more"),
+        (["--runs", "-1"], "--runs: -1: a whole number, 1 or more"),
+        (["--cpu", "9999"], "--cpu: processor 9999 is not among those of this process: ["),
+        ([], "false: b ended with exit status 1"),
+    ],
+)
+def test_what_cannot_be_measured_is_told(words, told, tmp_path, monkeypatch, capsys):
+    """Before anything is stepped or timed."""
+    monkeypatch.chdir(tmp_path)
+    named = {"a": "true", "b": "false", "c": "true"}
+    programs = [{"name": name, "command": [command]} for name, command in named.items()]
+    Path("m.json").write_text(json.dumps({"programs": programs}))
+    try:
+        code = main(["measure", "m.json", "--name", "here", "-o", "h.json", *words])
+    except SystemExit as e:  # argparse's
+        code = e.code
+    assert code not in (0, None)
+    assert told in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["m.json"]
+
+
 @RECORDS
 def test_this_computer_is_measured(tmp_path, monkeypatch, capsys, tiny):
     monkeypatch.chdir(tmp_path)

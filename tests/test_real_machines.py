@@ -11,6 +11,7 @@ from tests.test_record import _why_not
 from tracekit.cli.main import main
 from tracekit.hardware import HardwareMachine, hardware_machines
 from tracekit.hardware.kept import keep_machine, kept_machine, kept_path
+from tracekit.record import RecordOptions, record_command
 
 RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 
@@ -53,3 +54,60 @@ def test_predict_shows_this_computer_and_real_processors(
     assert main(words) == 0
     last = json.loads(capsys.readouterr().out.removeprefix("it speaks\n"))["real_machines"]
     assert [m["name"] for m in last] == known
+
+
+@pytest.fixture(scope="module")
+def recording(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("recorded") / "tiny.tks"
+    record_command([tiny], path, RecordOptions(epoch=1000, full=True))
+    return str(path)
+
+
+def predicted(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[list[str], list[str]]:
+    """The names of real processors, and of machines of the model."""
+    assert main(["predict", "-q", "--json", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return tuple([m["name"] for m in found[key]] for key in ("real_machines", "machines"))  # type: ignore[return-value]
+
+
+@RECORDS
+def test_predict_shows_the_machines_that_were_named(
+    recording: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert predicted(capsys, recording, "--uarch", "zen3") == (["zen3"], [])
+    assert predicted(capsys, recording, "--uarch", "u006") == ([], ["u006"])
+    assert predicted(capsys, recording, "--uarch", "zen3", "u006") == (["zen3"], ["u006"])
+    real, _ = predicted(capsys, recording, "--here", "zen4")
+    assert real[0] == "zen4" and real.count("zen4") == 1 and "zen3" in real
+    assert main(["predict", "-q", recording, "--uarch", "zen3"]) == 0
+    table = capsys.readouterr().out
+    assert "zen3 " in table and "skylake" not in table and "x best" not in table
+    assert main(["predict", "-q", recording, "--uarch", "u006", "--by", "pc"]) == 0
+    (title,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("share of"))
+    assert title.split()[-2:] == ["pc", "u006"]
+
+
+@RECORDS
+def test_machines_that_predict_does_not_know(
+    recording: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    here = tmp_path / "here.json"
+    here.write_text(json.dumps(HardwareMachine.load("zen4").to_dict()))
+    for words, *told in (
+        (["--uarch", "zen9"], "--uarch: zen9: neither", "real processors: icelake, ", "u006"),
+        (["--uarch", "neoverse_n1"], "nor a real processor that runs the program"),
+        (["--uarch", "zen3", "--by", "pc"], "--by: of machines of the model, and --uarch"),
+        (["--here", "zen9"], "--here: zen9 is no machine's name", "icelake, neoverse_n1", "u006"),
+        (["--machine", str(here)], "is a real processor's, and no row", f"--here {here}"),
+    ):
+        assert main(["predict", "-q", recording, *words]) == 2
+        err = capsys.readouterr().err
+        assert all(text in err for text in told), err

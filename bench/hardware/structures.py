@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -287,7 +288,7 @@ def source(some: dict[str, tuple[str, str]]) -> str:
 def predicted(program: Path, machine: HardwareMachine, count: int) -> list[tuple[float, float]]:
     """Of each kernel: cycles and instructions of one round of its loop, in the second half."""
     tks, features = program.with_suffix(".tks"), program.with_suffix(".feats.zst")
-    words = ["python", "-m", "tracekit"]
+    words = [sys.executable, "-m", "tracekit"]
     record = [*words, "record", "--engine", "qemu", "-q", "-o", str(tks), "--", str(program)]
     subprocess.run([*record, "1"], check=True, capture_output=True)
     subprocess.run(

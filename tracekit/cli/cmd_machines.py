@@ -4,9 +4,12 @@ parameters mean."""
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.report import add_json, reported
+
+if TYPE_CHECKING:
+    from tracekit.hardware import HardwareMachine
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -29,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.cli.machine_option import any_named_machine
     from tracekit.errors import UsageError
-    from tracekit.hardware import hardware_machines
+    from tracekit.hardware import HardwareMachine, hardware_machines
 
     if args.parameters:
         if args.name:
@@ -43,9 +46,10 @@ def run(args: argparse.Namespace) -> int:
             return 0
         for m in chosen:
             print(m)
+            long = _long_values(m) if isinstance(m, HardwareMachine) else {}
             for key, value in m.to_dict().items():
                 if key != "name":
-                    print(f"  {key:<23}{value}")
+                    print(f"  {key:<23}{long.get(key, _short(value))}")
         return 0
     real = hardware_machines()
     known = tracekit.machines()
@@ -60,6 +64,29 @@ def run(args: argparse.Namespace) -> int:
     for name, m in known.items():
         print(f"{name:<{width}}{m.summary}")
     return 0
+
+
+def _short(value: object) -> object:
+    """A parameter's value for people: a measured number is not known to more digits than these."""
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _long_values(m: HardwareMachine) -> dict[str, str]:
+    """What a real processor's file has beside numbers, in a line each: thousands of values are
+    counted."""
+    out = {
+        "schedulers": "; ".join(f"{s.entries} for {' '.join(s.ports)}" for s in m.schedulers),
+        "measured": f"{len(m.measured)} forms; --json shows them" if m.measured else "no form",
+        "checked": m.checked_on_hardware,
+        "notes": "; ".join(m.notes) or "none",
+        "calibration": "none",
+        "fitted": "no factor",
+    }
+    if m.calibration is not None:
+        out["calibration"] = f"{len(m.calibration)} values; --json shows them"
+    if m.fitted is not None:
+        out["fitted"] = f"a factor of {m.factor:g}; --json shows the programs"
+    return out
 
 
 def _parameters(args: argparse.Namespace) -> int:

@@ -4,11 +4,15 @@ it."""
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from tracekit.cli.events import Events
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
+from tracekit.errors import TracekitError, UsageError
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -22,8 +26,8 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--force", action="store_true", help="replace it")
     p.add_argument("--model", help="a model's folder; the shipped one of X86 unless given")
     p.add_argument("--work", help="folder for recordings, which are made once (NAME.measured)")
-    p.add_argument("--runs", type=int, default=15, help="timings of each program (15)")
-    p.add_argument("--cpu", type=int, help="the processor that programs are pinned to")
+    p.add_argument("--runs", type=at_least(1), default=15, help="timings of each program (15)")
+    p.add_argument("--cpu", type=at_least(0), help="the processor that programs are pinned to")
     add_json(p)
     p.set_defaults(func=run, parser=p)
 
@@ -37,8 +41,11 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output, args.force)
     model = load_model(args.model, "x86")
     programs = load_natives(args.manifest)
+    _check_cpu(args.cpu)
     work = Path(args.work or f"{args.name}.measured")
     folder = Path(args.manifest).resolve().parent
+    for program in programs:
+        _check_run(program.name, program.command, folder)
     with Events("measure") as report:
         measured = measure(
             model, programs, folder, work, runs=args.runs, cpu=args.cpu, report=report
@@ -48,6 +55,31 @@ def run(args: argparse.Namespace) -> int:
     if not reported(args, found):
         _print_measured(found, args.output)
     return 0
+
+
+def _check_cpu(cpu: int | None) -> None:
+    """Raises `UsageError` for a processor that programs cannot be pinned to."""
+    allowed = os.sched_getaffinity(0)
+    if cpu is not None and cpu not in allowed:
+        raise UsageError(
+            f"--cpu: processor {cpu} is not among those of this process: {sorted(allowed)}"
+        )
+
+
+def _check_run(name: str, command: tuple[str, ...], folder: Path) -> None:
+    """Runs a program once.  Raises `TracekitError` where it fails: its time would be that of a
+    failure."""
+    quiet = subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            command, cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet, check=False
+        )
+    except OSError as e:
+        why = f"cannot start it: {e.strerror}"
+        raise TracekitError(why, path=command[0]) from None
+    if (code := done.returncode) != 0:
+        how = f"exit status {code}" if code > 0 else f"signal {-code}"
+        raise TracekitError(f"{name} ended with {how}", path=command[0])
 
 
 def _print_measured(found: dict[str, Any], output: str) -> None:

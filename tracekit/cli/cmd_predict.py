@@ -15,6 +15,7 @@ from tracekit.cli import cmd_predict_program, instruction_totals
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.cmd_record_qemu import OF_QEMU
 from tracekit.cli.numbers import add_threads, at_least
+from tracekit.cli.predicted_machines import with_machine_files
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_choice, plan_of
 from tracekit.cli.unused import refuse
@@ -39,7 +40,12 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="feats.zst files (each and their total), a recording, or after -- a program to start",
     )
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
-    p.add_argument("--uarch", nargs="+", metavar="NAME", help="only these machines")
+    p.add_argument(
+        "--uarch",
+        nargs="+",
+        metavar="NAME",
+        help="only these machines (of the model; of programs also real ones)",
+    )
     p.add_argument(
         "--machine", nargs="+", metavar="FILE", help="machines that tracekit tune or measure wrote"
     )
@@ -127,7 +133,6 @@ def _check_program(what: list[str]) -> None:
 
 def _features(args: argparse.Namespace) -> int:
     import tracekit
-    from tracekit.calibration import add_machines
     from tracekit.cli.trace_notes import tell_limits
     from tracekit.errors import UsageError
     from tracekit.io.arrays import save_array
@@ -155,8 +160,7 @@ def _features(args: argparse.Namespace) -> int:
     for path in () if wanted(args) else args.what:
         with tracekit.open(path) as trace:
             tell_limits(trace)
-    if args.machine:
-        model = add_machines(model, args.machine)
+    model = with_machine_files(model, args.machine)
     if wanted(args):
         results = _many(args, model, plan)
     else:

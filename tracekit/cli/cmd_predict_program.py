@@ -6,11 +6,18 @@ import argparse
 import contextlib
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tracekit.cli import cmd_record_qemu
 from tracekit.cli.numbers import at_least, seconds, seconds_or_none
+from tracekit.cli.predicted_machines import (
+    check_named,
+    only,
+    this_computer,
+    with_machine_files,
+)
 from tracekit.cli.report import reported
 from tracekit.cli.unused import refuse
 from tracekit.errors import UsageError
@@ -36,7 +43,8 @@ def add_arguments(p: Any) -> None:
     g.add_argument(
         "--here",
         metavar="NAME|FILE",
-        help="the --machine that this computer is, or its file of `tracekit calibrate`",
+        help="this computer: its file of `tracekit calibrate`, a real processor, or a machine of "
+        "the model",
     )
     g.add_argument(
         "--plot", metavar="FILE", help="CPI of machines with intervals: .png, .svg, .pdf"
@@ -88,31 +96,63 @@ def check_recording(args: argparse.Namespace, command: list[str], recording: str
 
 def record_features(
     args: argparse.Namespace, command: list[str], recording: str | None, features: Path
-) -> tuple[str, Any, dict[str, int], int | None]:
+) -> tuple[str, Any, list[str], int | None]:
     """Records ``command`` or ``args.pid`` unless there is a ``recording``, and extracts it to
     ``features``: the recording's path, what the kernel says of the program (None where nobody
-    asked), instructions whose accesses QEMU does not show, and how many the whole run had, where
+    asked), sentences on what QEMU did not show, and how many instructions the whole run had, where
     they were counted."""
     from tracekit.prediction import features_of
 
     usage, executed = None, None
-    silent: dict[str, int] = {}
+    missing: list[str] = []
     there = recording is not None
     recording = recording or args.record or str(features.with_name("sample.tks"))
-    if not there and args.engine == "qemu":
-        silent, executed = _emulate(args, command, features)
-    elif not there:
+    if there:
+        missing = _missing_in(recording)
+    elif args.engine == "qemu":
+        missing, executed = _emulate(args, command, features)
+    else:
         usage = _record(args, command, recording)
     if not features.exists():
         features_of(recording, features, quiet=args.quiet)
-    return recording, usage, silent, executed
+    return recording, usage, missing, executed
+
+
+def _missing_in(recording: str) -> list[str]:
+    """`_missing` of a recording, as its end tells; empty where it was made by steps, or was cut
+    short."""
+    from tracekit.inputs.tks import TksReader
+
+    with TksReader(recording) as reader:
+        engine = reader.meta.get("engine")
+        if not isinstance(engine, dict) or engine.get("name") != "qemu":
+            return []
+        for _ in reader.epochs():
+            pass
+        totals = reader.totals or {}
+    silent, anomalies = (totals.get(key) for key in ("silent", "anomalies"))
+    return _missing(
+        silent if isinstance(silent, dict) else {}, anomalies if isinstance(anomalies, dict) else {}
+    )
+
+
+def _missing(silent: Mapping[str, int], anomalies: Mapping[str, int]) -> list[str]:
+    """What the rows lack of the program's accesses, a sentence each.  ``silent``: runs of
+    instructions whose accesses QEMU does not show; ``anomalies``: accesses that were left out, by
+    what they were."""
+    return [
+        *(
+            f"the accesses of {n} x {name} are missing: QEMU does not show them"
+            for name, n in silent.items()
+        ),
+        *(f"left out, since nobody knows whose they were: {n} x {k}" for k, n in anomalies.items()),
+    ]
 
 
 def run(args: argparse.Namespace, command: list[str], recording: str | None) -> int:
     """Sample ``command`` or ``args.pid``, or read ``recording``; predict and print."""
     from tracekit import TraceFile
-    from tracekit.calibration import add_machines
-    from tracekit.hardware import HardwareMachine, is_hardware_file, kept_machine
+    from tracekit.hardware import hardware_machines
     from tracekit.io.output import scratch
     from tracekit.mixture import load_model
     from tracekit.prediction import predict_program
@@ -124,26 +164,19 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
         refuse(args, ("binary",), "without --by symbol, function, line or file")
     if args.by in (None, "phase"):
         refuse(args, ("top",), "without --by pc, symbol, function, line or file")
-    model = load_model(args.model, "x86")
-    if args.machine:
-        model = add_machines(model, args.machine)
-    real = HardwareMachine.load(args.here) if args.here and is_hardware_file(args.here) else None
-    kept = None if args.here else kept_machine()
-    if kept is not None:
-        real, place = kept
-        print(f"tracekit: this computer as it was measured: {place}", file=sys.stderr)
-    here = (None if real else args.here) or _measured(model, args.machine)
-    if here:
-        model.index([here])
+    model = with_machine_files(load_model(args.model, "x86"), args.machine)
+    here, real, kept = this_computer(args, model)
+    if recording is None and args.engine == "steps":  # the model is known before the recording
+        check_named(args, model, [*hardware_machines(), *([real.name] if real else [])])
     begin = time.monotonic()
     with contextlib.ExitStack() as cleanup:
         folder = cleanup.enter_context(scratch())
         features = folder / "sample.zst"
         there = recording is not None
-        recording, usage, silent, executed = record_features(args, command, recording, features)
+        recording, usage, missing, executed = record_features(args, command, recording, features)
         recorded = time.monotonic()
         trace = cleanup.enter_context(TraceFile(features))
-        if kept is not None and kept[0].isa != trace.index.get("arch"):
+        if kept and real is not None and real.isa != trace.index.get("arch"):
             real = None  # the program of another instruction set
         if args.model is None and trace.arch not in (model.arch, "unknown"):
             model = load_model(None, trace.arch)
@@ -164,17 +197,10 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
         for m in result["machines"]:
             if m["ns_per_instruction"] is not None:
                 m["seconds"] = 1e-9 * m["ns_per_instruction"] * executed
-    for name, n in silent.items():
-        result["warnings"].append(
-            f"the accesses of {n} x {name} are missing: QEMU does not show them"
-        )
+    result["warnings"] += missing
+    check_named(args, model, [m["name"] for m in result["real_machines"]])
     if args.uarch:
-        model.index(args.uarch)
-        result["machines"] = [m for m in result["machines"] if m["name"] in args.uarch]
-        for part in (*result.get("parts", []), *result.get("processes", [])):
-            for key in ("share", "cpi"):
-                if key in part:
-                    part[key] = {k: v for k, v in part[key].items() if k in args.uarch}
+        only(result, args.uarch)
     now = time.monotonic()
     result["cost"] = {"recording": recorded - begin, "analysis": now - recorded}
     if args.save:
@@ -190,17 +216,9 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
     return 0
 
 
-def _measured(model: Any, files: list[str] | None) -> str | None:
-    """The machine among ``files`` that was measured on this computer (tracekit measure)."""
-    for m in model.machines if files else ():
-        if m.get("measured"):
-            return str(m["name"])
-    return None
-
-
 def _emulate(
     args: argparse.Namespace, command: list[str], features: Path
-) -> tuple[dict[str, int], int | None]:
+) -> tuple[list[str], int | None]:
     """The whole program under QEMU, to features or to the recording that is to be kept; what it
     does not show, and how many instructions there were, of samples.
 
@@ -219,7 +237,7 @@ def _emulate(
     options = cmd_record_qemu.options_of(args, to_error=args.json)
     if args.record:
         totals = record_qemu(command, args.record, options, force=args.force)
-        return totals.silent, totals.executed
+        return _missing(totals.silent, totals.anomalies), totals.executed
     try:
         session = extract_qemu(command, features, options)[1]
     except FormatError:
@@ -230,7 +248,7 @@ def _emulate(
         options = cmd_record_qemu.options_of(args, to_error=args.json)
         session = extract_qemu(command, features, options)[1]
     executed = sum(session.executed().values()) if args.every is not None else None
-    return session.silent(), executed
+    return _missing(session.silent(), session.anomalies()), executed
 
 
 def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
@@ -290,6 +308,20 @@ def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -
     for warning in result["warnings"]:
         print(f"warning: {warning}")
     _print_real(result["real_machines"])
+    if result["machines"]:
+        _print_machines(result, here)
+        if args.by:
+            top = None if args.by == "phase" else args.top
+            _print_parts(result, args.by, result["parts"][:top])
+        elif "processes" in result:
+            _print_parts(result, "process", result["processes"])
+        print("±: of the samples and of the model; ~: perhaps as fast as the fastest")
+    for line in result["notes"]:
+        print(f"note: {shown(line)}")
+
+
+def _print_machines(result: dict[str, Any], here: str | None) -> None:
+    """The model's, the fastest first."""
     best = result["machines"][0]["ns_per_instruction"]
     timed = result["machines"][0]["seconds"] is not None
     print(
@@ -306,13 +338,6 @@ def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -
         run = f"{m['seconds']:>10.2f} s" if timed else ""
         mark = "  (this computer)" if m["name"] == here else ""
         print(f"{m['name']:<16}{ns:>10.3f}{wide:>9}{ns / best:>8.2f}{m['cpi']:>8.2f}{run}{mark}")
-    if args.by:
-        _print_parts(result, args.by, result["parts"][: None if args.by == "phase" else args.top])
-    elif "processes" in result:
-        _print_parts(result, "process", result["processes"])
-    print("±: of the samples and of the model; ~: perhaps as fast as the fastest")
-    for line in result["notes"]:
-        print(f"note: {shown(line)}")
 
 
 def _print_real(machines: list[dict[str, Any]]) -> None:
@@ -330,8 +355,9 @@ def _print_real(machines: list[dict[str, Any]]) -> None:
 
 
 def _print_parts(result: dict[str, Any], by: str, parts: list[dict[str, Any]]) -> None:
-    first, last = result["machines"][0]["name"], result["machines"][-1]["name"]
-    print(f"share of the time by {by}{'':<34}{first:>14}{last:>14}")
+    # The fastest and the slowest, which may be one.
+    names = dict.fromkeys(result["machines"][k]["name"] for k in (0, -1))
+    print(f"share of the time by {by}{'':<34}" + "".join(f"{name:>14}" for name in names))
     for part in parts:
-        share = part["share"]
-        print(f"  {shown(part['name']):<50}{share[first]:>14.1%}{share[last]:>14.1%}")
+        shares = "".join(f"{part['share'][name]:>14.1%}" for name in names)
+        print(f"  {shown(part['name']):<50}{shares}")

@@ -171,9 +171,10 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.record import RecordOptions, record_command, record_pid
 
     argv = args.program[1:] if args.program[:1] == ["--"] else args.program
-    if (args.pid is None) == (not argv):
-        raise UsageError("give a program to start, after --, or --pid")
     cmd_record_qemu.check(args)
+    if (args.pid is None) == (not argv):
+        other = "" if args.engine == "qemu" else ", or --pid"
+        raise UsageError(f"give a program to start, after --{other}")
     if args.engine == "steps":
         _check_steps(args)
     if args.engine == "qemu":

@@ -10,6 +10,8 @@ from typing import Any
 
 from tracekit.cli.report import reported
 from tracekit.cli.unused import refuse
+from tracekit.errors import UsageError
+from tracekit.text import note
 
 #: Options that only stepping has, and those that only QEMU has.
 _OF_STEPS = (
@@ -72,6 +74,11 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 def check(args: argparse.Namespace, of_steps: tuple[str, ...] = _OF_STEPS) -> None:
     """Raises `UsageError` for options that the chosen engine does not have."""
     if args.engine == "qemu":
+        if args.pid is not None:
+            raise UsageError(
+                "--engine qemu runs a program from its start: it cannot join --pid",
+                hint="name the program after --, or leave out --engine qemu",
+            )
         refuse(args, of_steps, "with --engine qemu, which runs the whole program")
     else:
         refuse(args, OF_QEMU, "without --engine qemu")
@@ -96,7 +103,7 @@ def run(args: argparse.Namespace, argv: list[str]) -> int:
 
     def tell(message: str) -> None:
         if not args.quiet:
-            sys.stderr.write(f"tracekit: {message}\n")
+            note(message)
 
     if args.output.endswith(".zst"):
         return _features(args, argv, tell)
@@ -104,13 +111,18 @@ def run(args: argparse.Namespace, argv: list[str]) -> int:
     if not reported(args, totals.as_dict(), to=sys.stderr, indent=None):
         tell(
             f"{args.output}: {totals.instructions} instructions, {totals.accesses} accesses of "
-            f"{totals.processes} processes and {totals.threads} threads in {totals.seconds:.1f} s"
+            f"{_several(totals.processes, 'process', 'es')} and "
+            f"{_several(totals.threads, 'thread')} in {totals.seconds:.1f} s"
         )
         for name, n in totals.silent.items():
             tell(f"{n} x {name}: this QEMU does not show its accesses")
         for kind, n in totals.anomalies.items():
             tell(f"{n} x {kind}")
     return _status(totals.exit_status, totals.explanation)
+
+
+def _several(n: int, what: str, ending: str = "s") -> str:
+    return f"{n} {what}{'' if n == 1 else ending}"
 
 
 def _features(args: argparse.Namespace, argv: list[str], tell: Callable[[str], None]) -> int:

@@ -75,13 +75,10 @@ def run(args: argparse.Namespace) -> int:
         command = [] if recording is not None else args.what
         cmd_predict_program.check_recording(args, command, recording)
         features = cleanup.enter_context(scratch()) / "features.zst"
-        path, usage, silent, _ = cmd_predict_program.record_features(
+        path, usage, missing, _ = cmd_predict_program.record_features(
             args, command, recording, features
         )
-        notes = [
-            f"The accesses of {n} x {name} are missing: QEMU does not show them"
-            for name, n in silent.items()
-        ]
+        notes = [sentence[0].upper() + sentence[1:] for sentence in missing]
         if usage is not None and not usage.stepped and usage.system_share >= 0.01:
             notes.append(f"{usage.system_share:.0%} of its processor time was the kernel's")
         trace = cleanup.enter_context(TraceFile(features))

@@ -32,7 +32,7 @@ from tracekit.hardware.nearest_form import nearest_form
 from tracekit.io.files import read_json
 from tracekit.text import shown
 
-__all__ = ["Entry", "InstructionTable", "Measured", "MemoryPorts", "table_names"]
+__all__ = ["Entry", "InstructionTable", "Measured", "MemoryPorts", "sampled_forms", "table_names"]
 
 _FOLDER: Final = Path(__file__).parent / "tables"
 _FORMAT: Final = 1
@@ -43,6 +43,11 @@ def table_names() -> list[str]:
     """The tables that ship."""
     names = (p.stem for p in _FOLDER.glob("*.json"))
     return sorted(n for n in names if not n.startswith(("samples_", "measured_")))
+
+
+def sampled_forms(isa: str) -> list[str]:
+    """Forms of this instruction set of which there is machine code, in a table or not."""
+    return list(read_json(_FOLDER / f"samples_{isa}.json"))
 
 
 @dataclass(frozen=True)

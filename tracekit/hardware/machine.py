@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import FormatError, UsageError
 from tracekit.hardware.parameters import HARDWARE_PARAMETERS, hardware_errors
+from tracekit.hardware.table_errors import table_errors
 from tracekit.io.files import read_json
 from tracekit.sim import Machine
 from tracekit.text import html_table
@@ -174,7 +175,7 @@ class HardwareMachine:
         """The machine of that name (one of `hardware_machines`), or of a JSON file.
 
         Raises `UsageError` where there is neither, and `FormatError` with all that is wrong with
-        the file.
+        the file, by itself and beside the instruction table that it names.
         """
         if isinstance(what, str) and (known := _table().get(what)) is not None:
             return cls.from_dict(known)
@@ -190,7 +191,11 @@ class HardwareMachine:
         data.pop("schema", None)  # of what `tracekit machines NAME --json` printed
         if errors := hardware_errors(data):
             raise FormatError(_joined(errors), path=os.fspath(what))
-        return cls.from_dict(data)
+        machine = cls.from_dict(data)
+        patterns = [p for s in machine.schedulers for p in s.ports]
+        if errors := table_errors(machine.table, machine.isa, patterns, machine.measured):
+            raise FormatError(_joined(errors), path=os.fspath(what))
+        return machine
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, object]) -> Self:
@@ -227,7 +232,7 @@ class HardwareMachine:
     @property
     def summary(self) -> str:
         """What a core is known by: width, reorder buffer, clock, caches."""
-        third = f", L3 {self.l3_kb / 1024:g} MB" if self.l3_kb else ""
+        third = f", L3 {round(self.l3_kb / 1024, 2):g} MB" if self.l3_kb else ""
         return (
             f"{self.width}-wide, ROB {self.rob}, {self.clock_ghz:.3g} GHz, L1D {self.l1d_kb} kB, "
             f"L2 {self.l2_kb} kB{third}"

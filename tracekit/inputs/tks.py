@@ -418,6 +418,22 @@ def _quantiles(values: list[Any]) -> dict[str, float] | None:
     }
 
 
+def _counts(s: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """An object of the totals; empty where the file has none."""
+    found = (s["totals"] or {}).get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _left_out(s: Mapping[str, Any]) -> str:
+    """Why accesses are missing: each engine has a reason of its own."""
+    n = s["unrecorded_accesses"]
+    if s["engine"] != "qemu":
+        return f"{n} accesses were left out (over the limit of an epoch)"
+    # Of a recording that was cut short nobody knows which instructions they were of.
+    runs = ", ".join(f"{k} x {shown(name)}" for name, k in _counts(s, "silent").items())
+    return f"the accesses of {runs or f'{n} instructions'} are missing: QEMU does not show them"
+
+
 def format_summary(s: Mapping[str, Any]) -> str:
     """The text that `tracekit info` prints."""
 
@@ -446,9 +462,10 @@ def format_summary(s: Mapping[str, Any]) -> str:
         if s["in_place_epochs"]:
             lines.append(f"{s['in_place_epochs']} epochs were stepped in the program itself")
     if s["unrecorded_accesses"]:
-        lines.append(
-            f"{s['unrecorded_accesses']} accesses were left out (over the limit of an epoch)"
-        )
+        lines.append(_left_out(s))
+    if s["engine"] == "qemu":
+        anomalies = _counts(s, "anomalies")
+        lines += [f"{n} x {shown(kind)}" for kind, n in anomalies.items()]
     if not s["complete"]:
         lines.append("the recording was cut short: its end is missing")
     return "\n".join(lines)

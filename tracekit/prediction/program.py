@@ -3,6 +3,7 @@ time goes, and what the model knows nothing about."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,8 @@ BY = ("symbol", "function", "line", "file", "pc", "phase", "process")
 NOTABLE = 0.01
 #: Less than that is 0.0 %.
 SHOWN = 0.0005
+#: Files that load a program's libraries, of glibc, musl and others.
+_DYNAMIC_LINKER = re.compile(r"/ld(64|-[^/]*)?\.so[.\d]*$")
 #: Lines that a program may touch more than the largest of training before that is noted.
 BEYOND = 1.0
 
@@ -261,10 +264,10 @@ def _processes(
     for pid in dict.fromkeys(pids.tolist()):
         own = pids == pid
         share = cycles[own].sum(axis=0) / whole
-        files = [str(m[3]) for m in maps.get(str(pid), []) if str(m[3]).startswith("/")]
+        program = _program_of(maps.get(str(pid), []))
         out.append(
             {
-                "name": f"{pid} {files[0].rpartition('/')[2]}" if files else str(pid),
+                "name": f"{pid} {program.rpartition('/')[2]}" if program else str(pid),
                 "pid": pid,
                 "epochs": int(own.sum()),
                 "instructions": int(sums.rows[own].sum()),
@@ -272,6 +275,25 @@ def _processes(
             }
         )
     return sorted(out, key=lambda p: -float(np.mean(list(p["share"].values()))))
+
+
+def _program_of(maps: Sequence[Any]) -> str | None:
+    """The program's own file among a process's maps ([begin, end, offset, path, build-id] each).
+
+    Recordings by steps have it first, by its address.  Those of QEMU have files in the order in
+    which they first ran, the dynamic linker before all others, and the program's own file last.
+    A program that was executed in the place of another lies where that one was.
+    """
+    files = [m for m in maps if str(m[3]).startswith("/")]
+    if not files:
+        return None
+    if _DYNAMIC_LINKER.search(str(files[0][3])):
+        return str(files[-1][3])
+    own = files[0]
+    for m in files[1:]:
+        if m[0] < own[1] and own[0] < m[1]:
+            own = m
+    return str(own[3])
 
 
 def out_of_distribution(

@@ -16,12 +16,12 @@ __all__ = ["real_machines_of", "real_times"]
 
 
 def real_machines_of(trace: TraceFile, here: HardwareMachine | None) -> list[HardwareMachine]:
-    """This computer's machine, where one is given, and all real processors of the trace's
+    """This computer's machine, where one is given, and all other real processors of the trace's
     instruction set; none for rows without machine code."""
     if not trace.statics.bytes or not all(trace.statics.bytes):
         return []
     known = [m for m in hardware_machines().values() if m.isa == trace.index.get("arch")]
-    return known if here is None else [here, *known]
+    return known if here is None else [here, *(m for m in known if m != here)]
 
 
 def real_times(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
 from collections import Counter
 from collections.abc import Mapping
@@ -10,6 +12,17 @@ from typing import Any
 
 #: Of what was asked for, the part below which epochs are called short.
 _SHORT = 0.5
+
+
+def ending(status: int) -> str:
+    """How a program ended, of what waitpid gave: "exit status 1", "signal 7 (SIGBUS)"."""
+    if not os.WIFSIGNALED(status):
+        return f"exit status {os.waitstatus_to_exitcode(status)}"
+    number = os.WTERMSIG(status)
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:  # one of the real-time signals, which have no names
+        return f"signal {number}"
 
 
 @dataclass

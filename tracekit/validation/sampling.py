@@ -16,6 +16,7 @@ from tracekit.errors import FormatError, RecordError, TracekitError
 from tracekit.io.files import read_json
 from tracekit.io.output import scratch, write_json
 from tracekit.record.qemu.traits import TOUCHED_PCS
+from tracekit.record.totals import ending
 from tracekit.store.reader import TraceFile
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _run(
         session.close()
     if session.status != 0:
         raise RecordError(
-            f"{command[0]} ended under QEMU with status {session.status}",
+            f"{command[0]} ended under QEMU with {ending(session.status or 0)}",
             hint=session.explain(),
         )
     return session, time.monotonic() - begin

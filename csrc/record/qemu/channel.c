@@ -27,6 +27,7 @@ static struct {
   uint64_t mapped[64][2];  // ranges of code that were told, the newest over the oldest
   unsigned n_mapped;
   uint64_t guest_base;
+  int recorder;  // its process
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 void tk_lock(void) { pthread_mutex_lock(&out.lock); }
@@ -37,6 +38,29 @@ uint64_t tk_guest_base(void) { return out.guest_base; }
 static void give_up(const char* why) {
   dprintf(2, "tracekit: %s: %s; the program ends\n", why, strerror(errno));
   _exit(70);
+}
+
+// Whether the recorder still runs.  One that was killed and not waited for yet does not.
+static bool recorder_runs(void) {
+  char path[64], state = 'X';
+  snprintf(path, sizeof path, "/proc/%d/stat", out.recorder);
+  FILE* f = out.recorder > 0 ? fopen(path, "re") : NULL;
+  if (f == NULL) return false;
+  const bool known = fscanf(f, "%*d (%*[^)]) %c", &state) == 1;
+  fclose(f);
+  return known && state != 'Z' && state != 'X';
+}
+
+// A recorder that still runs has closed the connection since it cannot go on, and says why itself.
+static void give_up_sending(void) {
+  if (!recorder_runs()) give_up("the recorder is gone");
+  _exit(70);
+}
+
+static void give_up_buffer(int error) {
+  errno = error;
+  give_up(error == EFBIG ? "no buffer for events, by the limit of a file's size (ulimit -f)"
+                         : "no buffer for events");
 }
 
 static uint64_t now(void) {
@@ -77,7 +101,7 @@ static void send_frame(struct tk_frame frame, const void* head, size_t head_byte
   struct iovec parts[3] = {{&frame, sizeof frame},
                            {(void*)(uintptr_t)head, head_bytes},
                            {(void*)(uintptr_t)data, bytes}};
-  if (!send_all(parts, 3)) give_up("the recorder is gone");
+  if (!send_all(parts, 3)) give_up_sending();
 }
 
 // At once, not with the events: a process that is killed leaves those in its buffers.
@@ -143,13 +167,15 @@ void tk_no_buffer(struct tk_vcpu* v, unsigned number) {
     char path[600];
     path_of(path, sizeof path, number, (int)syscall(SYS_gettid));
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || posix_fallocate(fd, 0, (off_t)bytes) != 0) give_up("no buffer for events");
+    if (fd < 0) give_up_buffer(errno);
+    const int error = posix_fallocate(fd, 0, (off_t)bytes);  // which leaves errno alone
+    if (error != 0) give_up_buffer(error);
     memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
   } else {
     memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
-  if (memory == MAP_FAILED) give_up("no buffer for events");
+  if (memory == MAP_FAILED) give_up_buffer(errno);
   struct tk_buffer* b = memory;
   *b = (struct tk_buffer){
       .magic = TK_MAGIC, .tid = (uint64_t)syscall(SYS_gettid), .ns = now(), .sequence = 1};
@@ -266,9 +292,9 @@ bool tk_connect(uint64_t inherited_blocks, uint64_t parent) {
     char path[600];
     snprintf(path, sizeof path, "%s/recorder", tk_settings.folder);
     FILE* f = fopen(path, "re");
-    int recorder = 0;
     if (f != NULL) {
-      if (fscanf(f, "%d", &recorder) == 1 && recorder == getppid()) prctl(PR_SET_PDEATHSIG, 9);
+      const bool known = fscanf(f, "%d", &out.recorder) == 1;
+      if (known && out.recorder == getppid()) prctl(PR_SET_PDEATHSIG, 9);
       fclose(f);
     }
   }

@@ -164,10 +164,10 @@ void tk_executes(const uint64_t* arguments, bool at) {
     memset(head, 0, sizeof head);
     machine = machine_of(program, head, sizeof head);
   }
-  char note[PATH_MAX + 64];
+  char note[PATH_MAX + 96];
   if (machine < 2 || !push_prefix(&all, machine)) {
     if (access(path, X_OK) == 0) {
-      snprintf(note, sizeof note, "untraced %s", path);
+      snprintf(note, sizeof note, "untraced %u %s", machine, path);
       tk_note(note);
     }
     return;

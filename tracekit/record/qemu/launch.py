@@ -146,6 +146,16 @@ def _elf(path: str) -> tuple[_Isa, str | None, int]:
     return isa, interpreter, code
 
 
+def why_untraced(told: str, arch: str) -> str:
+    """Why a program that one of ``arch`` executes runs without being recorded.  ``told``: its ELF
+    machine, "0" where it is no such program (csrc/record/qemu/follow.c)."""
+    machine = int(told) if told.isdigit() else 0
+    isa = next((i for i in _ISAS if i.machine == machine), None)
+    if isa is not None and isa.arch != arch:
+        return f"it is for {isa.arch}, and this is a recording of {arch}"
+    return "it is set-user-id, or no 64-bit program that QEMU runs here"
+
+
 def _needs_avx512(path: str) -> bool:
     """Whether the ELF file says that it needs x86-64-v4 (GNU_PROPERTY_X86_ISA_1_NEEDED)."""
     with contextlib.suppress(OSError, ValueError, struct.error), Path(path).open("rb") as f:

@@ -14,6 +14,7 @@ from tracekit.errors import TracekitError
 from tracekit.inputs.tks import MAPS, TksWriter
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.session import Piece, QemuSession
+from tracekit.record.totals import ending
 
 _LENGTH = END_REASONS.index("length")
 
@@ -102,7 +103,8 @@ def _why_nothing(options: QemuOptions, totals: QemuTotals) -> str:
     if options.skip or options.every is not None:
         what = f"--skip {options.skip}" if options.skip else "its first sample"
         return f"the program ended before {what}"
-    return f"it ended with status {totals.exit_status} before its first instruction"
+    how = "" if totals.exit_status is None else f" with {ending(totals.exit_status)}"
+    return f"it ended{how} before its first instruction"
 
 
 class _Target:

@@ -21,7 +21,13 @@ from tracekit.errors import FormatError, RecordError, TracekitError, UsageError
 from tracekit.io.files import open_file
 from tracekit.io.output import scratch, write_bytes
 from tracekit.record.procfs import without_aslr
-from tracekit.record.qemu.launch import PLUGIN, QemuProgram, code_of, find_program
+from tracekit.record.qemu.launch import (
+    PLUGIN,
+    QemuProgram,
+    code_of,
+    find_program,
+    why_untraced,
+)
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.traits import TOUCHES, describer
 from tracekit.symbols import Mapped, build_id
@@ -67,8 +73,9 @@ class _Connection:
 class QemuSession:
     """A program under QEMU with the plug-in.  Use as a context manager, and `pieces` once.
 
-    ``table`` has the machine code met so far; ``maps`` the executable memory of each process,
-    ``map_version`` counts their changes; ``status`` is the program's, as waitpid gives it.
+    ``table`` has the machine code met so far; ``maps`` the executable memory of each process, the
+    program's own file last, ``map_version`` counts their changes; ``status`` is the program's, as
+    waitpid gives it.
     """
 
     def __init__(
@@ -83,8 +90,9 @@ class QemuSession:
         self.maps: dict[int, list[Mapped]] = {}
         self.map_version = 0
         self.status: int | None = None
-        self.processes = 0
         self._tell = tell
+        self._pids: set[int] = set()
+        self._programs: dict[int, str] = {}  # what each process executed last
         arch = self.program.arch
         self._code = QemuCode(self.table, describer(arch), *TOUCHES[arch])
         self._silent: dict[int, int] = {}
@@ -178,7 +186,13 @@ class QemuSession:
                 )
         except OSError as e:
             raise RecordError(f"QEMU cannot be started: {e.strerror}") from None
+        self._programs[self.pid] = os.path.realpath(self.program.program)
         self._began = time.monotonic_ns()
+
+    @property
+    def processes(self) -> int:
+        """How many there were; one that executes another program stays one."""
+        return len(self._pids)
 
     @property
     def pid(self) -> int:
@@ -268,7 +282,7 @@ class QemuSession:
                     yield from self._finish(other)
             process = _Process(number, pid, QemuStream(self._code, self.options.epoch))
             self._known[number] = process
-            self.processes += 1
+            self._pids.add(pid)
             if inherits and parent != number:
                 c.waits_for = (parent, inherits)
         process.connections += 1
@@ -291,6 +305,7 @@ class QemuSession:
                 continue
             c.process.stream.inherit(parent.stream, c.waits_for[1])
             self.maps.setdefault(c.process.pid, list(self.maps.get(parent.pid, ())))
+            self._programs.setdefault(c.process.pid, self._programs.get(parent.pid, ""))
             self.map_version += 1
             c.waits_for = None
             self._selector.register(c.socket, selectors.EVENT_READ, c)
@@ -303,18 +318,21 @@ class QemuSession:
             if kind == _MAP:
                 self._map(process.pid, content)
             elif kind == _NOTE:
-                self._note(content.decode(errors="replace"))
+                self._note(process.pid, content.decode(errors="surrogateescape"))
         yield from self._taken(process)
 
     def _taken(self, process: _Process) -> Iterator[Piece]:
         for tid, ns, silent, rows in process.stream.take():
             yield Piece(process.pid, tid, max(0, ns - self._began), silent, rows)
 
-    def _note(self, text: str) -> None:
+    def _note(self, pid: int, text: str) -> None:
         kind, _, path = text.partition(" ")
         if kind == "untraced":
-            self._tell(f"{path} runs without being recorded: no QEMU for it, or set-user-id")
+            machine, _, path = path.partition(" ")
+            why = why_untraced(machine, self.program.arch)
+            self._tell(f"{path} runs without being recorded: {why}")
         elif kind == "executes":
+            self._programs[pid] = _seen_by(pid, path)
             self._tell(f"executes {path}")
 
     def _map(self, pid: int, content: bytes) -> None:
@@ -329,7 +347,10 @@ class QemuSession:
             for m in self.maps.get(pid, [])
             if m.end <= begin or m.begin >= end or m.path not in ("", path)
         ]
-        self.maps[pid] = [*kept, new]
+        # The program's own file comes last: whoever reads the list knows it by that.  Nothing that
+        # the program loads lies where it does, so this hides nothing.
+        program = self._programs.get(pid)
+        self.maps[pid] = sorted([*kept, new], key=lambda m: m.path == program)
         self.map_version += 1
 
     # --- ends
@@ -432,6 +453,14 @@ def _number(where: str | None) -> int | None:
         return int(where or "", 0)
     except ValueError:
         return None
+
+
+def _seen_by(pid: int, path: str) -> str:
+    """The real path of what a process that still runs calls ``path``."""
+    own = f"/proc/{pid}/"
+    if path.startswith("/proc/self/"):
+        path = own + path.removeprefix("/proc/self/")
+    return os.path.realpath(Path(own, "cwd", path))
 
 
 def _alive(pid: int) -> bool:

@@ -28,6 +28,7 @@ class QemuSource(Pulled):
         self.session = session
         self._names: dict[str, int] = {}
         self._lengths: list[list[int]] = []
+        self._owners: list[list[str]] = []  # of each epoch, PID.TID
 
     def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
         """(number, name, rows) of streams, as they come."""
@@ -39,7 +40,9 @@ class QemuSource(Pulled):
                     NativeConverter(self.session.table, arch=self.arch(), halves=self.halves)
                 )
                 self._lengths.append([])
+                self._owners.append([])
             self._lengths[number].append(len(piece.rows))
+            self._owners[number].append(f"{piece.pid}.{piece.tid}")
             yield [(number, name, self._converters[number].convert(piece.rows))]
         for name, number in self._names.items():
             yield [(number, name, self._converters[number].source.finish())]
@@ -61,6 +64,7 @@ class QemuSource(Pulled):
             "format": "qemu",
             **super().stats(),
             "epoch_lengths": dict(zip(self._names, self._lengths, strict=True)),
+            "epoch_threads": dict(zip(self._names, self._owners, strict=True)),
             "maps": maps_as_lists(self.session.maps),
             "contiguous": self.session.options.whole,
             "command": list(self.session.program.argv),
