@@ -207,6 +207,7 @@ INTERNAL = {
     *("causes.changes", "causes.explain", "causes.names", "causes.places", "causes.stacks"),
     *("causes.what_if", "causes.why"),
     *("analysis.mrc", "infer.accuracy", "inputs.tks", "record.qemu", "store.summary"),
+    "store.debug_flags",
     *("infer.neutrino", "neuroscalar.ab", "report.collect", "report.page", "view.kanata"),
     *("analysis.gem5_statistics", "sim.description", "sim.gem5_config", "sim.other_machines"),
     "view.perfetto",

@@ -219,6 +219,40 @@ def test_where_files_grow_they_get_their_name_in_the_end(memory, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["local", "x"]
 
 
+@pytest.mark.parametrize(
+    ("status", "told", "requests"),
+    [(500, "500", 4), (403, "access is denied", 1), (404, "no such file", 1), (0, "connect", 0)],
+)
+def test_what_an_http_server_answers_is_told(status, told, requests, monkeypatch):
+    """Only 404 and 410 are files that are missing; what may pass is asked for again."""
+    pytest.importorskip("aiohttp", reason="needs the extra cluster")
+    monkeypatch.setattr(remote, "PAUSE", 0.01)
+    asked = []
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            asked.append(self.command)
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_HEAD
+
+        def log_message(self, *_) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port if status else 1}/x.zst"
+    try:
+        with pytest.raises(TracekitError, match=told):
+            open_remote(url)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert asked.count("HEAD") == requests
+
+
 class _Plain(http.server.SimpleHTTPRequestHandler):
     """Python's own server, which gives no ranges."""
 

@@ -133,6 +133,14 @@ class _Short(Exception):
     """A body with fewer bytes than were asked for."""
 
 
+def _denied(doing: str, name: str) -> TracekitError:
+    return TracekitError(
+        f"cannot {doing}: access is denied",
+        path=name,
+        hint="credentials are fsspec's: the environment, or its configuration",
+    )
+
+
 def _tried(url: str, doing: str, call: Callable[[], Any], offset: int | None = None) -> Any:
     """``call()``, again where it fails in a way that may pass; `TracekitError` in the end."""
     name = public_name(url)
@@ -141,14 +149,19 @@ def _tried(url: str, doing: str, call: Callable[[], Any], offset: int | None = N
             return call()
         except TracekitError:
             raise
-        except FileNotFoundError:
-            raise TracekitError(f"cannot {doing}: no such file", path=name) from None
+        except FileNotFoundError as e:
+            status = getattr(e.__cause__, "status", None)
+            if status in (401, 403):
+                raise _denied(doing, name) from None
+            if e.__cause__ is None or status in (404, 410):
+                raise TracekitError(f"cannot {doing}: no such file", path=name) from None
+            # fsspec says so of whatever a server answers, and of one that does not answer.
+            if attempt == ATTEMPTS:
+                raise TracekitError(
+                    f"cannot {doing}: {_said(e.__cause__)} ({ATTEMPTS} attempts)", path=name
+                ) from None
         except PermissionError:
-            raise TracekitError(
-                f"cannot {doing}: access is denied",
-                path=name,
-                hint="credentials are fsspec's: the environment, or its configuration",
-            ) from None
+            raise _denied(doing, name) from None
         except (NotImplementedError, FileExistsError, IsADirectoryError, NotADirectoryError) as e:
             raise TracekitError(f"cannot {doing}: {_said(e)}", path=name) from None
         except Exception as e:
