@@ -181,6 +181,14 @@ def test_each_key_is_read(table, tmp_path):
             assert getattr(found, name) != getattr(Policy(), name), key
 
 
+@pytest.mark.parametrize("url", ["http://example.com", "https://[::1", "http://127.0.0.1.evil"])
+def test_a_hub_is_reached_by_tls(tmp_path, url):
+    path = tmp_path / "p.toml"
+    path.write_text(f'[hub]\nurl = "{url}"\ntoken_file = "t"\nkey_file = "k"\n')
+    with pytest.raises(UsageError, match=r"hub\.url is no https URL"):
+        read_policy(path)
+
+
 def test_paths_are_absolute_wherever_the_agent_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/x")
     monkeypatch.chdir(tmp_path)
@@ -715,6 +723,24 @@ def test_systemd_takes_the_unit(tmp_path):
 def stat_text(idle: float, total: float) -> str:
     """/proc/stat, as far as it is read."""
     return f"cpu {round(total - idle)} 0 0 {round(idle)} 0 0 0 0 0 0\n"
+
+
+def test_a_design_that_the_model_lacks_is_told_at_the_start(tmp_path, capsys):
+    policy = tmp_path / "p.toml"
+    user = 'user = "nobody"\n' if os.geteuid() == 0 else ""
+    text = f'[agent]\n{user}state = "{tmp_path}/s"\n[predict]\ndesigns = '
+    run = ["agent", "run", "--policy", str(policy), "--seconds", "0.1"]
+    policy.write_text(text + '["ns_8w", "ns_8ww"]\n')
+    assert main(run) == 2
+    said = capsys.readouterr().err
+    assert "predict.designs" in said and "ns_8ww" in said and "Traceback" not in said
+    policy.write_text(text + '["ns_8w"]\n')
+    assert main(run) == 0
+    # a model that is not there yet may come by an update
+    policy.write_text(text + f'["ns_8w"]\nmodel = "repository:m"\nstore = "{tmp_path}/none"\n')
+    capsys.readouterr()
+    assert main(run) == 0
+    assert '"no model"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
