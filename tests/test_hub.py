@@ -382,6 +382,23 @@ def test_no_batch_is_lost_by_a_wrong_clock(tmp_path: Path, told: bool) -> None:
     hub.close()
 
 
+def test_the_clock_is_told_as_it_is_sent(
+    hub: Served, agent: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent whose clock is three hours behind, and whose batch has waited for ten."""
+    real = time.time
+    monkeypatch.setattr("tracekit.fleet.client.time.time", lambda: real() - 3 * 3600)
+    batch = batch_of(agent.agent, 1)
+    hours = {a.hour for a in batch.aggregates}
+    with hub.client(agent) as client:
+        client.send(dataclasses.replace(batch, sent=real() - 13 * 3600))
+    with hub.engine.connect() as connection:
+        mine = sa.select(aggregates.c.hour).join(agents, agents.c.id == aggregates.c.agent)
+        found = set(connection.execute(mine.where(agents.c.pseudonym == agent.agent)).scalars())
+    latest = int(real() // 3600)
+    assert found == {min(h + 3, latest) for h in hours}
+
+
 def test_only_json_is_taken(hub: Served, agent: Token) -> None:
     body = batch_of(agent.agent, 1).to_bytes()
     head = {"Authorization": f"Bearer {agent.reveal()}", "Content-Type": "text/plain"}
