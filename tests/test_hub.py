@@ -372,6 +372,8 @@ def test_no_batch_is_lost_by_a_wrong_clock(tmp_path: Path, told: bool) -> None:
         assert hub.send(made, made if told else None) == {"accepted": 1}, minutes
     # set right since: it was made an hour ahead, and is sent by the right clock
     assert hub.send(hub.now + 3600, hub.now) == {"accepted": 1}
+    # right when it was made, set back since
+    assert hub.send(hub.now, hub.now - 3 * 3600) == {"accepted": 1}
     assert all(hour in (-1, 0) for hour in hub.hours()), hub.hours()
     count = len(hub.hours())
     for minutes in (-10, -40, -85, -600):

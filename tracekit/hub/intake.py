@@ -181,11 +181,12 @@ def _skew(made: float, clock: float | None, now: float) -> float:
     message was made; ``clock``: what it said when this was sent, None where it was not told.
 
     A message waits while the hub is not to be reached, so that it is older when it comes says
-    nothing.  That it is of the future does: the clock was ahead when it was made, also where it has
-    been set right since.
+    nothing.  That it is of the future does: the clock was ahead when it was made.  A clock that is
+    behind that moment was set since, and says nothing of the message's hours.
     """
-    told = 0.0 if clock is None else clock - now
-    return told if made - now <= max(told, 0.0) + SKEW else made - now
+    if clock is None or clock < made - SKEW:
+        return max(made - now, 0.0)
+    return clock - now
 
 
 class _Transaction:
