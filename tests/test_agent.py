@@ -8,6 +8,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -29,11 +30,18 @@ from tracekit.agent.allocation import spreads
 from tracekit.agent.budget import CpuBudget, LossBudget
 from tracekit.agent.host import Computer, Outcome
 from tracekit.agent.log import Log
-from tracekit.agent.overview import _model_errors, forget, report, set_paused, status
-from tracekit.agent.policy import KEYS, Policy, read_policy
+from tracekit.agent.overview import (
+    _model_errors,
+    forget,
+    forget_everything,
+    report,
+    set_paused,
+    status,
+)
+from tracekit.agent.policy import Policy
 from tracekit.agent.processes import Watcher
 from tracekit.agent.reporting import Reporter, keyed
-from tracekit.agent.schema import VERSION
+from tracekit.agent.schema import STEPS, VERSION
 from tracekit.agent.service import Agent, nearest
 from tracekit.agent.simulated import Program, SimulatedComputer
 from tracekit.agent.state import Known, State
@@ -57,9 +65,11 @@ class Hub:
         self.batches: dict[str, object] = {}
         self.bodies: list[bytes] = []
         self.forgotten: list[str] = []
+        self.all_forgotten = False
         self.subscribed: tuple[str, ...] = ()
         self.fail: list[HubError] = []
         self.lose_answer = False
+        self.last = 0
 
     def __call__(self):
         return self
@@ -77,6 +87,9 @@ class Hub:
     def send(self, batch) -> None:
         if self.fail:
             raise self.fail.pop()
+        if batch.sequence <= self.last and batch.batch not in self.batches:
+            raise HubError("a replay", status=409, retry_after=None, url="x", last=self.last)
+        self.last = max(self.last, batch.sequence)
         self.bodies.append(batch.to_bytes())
         assert self.batches.setdefault(batch.batch, batch) == batch
         if self.lose_answer:
@@ -86,6 +99,7 @@ class Hub:
     def forget(self, request) -> None:
         self.bodies.append(request.to_bytes())
         self.forgotten += request.signatures
+        self.all_forgotten |= request.everything
 
 
 @pytest.fixture
@@ -117,84 +131,6 @@ def turn(agent: Agent, seconds: float) -> None:
     while agent.host.now() < end:
         agent.step()
         agent.host.sleep(agent.policy.scan_seconds)
-
-
-# ---- policy
-
-
-def test_every_mistake_of_a_policy_at_once(tmp_path):
-    path = tmp_path / "p.toml"
-    path.write_text(
-        '[budget]\ncpv = "1%"\nloss = "200%"\ndisk_mb = "a"\n[whem]\nidle = 1\n'
-        '[predict]\ndesigns = ["ns_8w", "ns_8w"]\nepoch = 1.5\n[hub]\nurl = "ftp://x"\n'
-        '[agent]\nuser = "no such user"\n'
-    )
-    with pytest.raises(UsageError) as e:
-        read_policy(path)
-    text = str(e.value)
-    for part in (
-        "budget.cpv is no key (did you mean cpu?)", "budget.loss is no share",
-        "budget.disk_mb is no number", "[whem] is no table of a policy (did you mean when?)",
-        "names a design twice", "predict.epoch is no whole number", "hub.url is no https URL",
-        "agent.user is no user",
-    ):  # fmt: skip
-        assert part in text, part
-    assert "\n" not in text and str(path) in text
-
-
-@pytest.mark.parametrize("table", KEYS)
-def test_each_key_is_read(table, tmp_path):
-    values = {
-        "executables": '["/usr/bin/*"]', "except": '["/bin/x"]', "cgroups": '["/user.slice/*"]',
-        "cpu": '"1%"', "loss": "0.002", "disk_mb": "10", "idle": "false", "mains": "false",
-        "designs": '["ns_rob"]', "model": '"/m"', "store": '"/x"', "update_hours": "1",
-        "days_off": "3", "epoch": "5000", "distance": "0.2",
-        "copy_seconds": "9", "traces": "true", "days": "7", "state": '"/s"', "scan_seconds": "3",
-        "user": '"nobody"', "url": '"https://hub"', "token_file": '"/t"', "key_file": '"/k"',
-        "authority": '"/a"', "group": '"laptops"', "report_minutes": "5", "queue_mb": "1",
-        "labels": '{"/usr/bin/py*" = "python"}',
-    }  # fmt: skip
-    text = f"[{table}]\n" + "".join(f"{k} = {values[k]}\n" for k in KEYS[table])
-    if os.geteuid() == 0 and table != "agent":
-        text += '[agent]\nuser = "nobody"\n'
-    elif os.geteuid() != 0:
-        text = text.replace('user = "nobody"\n', "")
-    path = tmp_path / "p.toml"
-    path.write_text(text)
-    found = read_policy(path)
-    for key, (name, _) in KEYS[table].items():
-        if key != "user":
-            assert getattr(found, name) != getattr(Policy(), name), key
-
-
-def test_paths_are_absolute_wherever_the_agent_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", "/home/x")
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "p.toml"
-    text = '[predict]\nmodel = "m"\nstore = "~/s"\n[agent]\nstate = "t"\n'
-    text += 'user = "nobody"\n' if os.geteuid() == 0 else ""
-    hub = '[hub]\nurl = "https://h"\ntoken_file = "~/k"\nkey_file = "k"\nauthority = "a"\n'
-    path.write_text(text + hub)
-    p = read_policy(path)
-    assert (p.store, p.token_file) == ("/home/x/s", "/home/x/k")
-    here = [p.model, p.state, p.key_file, p.authority]
-    assert here == [str(tmp_path / name) for name in ("m", "t", "k", "a")]
-    assert Policy().folder == Path("/home/x/.local/state/tracekit-agent")
-    path.write_text(text.replace('"m"', '"repository:m"'))
-    assert read_policy(path).model == "repository:m"
-    path.write_text(text.replace('"m"', '"~nobody-at-all/m"'))
-    with pytest.raises(UsageError, match=r"predict\.model is in a home that is not known"):
-        read_policy(path)
-
-
-def test_who_is_admitted():
-    p = Policy(executables=("/usr/*",), excluded=("*/gpg",), cgroups=("/user*",),
-               labels={"/usr/bin/py*": "python"})  # fmt: skip
-    assert p.admits("/usr/bin/python3", "/user.slice")
-    assert not p.admits("/usr/bin/gpg", "/user.slice")
-    assert not p.admits("/usr/bin/python3", "/system.slice")
-    assert not p.admits("/opt/x", "/user.slice")
-    assert p.label("/usr/bin/python3") == "python" and p.label("/usr/bin/gpg") is None
 
 
 # ---- secrets
@@ -343,6 +279,35 @@ def test_a_wrong_token_waits(made):
     hub.fail = [HubError("revoked", status=401, retry_after=None, url="x")]
     turn(agent, 1500)
     assert not hub.batches and agent.state.db.execute("SELECT count(*) FROM queue").fetchone()[0]
+    assert status(agent.policy, agent.state)["hub_error"] == "token refused: x: revoked"
+    assert "token refused" in agent.log._to.getvalue()
+    agent.reporter.send(agent.host.now())
+    assert hub.batches and status(agent.policy, agent.state)["hub_error"] is None
+
+
+def test_a_new_state_goes_on_where_the_hub_is(made):
+    """The hub has had 50 messages of this token: those of a new state come after them."""
+    agent, hub = made()
+    hub.last = 50
+    turn(agent, 3600)
+    agent.reporter.send(agent.host.now())
+    numbers = [b.sequence for b in hub.batches.values()]
+    assert len(numbers) > 3 and numbers == list(range(51, 51 + len(numbers)))
+    weight = sum(a.weight for b in hub.batches.values() for a in b.aggregates) / 2
+    all_, unsent = agent.state.db.execute(
+        "SELECT (SELECT sum(weight) FROM signatures), (SELECT coalesce(sum(weight), 0) FROM unsent)"
+    ).fetchone()
+    assert weight == pytest.approx(all_ - unsent)
+    assert "message refused (409)" not in status(agent.policy, agent.state)["counts"]
+
+
+def test_only_what_was_taken_is_reported(made):
+    agent, hub = made()
+    hub.fail = [HubError("away", status=503, retry_after=3600.0, url="x")]
+    turn(agent, 1500)
+    hub.fail = [HubError("wrong", status=422, retry_after=None, url="x")]
+    waiting = agent.state.db.execute("SELECT count(*) FROM queue").fetchone()[0]
+    assert agent.reporter.send(agent.host.now()) == waiting - 1
 
 
 def test_nothing_but_results_leaves(made):
@@ -400,6 +365,49 @@ def test_forget_is_for_ever_and_travels(made, tmp_path):
         assert parse(body).agent == TOKEN.agent
     everything = b"".join(p.read_bytes() for p in policy.folder.iterdir())
     assert name.encode() not in everything and own[0].encode() not in everything
+
+
+def test_everything_is_forgotten(made, tmp_path):
+    """Also what is older than anything that is known here."""
+    agent, hub = made(keep_traces=True)
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text(TOKEN.reveal())
+    turn(agent, 2 * 3600)
+    hub.fail = [HubError("away", status=0, retry_after=60.0, url="x")] * 500
+    turn(agent, 3600)
+    sent = len(hub.batches)
+    policy = dataclasses.replace(agent.policy, token_file=str(token))
+    found = forget_everything(policy, agent.state, now=agent.host.now())
+    assert found["programs"] == 2 and found["signatures"] > 1 and found["requests_to_hub"] == 1
+    hub.fail = []
+    assert agent.reporter.send(agent.host.now()) == 1
+    assert hub.all_forgotten and len(hub.batches) == sent, "what waited is not sent"
+    assert not list(policy.folder.glob("*.trace"))
+    kept = b"".join(p.read_bytes() for p in policy.folder.iterdir())
+    assert PROGRAMS[0].executable.encode() not in kept
+
+
+def test_programs_that_nobody_runs_are_forgotten(made):
+    agent, _ = made()
+    turn(agent, 3600)
+    state, now = agent.state, agent.host.now()
+    state.refuse(now - 100 * 86_400, "/opt/refused", "not dumpable")
+    state.observe(now - 100 * 86_400, {"/opt/old": 5.0}, {})
+    agent.state.prune(now - 90 * 86_400)
+    here = {e for (e,) in state.db.execute("SELECT executable FROM programs")}
+    assert here == {p.executable for p in PROGRAMS}
+    assert state.db.execute("SELECT count(*) FROM signatures").fetchone()[0]
+
+
+def test_a_state_of_the_first_version(tmp_path):
+    db = sqlite3.connect(tmp_path / "state.sqlite")
+    db.executescript(STEPS[0])
+    db.executescript("INSERT INTO programs (executable) VALUES ('/x'); PRAGMA user_version = 1")
+    db.close()
+    with State(tmp_path) as state:
+        (seen,) = state.db.execute("SELECT seen FROM programs").fetchone()
+        assert seen == pytest.approx(time.time(), abs=60), "as if it had run just now"
 
 
 def test_pause_and_a_kill_between_stepping_and_prediction(made, monkeypatch):
@@ -580,6 +588,14 @@ def test_commands(tmp_path, capsys):
     assert run("report")["designs"] == []
     assert "ExecStart=" in run("unit")["unit"]
     assert main(["agent", "forget", "/x", "--policy", str(policy)]) == 2
+    assert "--everything" in capsys.readouterr().err
+    assert main(["agent", "forget", "--policy", str(policy)]) == 2
+    assert main(["agent", "forget", "/x", "--everything", "--policy", str(policy)]) == 2
+    capsys.readouterr()
+    assert run("forget", "--everything")["requests_to_hub"] == 0
+    for wrong in ("nan", "-1", "inf"):
+        with pytest.raises(SystemExit):
+            main(["agent", "run", "--seconds", wrong, "--policy", str(policy)])
     for action in ("status", "report"):
         assert main(["agent", action, "--policy", str(policy)]) == 0
 
@@ -649,6 +665,20 @@ def test_the_watcher_sees_what_it_may(tmp_path):
         assert os.getpid() not in look.processes
         watcher.ours.add(plain)
         assert plain not in watcher.look(2.0).processes
+        watcher.ours.discard(plain)
+        forks = "import os\nif os.fork(): print('ready', flush=True)\nwhile True: pass"
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", forks], stdout=subprocess.PIPE, start_new_session=True
+            )
+        )
+        assert started[-1].stdout.readline()
+        worker = started[-1].pid
+        (helper,) = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
+        assert {worker, int(helper)} <= set(watcher.look(2.3).processes)
+        watcher.ours.add(worker)
+        assert not {worker, int(helper)} & set(watcher.look(2.6).processes)
+        os.killpg(worker, signal.SIGKILL)
         started.append(subprocess.Popen([sys.executable, "-c", busy.format("")], stdout=-1))
         assert started[-1].stdout.readline()
         stat, ran = Path(f"/proc/{started[-1].pid}/stat"), 0.0

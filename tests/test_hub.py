@@ -4,6 +4,7 @@ change nothing."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import http.client
 import json
 import secrets
@@ -28,6 +29,7 @@ from tests.hub_process import Process, batch_of, certificate, published, running
 from tracekit.cli.main import main
 from tracekit.errors import TracekitError, UsageError
 from tracekit.fleet import Batch, Forget, HubClient, HubError, Subscription, Token, read_token
+from tracekit.fleet.messages import parse_batch
 from tracekit.hub import open_database, prune, status
 from tracekit.hub.intake import Intake, Refused
 from tracekit.hub.limits import Rate
@@ -65,7 +67,11 @@ class Served:
     def raw(self, path: str, body: bytes, **headers: str) -> tuple[int, dict[str, Any]]:
         made = http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=30)
         with contextlib.closing(made) as connection:
-            known = {"Authorization": f"Bearer {self.token.reveal()}", **headers}
+            known = {
+                "Authorization": f"Bearer {self.token.reveal()}",
+                "Content-Type": "application/json",
+                **headers,
+            }
             connection.request("POST", path, body, known)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
@@ -186,6 +192,9 @@ def test_a_replayed_report(hub: Served, agent: Token) -> None:
         unchanged(hub, lambda: hub.raw("/v1/batches", other, **head), 409, "409")
         unknown = batch_of(agent.agent, 3).to_bytes()
         unchanged(hub, lambda: hub.raw("/v1/batches", unknown, **head), 409, "409")
+        with pytest.raises(HubError) as e:
+            client.send(parse_batch(unknown))
+        assert e.value.last == hub.raw("/v1/batches", unknown, **head)[1]["last"] >= 2
         again = old.to_bytes().replace(b'"sequence":1', b'"sequence":6')  # renumbered
         unchanged(hub, lambda: hub.raw("/v1/batches", again, **head), 409, "409")
 
@@ -212,6 +221,7 @@ def test_a_body_that_does_not_say_its_size(hub: Served) -> None:
         with contextlib.closing(made) as connection:
             connection.putrequest("POST", "/v1/batches")
             connection.putheader("Authorization", f"Bearer {hub.token.reveal()}")
+            connection.putheader("Content-Type", "application/json")
             connection.putheader("Transfer-Encoding", "chunked")
             connection.endheaders()
             with contextlib.suppress(OSError):
@@ -268,6 +278,9 @@ def test_clocks_of_agents(hub: Served, agent: Token) -> None:
         query = mine.where(agents.c.pseudonym == agent.agent)
         assert set(connection.execute(query).scalars()) == {batch.aggregates[0].hour}
     assert any("clock: 10" in line for line in hub.log())
+    for clock in ("soon", "-5", "1e9"):
+        told = {**head, "Tracekit-Clock": clock}
+        unchanged(hub, lambda told=told: hub.raw("/v1/batches", b"{}", **told), 400, "400: a clock")
     future = json.loads(batch_of(agent.agent, 2).to_bytes())
     future["aggregates"][0]["hour"] += 48
     body = json.dumps(future).encode()
@@ -293,6 +306,107 @@ def test_a_bucket_fills_with_time() -> None:
     assert rate.wait("b", 0.0) == 0.0
     assert rate.wait("a", 0.51) == 0.0
     assert rate.wait("a", 0.52) > 0
+
+
+# ---- clocks
+
+MINUTE = 1_790_000_000 // 3600 * 3600 + 50 * 60.0
+"""The hub's clock, ten minutes before an hour ends."""
+
+
+class Clocks:
+    """A hub whose clock stands at ``now``, and one agent of it."""
+
+    def __init__(self, folder: Path, now: float) -> None:
+        self.now = now
+        self.engine = open_database(str(folder / "h.db"))
+        with self.engine.begin() as connection:
+            self.token = Token(issue_agent(connection))
+        self.intake = Intake(self.engine, clock=lambda: self.now)
+        self.count = 0
+
+    def send(self, made: float, clock: float | None) -> dict[str, Any]:
+        """A batch of the hour in which it was made; ``clock``: the agent's as it is sent."""
+        self.count += 1
+        found = Tokens(self.engine).who(self.token.reveal(), 0.0)
+        assert found is not None
+        one = batch_of(self.token.agent, self.count).aggregates[0]
+        batch = Batch(
+            self.token.agent, secrets.token_hex(16), self.count, made,
+            (dataclasses.replace(one, hour=int(made // 3600)),), (),
+        )  # fmt: skip
+        return self.intake.put(batch, found, batch.to_bytes(), clock).result(30)
+
+    def hours(self) -> list[int]:
+        """Of what is there, in its order, less the hub's own."""
+        with self.engine.connect() as connection:
+            every = connection.execute(sa.select(aggregates.c.hour).order_by(aggregates.c.id))
+            return [h - int(self.now // 3600) for h in every.scalars()]
+
+    def close(self) -> None:
+        self.intake.close()
+        self.engine.dispose()
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("minutes", [20, 40])
+def test_what_waited_for_the_hub_keeps_its_hours(
+    tmp_path: Path, minutes: float, told: bool
+) -> None:
+    """A batch an hour while the hub is away for a day, sent at once when it is back."""
+    first = MINUTE - 40 * 60
+    hub = Clocks(tmp_path, first + 24 * 3600 + 60 * minutes)
+    for k in range(25):
+        assert hub.send(first + 3600 * k, hub.now if told else None) == {"accepted": 1}
+    assert hub.hours() == list(range(-24, 1))
+    hub.close()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_no_batch_is_lost_by_a_wrong_clock(tmp_path: Path, told: bool) -> None:
+    """Whole hours leave up to half an hour over: what would be of the next hour is of this one."""
+    hub = Clocks(tmp_path, MINUTE)
+    ahead = (0, 4, 6, 10, 20, 29, 31, 45, 60, 75, 85, 95, 600)
+    for minutes in ahead:
+        made = hub.now + 60 * minutes
+        assert hub.send(made, made if told else None) == {"accepted": 1}, minutes
+    # set right since: it was made an hour ahead, and is sent by the right clock
+    assert hub.send(hub.now + 3600, hub.now) == {"accepted": 1}
+    # right when it was made, set back since
+    assert hub.send(hub.now, hub.now - 3 * 3600) == {"accepted": 1}
+    assert all(hour in (-1, 0) for hour in hub.hours()), hub.hours()
+    count = len(hub.hours())
+    for minutes in (-10, -40, -85, -600):
+        made = hub.now + 60 * minutes
+        assert hub.send(made, made if told else None) == {"accepted": 1}, minutes
+    if told:  # else it may have waited
+        assert all(hour in (-1, 0) for hour in hub.hours()[count:]), hub.hours()
+    hub.close()
+
+
+def test_the_clock_is_told_as_it_is_sent(
+    hub: Served, agent: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent whose clock is three hours behind, and whose batch has waited for ten."""
+    real = time.time
+    monkeypatch.setattr("tracekit.fleet.client.time.time", lambda: real() - 3 * 3600)
+    batch = batch_of(agent.agent, 1)
+    hours = {a.hour for a in batch.aggregates}
+    with hub.client(agent) as client:
+        client.send(dataclasses.replace(batch, sent=real() - 13 * 3600))
+    with hub.engine.connect() as connection:
+        mine = sa.select(aggregates.c.hour).join(agents, agents.c.id == aggregates.c.agent)
+        found = set(connection.execute(mine.where(agents.c.pseudonym == agent.agent)).scalars())
+    latest = int(real() // 3600)
+    assert found == {min(h + 3, latest) for h in hours}
+
+
+def test_only_json_is_taken(hub: Served, agent: Token) -> None:
+    body = batch_of(agent.agent, 1).to_bytes()
+    head = {"Authorization": f"Bearer {agent.reveal()}", "Content-Type": "text/plain"}
+    unchanged(hub, lambda: hub.raw("/v1/batches", body, **head), 415, "415: text/plain")
+    head["Content-Type"] = "Application/JSON; charset=utf-8"
+    assert hub.raw("/v1/batches", body, **head)[0] == 200
 
 
 # ---- what lasts
@@ -338,8 +452,9 @@ def test_a_database_of_the_first_schema(tmp_path: Path) -> None:
         for n in (3, 9):
             row = f"({n}, 1, 2, 3, x'00', 4, 5.0, 6.0, 7.0, 8.0, null)"
             connection.execute(sa.text(f"insert into aggregates values {row}"))
-        series_ = "insert into series values (7, 'd', 'm', '1', '', '')"
-        connection.execute(sa.text(series_))
+        for n, label in ((7, "late"), (8, ""), (9, "late")):
+            series_ = f"insert into series values ({n}, 'd{n}', 'm', '1', '', '{label}')"
+            connection.execute(sa.text(series_))
     old.dispose()
     open_database(str(path)).dispose()
     open_database(str(tmp_path / "new.db")).dispose()
@@ -348,9 +463,11 @@ def test_a_database_of_the_first_schema(tmp_path: Path) -> None:
         assert connection.execute("select id, weight from aggregates").fetchall() == [
             (3, 8.0), (9, 8.0)
         ]  # fmt: skip
+        numbers = dict(connection.execute("select id, kind from series"))
+        assert numbers == {7: 0, 8: 1, 9: 0}, "as they were counted when answers were kept"
         connection.execute("delete from series")
         last = dict(connection.execute("select name, seq from sqlite_sequence"))
-    assert last == {"aggregates": 700, "observed": 80, "series": 7}
+    assert last == {"aggregates": 700, "observed": 80, "series": 9, "kinds": 2}
 
 
 def test_what_is_no_database(tmp_path: Path) -> None:
@@ -563,6 +680,10 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ["hub"],
         ["hub", "--demo"],
         ["hub", "--demo", "--traces", "x", "--agents", "2"],
+        ["hub", "--demo", "--traces", "x", "--port", "70000"],
+        ["hub", "--demo", "--traces", "x", "--port", "-1"],
+        ["hub", "--demo", "status", database],
+        ["hub", "--demo", "serve", database],
         ["hub", "revoke", database, "nobody"],
         ["hub", "revoke", database],
         ["hub", "serve", database, "--listen", "0.0.0.0:0"],

@@ -20,9 +20,11 @@ pytest.importorskip("starlette", reason="needs the extra hub")
 pytest.importorskip("uvicorn", reason="needs the extra hub")
 pytest.importorskip("jinja2", reason="needs the extra hub")
 
+import sqlalchemy as sa
+
 from tracekit.errors import UsageError
 from tracekit.fleet import Aggregate, Batch, Forget, Observed, Token
-from tracekit.hub import Answering, ModelErrors, Question, issue_agent, open_database
+from tracekit.hub import Answering, ModelErrors, Question, issue_agent, open_database, prune
 from tracekit.hub.intake import Intake
 from tracekit.hub.privacy import (
     Shown,
@@ -34,8 +36,9 @@ from tracekit.hub.privacy import (
     unpack,
 )
 from tracekit.hub.sequential import LEAST, compare_sequentially, half_widths
-from tracekit.hub.tables import aggregates
+from tracekit.hub.tables import aggregates, series
 from tracekit.hub.tokens import Tokens, Who
+from tracekit.mixture.residuals import RESIDUALS
 
 TODAY = int(time.time() // 86_400)
 
@@ -173,11 +176,64 @@ def test_small_groups_are_not_shown(fleet: Fleet) -> None:
         fleet.report(number, times(rng), group="many")
     found = fleet.answering.overview()
     assert found["fleet"]["agents"] == 11
-    assert "hidden" in found["groups"]["few"]
+    assert "few" not in found["groups"], "a name tells something, too"
     assert "hidden" in found["groups"]["many"], "the whole less it would be the four"
     assert "hidden" in fleet.answering.ask(Question(group="few"))
     assert "hidden" in fleet.answering.ask(Question(group="many"))
     assert "hidden" in fleet.answering.ask(Question(group="nobody"))
+
+
+def test_few_computers_labels_and_groups_are_not_named(fleet: Fleet) -> None:
+    rng = np.random.default_rng(3)
+    for number in fleet.join(10):
+        fleet.report(number, times(rng), group="lab", label="web")
+    fleet.answering.overview()
+    (lone,) = fleet.join(1)
+    fleet.report(lone, times(rng), group="board", label="merger-tool")
+    for answering in (fleet.answering, fleet.fresh()):
+        found = answering.overview()
+        assert (list(found["groups"]), list(found["labels"])) == (["lab"], ["web"])
+        assert "board" not in json.dumps(found) and "merger" not in json.dumps(found)
+
+
+def test_designs_that_nobody_predicts_together(fleet: Fleet) -> None:
+    """That is said, and not that few computers would be told apart."""
+    for k, number in enumerate(fleet.join(20)):
+        names = ("a", "b") if k < 10 else ("c", "d")
+        fleet.report(number, {n: [1.0, 2.0, 3.0] for n in names})
+    answer = fleet.answering.ask(Question())
+    assert answer["hidden"].endswith("on all designs that would be compared: a, b, c, d")
+    assert fleet.answering.ask(Question("ab", designs=("a", "b")))["agents"] == 10
+
+
+def test_a_deleted_series_moves_no_other_ones_number(fleet: Fleet) -> None:
+    """What an answer was about is told by numbers of groups; they outlast those of old groups."""
+    rng = np.random.default_rng(4)
+    crowd = fleet.join(12)
+    for number in crowd[:6]:
+        fleet.report(number, times(rng), group="old", day=TODAY - 39)
+    for number in crowd[6:]:
+        fleet.report(number, times(rng), group="new", day=TODAY - 1)
+    assert fleet.answering.ask(Question(group="new"))["agents"] == 6
+    assert prune(fleet.engine, 38, now=fleet.now)["series"] == 2
+    fleet.answering.changed()
+    fleet.forget(crowd[6])
+    fleet.answering.changed()
+    later = fleet.answering.ask(Question(group="new", since=TODAY - 2))
+    assert "hidden" in later, "beside the first answer it would tell of one"
+    fleet.report(crowd[0], times(rng), group="newest")
+    with fleet.engine.connect() as connection:
+        found = connection.execute(sa.select(series.c.machine_group, series.c.kind).distinct())
+        assert sorted(tuple(r) for r in found) == [("new", 1), ("newest", 2)]
+
+
+def test_residuals_are_of_that_model_alone(tmp_path: Path) -> None:
+    (tmp_path / "targets").mkdir()
+    place = tmp_path / "targets" / f"{'0' * 64}.web.x~1~{RESIDUALS}"
+    place.write_text("{}")
+    errors = ModelErrors(tmp_path)
+    assert errors._place(("x", "1")) is None
+    assert errors._place(("web.x", "1")) == place
 
 
 def test_two_answers_do_not_tell_of_one(fleet: Fleet) -> None:

@@ -81,7 +81,11 @@ class Proxy:
         made = http.client.HTTPSConnection(
             "127.0.0.1", self.port, timeout=30, source_address=(sender, 0), context=context
         )
-        known = {"Authorization": f"Bearer {token}", **headers}
+        known = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            **headers,
+        }
         with contextlib.closing(made):
             made.request("POST", "/v1/batches", body, known)
             return made.getresponse().status
@@ -114,7 +118,11 @@ class Served:
         made = http.client.HTTPConnection(
             "127.0.0.1", self.process.port, timeout=30, source_address=(sender, 0)
         )
-        known = {"Authorization": f"Bearer {self.token.reveal()}", **headers}
+        known = {
+            "Authorization": f"Bearer {self.token.reveal()}",
+            "Content-Type": "application/json",
+            **headers,
+        }
         with contextlib.closing(made):
             made.request("POST", "/v1/batches", body, known)
             answer = made.getresponse()

@@ -22,6 +22,7 @@ from tracekit.cli.main import main
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.mixture import default_model_path
 from tracekit.repository import ROLES, KeyFolder, ModelStore, Repository, read_key, read_keys
+from tracekit.repository.fetching import check_place
 
 MODEL = default_model_path("x86")
 NAME = "mixture-x86"
@@ -132,6 +133,31 @@ def test_the_first_trust_is_the_fingerprint(place: Place, tmp_path: Path) -> Non
     store = place.trusting()
     (store.folder / "root.json").write_bytes(place.root.read_bytes() + b" ")
     refused(store, "not what was trusted")
+
+
+def test_a_folder_s_name_may_have_any_letters(tmp_path: Path) -> None:
+    folder = tmp_path / "my fleet 100% #1 ü"
+    folder.mkdir()
+    place = Place(folder)
+    place.publish()
+    store = place.trusting()
+    assert store.get(NAME).version == 1
+    url = place.repository_folder.absolute().as_uri()
+    assert check_place(url) == check_place(str(place.repository_folder)) == url == store.place
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "https://h:99999999/r", "https://h:x/r"])
+def test_what_is_no_url(place: Place, tmp_path: Path, url: str) -> None:
+    with pytest.raises(UsageError, match="is no URL"):
+        ModelStore.trust(place.root, place.repository.fingerprint(1), url, tmp_path / "t")
+
+
+@pytest.mark.parametrize("needs", ["1", "3", "0.2.1.4", "0.2 ", "v0.2", ".", "0.2.99999"])
+def test_what_no_reader_would_take_is_not_staged(place: Place, needs: str) -> None:
+    with pytest.raises(UsageError, match="is no version of tracekit"):
+        place.repository.add(MODEL, name=NAME, least=needs)
+    assert place.repository.status()["staged"] == {}
+    place.publish(least="0.2.0")
 
 
 # ---- attacks
@@ -363,9 +389,12 @@ def test_verified_models_outlive_the_timestamp_for_a_while(
     store.get(NAME)
     now = datetime.now(timezone.utc)
     assert capsys.readouterr().err == ""
-    later = ModelStore(store.folder, now=now + timedelta(days=8))
-    later.model(NAME)
-    assert "expired" in capsys.readouterr().err
+    last = now + timedelta(days=7 + 30)
+    for days in (8, 36):
+        later = ModelStore(store.folder, now=now + timedelta(days=days))
+        later.model(NAME)
+        said = capsys.readouterr().err
+        assert "expired" in said and f"used until {last:%Y-%m-%d}" in said
     off = ModelStore(store.folder, now=now + timedelta(days=7 + 31))
     with pytest.raises(TracekitError, match="more than 30 days ago"):
         off.model(NAME)
@@ -401,6 +430,21 @@ def test_keys_are_this_user_s_alone(tmp_path: Path) -> None:
     path.write_bytes(b"-----BEGIN NOTHING-----\n")
     with pytest.raises(FormatError, match="no private key"):
         read_key(path)
+
+
+def test_an_init_that_fails_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.chdir(tmp_path)
+    assert main(["repo", "init", "r", "--keys", "k", "--days", "root=0"]) == 2
+    assert not list(tmp_path.iterdir())
+    assert main(["repo", "init", "r", "--keys", "k"]) == 0
+    capsys.readouterr()
+    for words in (("r", "--keys", "other"), ("other", "--keys", "k")):
+        assert main(["repo", "init", *words]) == 1
+        said = capsys.readouterr().err
+        assert "exists already" in said and "--force" not in said
+    assert {p.name for p in tmp_path.iterdir()} == {"r", "k"}
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -180,6 +180,12 @@ class Computer:
         }  # fmt: skip
         return self._work(request, lambda: None, lambda _: [], lambda: None, PATIENCE)
 
+    def check(self, designs: list[str]) -> Outcome:
+        """Whether the policy's model has all designs, by a worker: ``why`` not is the name of an
+        error."""
+        request = {"op": "check", "designs": designs, "model": self._model()}
+        return self._work(request, lambda: None, lambda _: [], lambda: None, PATIENCE)
+
     def _work(
         self,
         request: dict[str, Any],

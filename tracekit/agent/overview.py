@@ -10,7 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.agent.policy import Policy
-from tracekit.agent.reporting import enqueue_forget, fleet_key, totals_of
+from tracekit.agent.reporting import (
+    enqueue_everything,
+    enqueue_forget,
+    fleet_key,
+    totals_of,
+)
 from tracekit.agent.state import DAY, State
 from tracekit.errors import TracekitError, UsageError
 from tracekit.estimation import fleet
@@ -18,7 +23,7 @@ from tracekit.fleet.client import read_token
 from tracekit.io.json_types import finite_or_null
 from tracekit.mixture.residuals import Residuals
 
-__all__ = ["forget", "report", "set_paused", "status"]
+__all__ = ["forget", "forget_everything", "report", "set_paused", "status"]
 
 
 def status(policy: Policy, state: State) -> dict[str, Any]:
@@ -62,6 +67,7 @@ def status(policy: Policy, state: State) -> dict[str, Any]:
         "traces": db.execute("SELECT count(*) FROM traces").fetchone()[0],
         "disk_bytes": state.used(),
         "queue": totals_of(state),
+        "hub_error": state.setting("hub_error") or None,
         "counts": dict(db.execute("SELECT what, number FROM counts ORDER BY what")),
     }
 
@@ -139,14 +145,18 @@ def set_paused(state: State, paused: bool) -> None:
 def forget(policy: Policy, state: State, pattern: str, *, now: float) -> dict[str, Any]:
     """Delete all that is known of the programs that a glob names, here and at the hub.
 
-    Raises `UsageError` where there is none.
+    The hub is asked for signatures that are known here: not for older ones than ``keep.days``.
+    Raises `UsageError` where there is no such program.
     """
     names = [
         e for (e,) in state.db.execute("SELECT executable FROM programs")
         if e == pattern or fnmatch.fnmatchcase(e, pattern)
     ]  # fmt: skip
     if not names:
-        raise UsageError(f"nothing is known of {pattern}")
+        raise UsageError(
+            f"nothing is known of {pattern}",
+            hint="--everything asks the hub to delete all that this computer has sent",
+        )
     signatures: list[str] = []
     files: list[str] = []
     for name in names:
@@ -177,3 +187,22 @@ def forget(policy: Policy, state: State, pattern: str, *, now: float) -> dict[st
         "traces": len(files),
         "requests_to_hub": requests,
     }
+
+
+def forget_everything(policy: Policy, state: State, *, now: float) -> dict[str, Any]:
+    """Delete all programs with their epochs, and what was observed; ask the hub, if the policy has
+    one, to delete all that this agent has ever sent.  How much that was, as `forget`."""
+    db = state.db
+    counts = {
+        table: int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        for table in ("programs", "signatures", "traces")
+    }
+    files = [str(f) for (f,) in db.execute("SELECT file FROM traces")]
+    if policy.url:
+        enqueue_everything(state, read_token(policy.token_file).agent, now)
+    with state.transaction():
+        db.execute("DELETE FROM programs")
+        db.execute("DELETE FROM observed")
+    state.remove(files)
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return {**counts, "requests_to_hub": int(bool(policy.url))}

@@ -7,6 +7,7 @@ import fnmatch
 import os
 import pwd
 import re
+import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,6 +173,12 @@ def _labels(value: Any) -> dict[str, str]:
 def _url(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s@]+", value):
         raise ValueError("is no https URL")
+    try:
+        host = urllib.parse.urlsplit(value).hostname
+    except ValueError:
+        raise ValueError("is no https URL") from None
+    if value.startswith("http:") and host not in ("localhost", "127.0.0.1", "::1"):
+        raise ValueError("is no https URL: a token does not travel without TLS")
     return value
 
 

@@ -40,7 +40,8 @@ class Look:
 
 class Watcher:
     """Looks at the processes of ``uid`` now and then.  ``admits(executable, cgroup)`` chooses; this
-    process, those in ``ours``, and copies that are being stepped are never among them."""
+    process, those in ``ours`` with what they have started, and copies that are being stepped are
+    never among them."""
 
     def __init__(self, uid: int, admits: Callable[[str, str], bool]) -> None:
         self._uid, self._admits = uid, admits
@@ -73,6 +74,9 @@ class Watcher:
         fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
         # copies have no exit signal
         if fields[0] in "ZX" or fields[35] == "0" or pid in self.ours:
+            return
+        parent = int(fields[1])
+        if parent in self.ours and parent != os.getpid():  # a worker's helper
             return
         executable = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
         start = int(fields[19])

@@ -8,12 +8,14 @@ add up by signature and hour meanwhile, which takes little room.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from tracekit.agent.log import Log
@@ -35,7 +37,7 @@ from tracekit.fleet.messages import (
 )
 from tracekit.io.files import read_private
 
-__all__ = ["Reporter", "enqueue_forget", "make_batch"]
+__all__ = ["Reporter", "enqueue_everything", "enqueue_forget", "make_batch"]
 
 FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0
 LEAST: Final = 1e-9
@@ -49,8 +51,13 @@ def keyed(signature: str, key: bytes) -> str:
 
 
 def fleet_key(path: str) -> bytes:
-    """The key that the fleet's agents share: 32 bytes or more, which nobody else may read."""
-    key = read_private(path, MAX_KEY).strip()
+    """The key that the fleet's agents share: 32 bytes or more, which nobody else may read.  White
+    space around a key that is text does not count, so that an editor's last line break is none;
+    in random bytes it does."""
+    key = read_private(path, MAX_KEY)
+    with contextlib.suppress(UnicodeDecodeError):
+        if "".join(key.decode().split()).isprintable():
+            key = key.strip()
     if len(key) < 32:
         raise TracekitError("is shorter than 32 bytes", path=path)
     return key
@@ -135,6 +142,36 @@ def enqueue_forget(state: State, agent: str, key: bytes, signatures: list[str], 
     return -(-len(names) // MAX_FORGOTTEN)
 
 
+def enqueue_everything(state: State, agent: str, now: float) -> None:
+    """Ask the hub to forget all that this agent has sent; what waits to be sent is dropped."""
+    with state.transaction(durable=True) as db:
+        db.execute("DELETE FROM queue")
+        number = _sequence(state)
+        request = Forget(agent, os.urandom(16).hex(), number, now, everything=True)
+        db.execute("INSERT INTO queue (sequence, kind, body) VALUES (?, 'forget', ?)",
+                   (number, request.to_bytes()))  # fmt: skip
+
+
+def renumber(state: State, last: int) -> bool:
+    """Give the messages that wait sequences above ``last``, which the hub has of this agent: the
+    state that knew them is lost.  False where all of them are above it already."""
+    with state.transaction(durable=True) as db:
+        rows = db.execute(
+            "SELECT sequence, kind, body FROM queue ORDER BY sequence DESC"
+        ).fetchall()
+        if not rows or rows[-1][0] > last:
+            return False
+        shift = last + 1 - rows[-1][0]
+        for number, kind, body in rows:  # the largest first: no two have one number meanwhile
+            parse = parse_batch if kind == "batch" else parse_forget
+            with contextlib.suppress(FormatError):  # which sending it tells
+                body = replace(parse(bytes(body)), sequence=number + shift).to_bytes()
+            db.execute("UPDATE queue SET sequence = ?, body = ? WHERE sequence = ?",
+                       (number + shift, body, number))  # fmt: skip
+        state.keep("sequence", str(int(state.setting("sequence", "0")) + shift))
+    return True
+
+
 class Reporter:
     """Makes batches every ``report_minutes`` and sends the queue in its order."""
 
@@ -152,6 +189,7 @@ class Reporter:
         self._made = 0.0
         self._due = 0.0
         self._wait = FIRST_WAIT
+        self._renumbered = False
         self._random = random.Random()
 
     def _client(self) -> HubClient:
@@ -176,38 +214,55 @@ class Reporter:
     def send(self, now: float) -> int:
         """Everything in the queue, until the hub does not answer; how many messages it has
         taken."""
-        rows = self.state.db.execute(
-            "SELECT sequence, kind, body FROM queue ORDER BY sequence"
-        ).fetchall()
         designs = "\n".join(self.policy.designs)
         subscribed = self.state.setting("subscribed") == designs
-        if not rows and subscribed:
+        if self._next(0) is None and subscribed:
             return 0
-        done = 0
+        done = number = 0
+        self._renumbered = False
         try:
             with self._connect() as client:
                 if not subscribed:
                     client.subscribe(Subscription(self.token.agent, now, self.policy.designs))
                     self.state.keep("subscribed", designs)
-                for number, kind, body in rows:
-                    self._one(client, int(number), str(kind), bytes(body))
-                    done += 1
+                while (row := self._next(number)) is not None:
+                    number = row[0]
+                    done += self._one(client, *row)
         except HubError as e:
             self._later(now, e)
         else:
             self._wait, self._due = FIRST_WAIT, now
+            self.state.keep("hub_error", "")
         if done:
             self.log("reported", messages=done)
         return done
 
-    def _one(self, client: HubClient, number: int, kind: str, body: bytes) -> None:
+    def _next(self, after: int) -> tuple[int, str, bytes] | None:
+        """The first message of the queue with a larger sequence: its sequence, kind and body."""
+        row = self.state.db.execute(
+            "SELECT sequence, kind, body FROM queue WHERE sequence > ? ORDER BY sequence LIMIT 1",
+            (after,),
+        ).fetchone()
+        return None if row is None else (int(row[0]), str(row[1]), bytes(row[2]))
+
+    def _one(self, client: HubClient, number: int, kind: str, body: bytes) -> bool:
+        """Whether the hub has taken it; where it is to be sent under another number it waits
+        there."""
+        taken = False
         try:
             if kind == "batch":
                 client.send(parse_batch(body))
             else:
                 client.forget(parse_forget(body))
+            taken = True
         except HubError as e:
-            if e.status not in (400, 409, 413, 422):
+            replayed = e.status == 409 and e.last is not None and e.last >= number
+            if replayed and not self._renumbered:
+                self._renumbered = renumber(self.state, e.last or 0)
+                self.log("numbered anew", after=e.last)
+                return False
+            # Of two agents with one token each makes the other's numbers too small.
+            if replayed or e.status not in (400, 409, 413, 422):
                 self.state.db.execute(
                     "UPDATE queue SET attempts = attempts + 1 WHERE sequence = ?", (number,)
                 )
@@ -219,13 +274,16 @@ class Reporter:
             self.state.count("message damaged")
             self.log("message damaged", message=str(e))
         self.state.db.execute("DELETE FROM queue WHERE sequence = ?", (number,))
+        return taken
 
     def _later(self, now: float, e: HubError) -> None:
         wait = LONGEST_WAIT if e.retry_after is None else max(e.retry_after, self._wait)
         self._wait = min(2 * self._wait, LONGEST_WAIT)
         wait = min(wait, LONGEST_WAIT) * self._random.uniform(0.5, 1.0)
         self._due = now + wait
-        self.log("hub not reached", status=e.status, message=str(e), again_in_s=round(wait))
+        event = "token refused" if e.status in (401, 403) else "hub not reached"
+        self.state.keep("hub_error", f"{event}: {e}")
+        self.log(event, status=e.status, message=str(e), again_in_s=round(wait))
 
 
 def totals_of(state: State) -> dict[str, Any]:

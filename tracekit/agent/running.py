@@ -14,7 +14,7 @@ from tracekit.agent.reporting import Reporter, fleet_key
 from tracekit.agent.service import Agent
 from tracekit.agent.state import State
 from tracekit.agent.vault import trace_key
-from tracekit.errors import TracekitError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.fleet.client import read_token
 
 __all__ = ["reporter_of", "serve"]
@@ -34,7 +34,7 @@ def serve(
     """Run until SIGTERM, Ctrl-C or so many ``seconds``; what was done.
 
     Raises `TracekitError` where the policy's state is another agent's, or a file that it names
-    cannot be used.
+    cannot be used, and `UsageError` where its model lacks a design.
     """
     log = log or Log()
     with State(policy.folder) as state:
@@ -48,9 +48,23 @@ def serve(
                 ) from None
             host = Computer(policy, trace_key(policy.folder))
             agent = Agent(policy, state, host, log, reporter_of(policy, state, log))
+            _check_designs(agent, host)
             return _run(agent, host, seconds)
         finally:
             os.close(lock)
+
+
+def _check_designs(agent: Agent, host: Computer) -> None:
+    """Raise UsageError where each prediction would fail; what is wrong with a repository's model is
+    logged, since an update may mend it."""
+    done = host.check(list(agent.policy.designs))
+    agent.cpu.spend(done.epoch)
+    agent.state.spend(host.now(), agent=done.epoch)
+    repository = agent.policy.model.startswith("repository:")
+    if done.why == "UsageError" and not repository:
+        raise UsageError(f"predict.designs: {done.message}", path=agent.policy.path)
+    if done.why:
+        agent.log("no model", why=done.why, message=done.message)
 
 
 def _run(agent: Agent, host: Host, seconds: float | None) -> dict[str, Any]:

@@ -44,6 +44,11 @@ CREATE TABLE spent (
 CREATE TABLE counts (what TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """,
+    # when a program was last seen: those that nobody has run for long are forgotten
+    """
+ALTER TABLE programs ADD COLUMN seen REAL NOT NULL DEFAULT 0;
+UPDATE programs SET seen = CAST(strftime('%s', 'now') AS REAL);
+""",
 )
 VERSION: Final = len(STEPS)
 

@@ -160,7 +160,7 @@ class Agent:
             alive = min(since, now - p.since)
             self._alive[p.executable] = self._alive.get(p.executable, 0.0) + alive
         for executable, why in look.refused.items() - self._look.refused.items():
-            self.state.refuse(executable, why)
+            self.state.refuse(now, executable, why)
             self.state.count(f"refused: {why}")
         self._look = look
         self._recent = {k: v for k, v in self._recent.items() if k in look.processes}
@@ -262,7 +262,9 @@ class Agent:
         self._spread = {}
         if done.why:
             self.log("prediction failed", why=done.why, message=done.message)
-        if not self.policy.keep_traces:
+        if self.policy.keep_traces:
+            self._make_room()
+        else:
             self.state.remove(self.state.drop_traces("predicted = 1"))
         self.state.spend(now, taken=1, known=int(known))
         self.log(
@@ -298,11 +300,11 @@ class Agent:
 
     def _none(self, p: Process, why: str, message: str) -> None:
         self.state.count(f"no epoch: {why}")
+        now = self.host.now()
         if why not in PASSING:
-            now = self.host.now()
             seconds = min(2 * self._left_alone.get(p.executable, (0.0, BACK_OFF / 2))[1], 86_400.0)
             self._left_alone[p.executable] = (now + seconds, seconds)
-            self.state.refuse(p.executable, why)
+            self.state.refuse(now, p.executable, why)
         self._recent[p.pid] = 0.0
         self.log("no epoch", executable=p.executable, why=why, message=message)
 

@@ -138,11 +138,12 @@ class State:
             for executable in seconds.keys() | alive.keys():
                 s = seconds.get(executable, 0.0)
                 db.execute(
-                    "INSERT INTO programs (executable, pending, observed, alive)"
-                    " VALUES (?, ?, ?, ?)"
+                    "INSERT INTO programs (executable, pending, observed, alive, seen)"
+                    " VALUES (?, ?, ?, ?, ?)"
                     " ON CONFLICT(executable) DO UPDATE SET pending = pending + excluded.pending,"
-                    " observed = observed + excluded.observed, alive = alive + excluded.alive",
-                    (executable, s, s, alive.get(executable, 0.0)),
+                    " observed = observed + excluded.observed, alive = alive + excluded.alive,"
+                    " seen = excluded.seen",
+                    (executable, s, s, alive.get(executable, 0.0), now),
                 )
             if total := sum(seconds.values()):
                 db.execute(
@@ -161,12 +162,13 @@ class State:
             "UPDATE programs SET lost = lost + ? WHERE executable = ?", (seconds, executable)
         )
 
-    def refuse(self, executable: str, why: str) -> None:
+    def refuse(self, now: float, executable: str, why: str) -> None:
         """Why no epoch can be had of a program."""
         self.db.execute(
-            "INSERT INTO programs (executable, refused) VALUES (?, ?)"
-            " ON CONFLICT(executable) DO UPDATE SET refused = excluded.refused",
-            (executable, why),
+            "INSERT INTO programs (executable, refused, seen) VALUES (?, ?, ?)"
+            " ON CONFLICT(executable) DO UPDATE SET refused = excluded.refused,"
+            " seen = excluded.seen",
+            (executable, why, now),
         )
 
     def hold(self, executable: str, why: str) -> None:
@@ -290,7 +292,8 @@ class State:
         return total
 
     def prune(self, before: float) -> None:
-        """Forget what is older than ``before``: signatures not seen since, hours, days."""
+        """Forget what is older than ``before``: signatures not seen since, programs that have none
+        and were not seen since, hours, days."""
         with self.transaction() as db:
             files = [
                 str(f)
@@ -300,6 +303,11 @@ class State:
                 )
             ]
             db.execute("DELETE FROM signatures WHERE seen < ?", (before,))
+            db.execute(
+                "DELETE FROM programs WHERE seen < ? AND NOT EXISTS"
+                " (SELECT 1 FROM signatures WHERE program = programs.id)",
+                (before,),
+            )
             db.execute("DELETE FROM observed WHERE hour < ?", (int(before // HOUR),))
             db.execute("DELETE FROM spent WHERE day < ?", (int(before // DAY),))
         self.remove(files)

@@ -180,7 +180,10 @@ def main() -> int:
     from tracekit.errors import ProcessEndedError, TracekitError
 
     try:
-        if request["op"] == "sample":
+        if request["op"] == "check":
+            model()
+            say("fits")
+        elif request["op"] == "sample":
             _sample(request, model)
         else:
             _predict_sealed(request, model)

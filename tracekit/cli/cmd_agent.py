@@ -7,6 +7,7 @@ import argparse
 import time
 from typing import Any
 
+from tracekit.cli.numbers import seconds
 from tracekit.cli.report import add_json, reported
 
 
@@ -20,16 +21,19 @@ def add_parser(sub: Any, help_text: str) -> None:
         "report": "the designs over all that was executed, and the programs",
         "pause": "sample and report nothing until resume",
         "resume": "go on",
-        "forget": "delete all that is known of a program, here and at the hub",
+        "forget": "delete all that is known of a program, or of all, here and at the hub",
         "unit": "a systemd user unit on standard output",
     }
     for name, text in texts.items():
         a = actions.add_parser(name, help=text, description=text)
         a.add_argument("--policy", required=True, metavar="FILE", help="TOML (docs/agent.md)")
         if name == "forget":
-            a.add_argument("executable", help="its path, or a glob")
+            a.add_argument("executable", nargs="?", help="its path, or a glob")
+            a.add_argument(
+                "--everything", action="store_true", help="all programs; the hub all that was sent"
+            )
         if name == "run":
-            a.add_argument("--seconds", type=float, metavar="S", help="end after so many")
+            a.add_argument("--seconds", type=seconds, metavar="S", help="end after so many")
         if name == "unit":
             a.add_argument(
                 "--key", metavar="FILE", help="32 bytes: the traces' key, for LoadCredential"
@@ -43,7 +47,10 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit agent``; returns the exit code."""
     from tracekit.agent import policy as policies
+    from tracekit.errors import UsageError
 
+    if args.action == "forget" and (args.executable is None) != args.everything:
+        raise UsageError("an executable or --everything is needed, one of the two")
     policy = policies.read_policy(args.policy)
     if args.action == "run":
         return _serve(args, policy)
@@ -67,7 +74,12 @@ def run(args: argparse.Namespace) -> int:
             if not reported(args, found):
                 _print_report(found)
         elif args.action == "forget":
-            found = overview.forget(policy, state, args.executable, now=time.time())
+            now = time.time()
+            found = (
+                overview.forget_everything(policy, state, now=now)
+                if args.everything
+                else overview.forget(policy, state, args.executable, now=now)
+            )
             if not reported(args, found):
                 print(
                     f"forgotten: {found['programs']} programs, {found['signatures']} signatures, "
@@ -104,6 +116,8 @@ def _print_status(s: dict[str, Any]) -> None:
         f"{s['signatures']} signatures; {s['traces']} traces, {s['disk_bytes'] / 1e6:.1f} MB"
     )
     print(f"to be sent: {queue['messages']} messages, {queue['bytes']:,} bytes")
+    if s["hub_error"]:
+        print(s["hub_error"])
     for what, number in s["counts"].items():
         print(f"{number:>8} {what}")
 

@@ -22,7 +22,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--agents", type=int, default=40, help="demo: computers (40)")
     p.add_argument("--days", type=int, default=10, help="demo: days that they were in use (10)")
     p.add_argument("--seed", type=at_least(0), default=0, help="demo")
-    p.add_argument("--port", type=int, default=8080, help="demo (8080)")
+    p.add_argument("--port", type=at_least(0, 65535), default=8080, help="demo (8080)")
     p.add_argument("--once", action="store_true", help="demo: end when the answer is there")
     add_json(p)
     p.set_defaults(func=_demo, parser=p, action=None)
@@ -48,7 +48,11 @@ def add_parser(sub: Any, help_text: str) -> None:
     a.add_argument("--keep-days", type=float, metavar="N", help="delete what is older, each hour")
 
     a = _action(actions, "token", _token, "a token of a new agent, on standard output")
-    a.add_argument("--agent", metavar="PSEUDONYM", help="one more of this agent")
+    a.add_argument(
+        "--agent",
+        metavar="PSEUDONYM",
+        help="a new one of this agent, whose first use ends the old one",
+    )
     a.add_argument("--viewer", action="store_true", help="a token that shows the page")
 
     a = _action(actions, "revoke", _revoke, "end all tokens of an agent, or of viewers")
@@ -78,7 +82,11 @@ def _action(actions: Any, name: str, run: Any, help_text: str) -> Any:
 
 
 def _opened(args: argparse.Namespace) -> Any:
+    from tracekit.errors import UsageError
     from tracekit.hub import open_database
+
+    if args.demo:
+        raise UsageError(f"--demo has a database of its own: it does not go with {args.action}")
 
     # A hub begins with its first token; what only asks, or takes away, makes no database.
     return open_database(args.database, new=args.action == "token")
@@ -88,6 +96,8 @@ def _serve(args: argparse.Namespace) -> int:
     from tracekit.errors import UsageError
     from tracekit.hub import Settings, place_of, serve
 
+    if args.demo:
+        raise UsageError("--demo serves a database of its own: it does not go with serve")
     if not args.rate > 0 or not args.burst >= 1 or not args.release_minutes >= 0:
         raise UsageError("--rate is more than 0, --burst 1 or more, --release-minutes 0 or more")
     if args.keep_days is not None and not args.keep_days > 0:

@@ -127,9 +127,9 @@ def _init(args: argparse.Namespace) -> int:
             role: [folder.make(f"{role}-{i + 1}") for i in range(count)]
             for role, (count, _) in wanted.items()
         }
-        folder.commit()
-    thresholds = {role: threshold for role, (_, threshold) in wanted.items()}
-    made = Repository.create(args.folder, keys, thresholds, days)
+        thresholds = {role: threshold for role, (_, threshold) in wanted.items()}
+        made = Repository.create(args.folder, keys, thresholds, days)
+        folder.commit()  # last: a mistake leaves no keys behind
     result = {
         "folder": args.folder,
         "root": str(made.root_file()),
@@ -149,8 +149,6 @@ def _add(args: argparse.Namespace) -> int:
 
     if args.version is not None and not 1 <= args.version < 1 << 31:
         raise UsageError("--version is a whole number from 1")
-    if args.needs is not None and not all(p.isdigit() for p in args.needs.split(".")):
-        raise UsageError("--needs is a version: 0.2, or 0.2.1")
     entry = Repository(args.folder).add(
         args.source, name=args.name, version=args.version, least=args.needs
     )

@@ -7,12 +7,20 @@ import json
 import re
 import socket
 import ssl
+import time
 import urllib.parse
 from pathlib import Path
 from typing import Any, Final
 
 from tracekit.errors import FormatError, TracekitError, UsageError
-from tracekit.fleet.messages import Batch, Forget, Subscription, check_depth
+from tracekit.fleet.messages import (
+    CLOCK_HEADER,
+    MAX_COUNT,
+    Batch,
+    Forget,
+    Subscription,
+    check_depth,
+)
 from tracekit.io.files import read_private
 from tracekit.text import shown
 
@@ -28,12 +36,21 @@ class HubError(TracekitError):
     """The hub refused a message, or is not to be reached.
 
     ``status``: its HTTP status, 0 where there was no answer.  ``retry_after``: seconds after which
-    the same message may be sent again; None where it would be refused again.
+    the same message may be sent again; None where it would be refused again.  ``last``: the largest
+    sequence that the hub has of this agent, where it refused the message's for being none above it.
     """
 
-    def __init__(self, message: str, *, status: int, retry_after: float | None, url: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        retry_after: float | None,
+        url: str,
+        last: int | None = None,
+    ) -> None:
         super().__init__(message, path=url)
-        self.status, self.retry_after = status, retry_after
+        self.status, self.retry_after, self.last = status, retry_after, last
 
 
 class Token:
@@ -140,6 +157,7 @@ class HubClient:
             "Content-Type": "application/json",
         }
         for attempt in (0, 1):
+            head[CLOCK_HEADER] = f"{time.time():.3f}"
             fresh = self._http.sock is None
             try:
                 self._http.request("POST", self._prefix + path, body, head)
@@ -162,11 +180,13 @@ class HubClient:
             return value
         again = answer.status in (408, 429) or answer.status >= 500
         wait = answer.headers.get("Retry-After", "")
+        last = value.get("last")
         raise HubError(
             f"refused ({answer.status}): {shown(value.get('error', answer.reason))[:300]}",
             status=answer.status,
             retry_after=(float(wait) if wait.isdigit() else 60.0) if again else None,
             url=self._url,
+            last=last if type(last) is int and 0 <= last < MAX_COUNT else None,
         )
 
     def _value(self, data: bytes) -> dict[str, Any]:

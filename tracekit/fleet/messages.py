@@ -20,6 +20,7 @@ from typing import Any, Final
 from tracekit.errors import FormatError
 
 __all__ = [
+    "CLOCK_HEADER",
     "MAX_AGGREGATES",
     "MAX_BODY",
     "VERSION",
@@ -35,6 +36,9 @@ __all__ = [
 ]
 
 VERSION: Final = 1
+CLOCK_HEADER: Final = "Tracekit-Clock"
+"""A header of HTTP: the agent's clock as it sends, seconds since 1970.  It is not in the message,
+which is the same on every attempt."""
 MAX_BODY: Final = 262_144
 """Bytes of a message."""
 MAX_DEPTH: Final = 4
@@ -91,7 +95,8 @@ class Observed:
 class Batch:
     """A report.  ``agent``: the pseudonym that the token says, 32 hexadecimal digits.  ``batch``:
     32 random hexadecimal digits; the same on every attempt to send it.  ``sequence``: larger with
-    each batch or Forget of the agent.  ``sent``: the agent's clock, seconds since 1970."""
+    each batch or Forget of the agent.  ``sent``: the agent's clock when this was made, seconds
+    since 1970."""
 
     agent: str
     batch: str

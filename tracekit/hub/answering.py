@@ -203,11 +203,21 @@ class Answering:
             days = newest.days()[-DAYS:]
             return {
                 "fleet": whole,
-                "groups": self._parts(newest, groups),
-                "labels": self._parts(newest, labels),
+                "groups": self._parts(newest, self._named(newest, groups)),
+                "labels": self._parts(newest, self._named(newest, labels)),
                 "days": self._parts(newest, {str(d): {"since": d, "until": d} for d in days}),
                 "designs": list(newest.designs) if "hidden" not in whole else [],
             }
+
+    def _named(
+        self, newest: Release, parts: dict[str, dict[str, Any]]
+    ) -> dict[str, dict[str, Any]]:
+        """Those of k computers or more: of others not even the name is told."""
+        return {
+            name: about
+            for name, about in parts.items()
+            if agents_of(newest.cells(Question(**about).chosen())) >= self.k
+        }
 
     def _parts(self, newest: Release, parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
         asked = {name: Question(**about) for name, about in parts.items()}
@@ -224,6 +234,8 @@ def _whole_fleet(newest: Release, what: Chosen, k: int, errors: ModelErrors) -> 
     # A design that few agents predict says little of the fleet, and would leave out others' time.
     names = [d for d in newest.designs if d in sums and sums[d][0] >= 0.5 * most]
     found = newest.epochs(what, names)
+    if not len(found.weights):
+        return hidden(_never_together(newest, what, names, k))
     if len(np.unique(found.agents)) < k or len(found.weights) < 2:
         return hidden()
     models = dict(zip(newest.designs, newest.models, strict=True))
@@ -268,6 +280,14 @@ def _whole_fleet(newest: Release, what: Chosen, k: int, errors: ModelErrors) -> 
         "seconds": seconds,
         "covered": _covered(newest, what, seconds),
     }
+
+
+def _never_together(newest: Release, what: Chosen, names: list[str], k: int) -> str:
+    """Why designs that no computer predicts together have no answer; those of fewer than k
+    computers are not named."""
+    told = [d for d in names if agents_of(newest.cells(replace(what, designs=(d,)))) >= k]
+    named = f": {', '.join(told)}" if len(told) == len(names) else ""
+    return f"no computer has predicted an epoch on all designs that would be compared{named}"
 
 
 def _covered(newest: Release, what: Chosen, seconds: float) -> float | None:

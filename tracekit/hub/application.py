@@ -23,7 +23,13 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from tracekit.errors import FormatError, UsageError
-from tracekit.fleet.messages import MAX_BODY, parse_batch, parse_forget, parse_subscription
+from tracekit.fleet.messages import (
+    CLOCK_HEADER,
+    MAX_BODY,
+    parse_batch,
+    parse_forget,
+    parse_subscription,
+)
 from tracekit.hub.answering import Answering, Question
 from tracekit.hub.intake import Busy, Intake, Message, Refused, Rotation
 from tracekit.hub.limits import Rate
@@ -37,6 +43,7 @@ __all__ = ["Hub", "Settings"]
 
 PATIENCE: Final = 15.0
 """Seconds that the body of a message may take."""
+_CLOCK: Final = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?")
 _PLACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,299}")
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; "
@@ -114,7 +121,7 @@ class Hub:
             try:
                 return await self._receive(request, parse)
             except Refused as e:
-                return _error(e.status, str(e))
+                return _error(e.status, str(e), last=e.last)
             except _Wait as e:
                 return _error(e.status, str(e), e.seconds)
 
@@ -122,6 +129,7 @@ class Hub:
 
     async def _receive(self, request: Request, parse: Callable[[bytes], Message]) -> Response:
         who = self._agent(request)
+        clock = self._head(request, who)
         body = await self._body(request, who)
         try:
             message = parse(body)
@@ -133,7 +141,7 @@ class Hub:
             self.intake.note("refused", who.pseudonym, f"403: in the name of {agent}")
             raise Refused(403, "the message is another agent's")
         try:
-            waiting: Future[dict[str, Any]] = self.intake.put(message, who, body)
+            waiting: Future[dict[str, Any]] = self.intake.put(message, who, body, clock)
         except Busy:
             raise _Wait(503, "too many messages wait", 5) from None
         try:
@@ -162,6 +170,21 @@ class Hub:
         if (seconds := self._rates.wait(who.pseudonym, now)) > 0:
             raise _Wait(429, "too many messages", seconds)
         return who
+
+    def _head(self, request: Request, who: Who) -> float | None:
+        """The agent's clock as it sends, None where it does not tell; raises Refused where that is
+        no number, and where the body is said to be no JSON."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            self.intake.note("refused", who.pseudonym, f"415: {shown(kind)[:80]}")
+            raise Refused(415, "the Content-Type is not application/json")
+        text = request.headers.get(CLOCK_HEADER)
+        if text is None:
+            return None
+        if not _CLOCK.fullmatch(text):
+            self.intake.note("refused", who.pseudonym, f"400: a clock of {shown(text)[:40]}")
+            raise Refused(400, f"{CLOCK_HEADER} is no number of seconds since 1970")
+        return float(text)
 
     async def _body(self, request: Request, who: Who) -> bytes:
         """The body; raises Refused where it is too large, _Wait where it is too slow."""
@@ -274,13 +297,17 @@ def _rotation(body: bytes) -> Rotation:
     return Rotation()
 
 
-def _error(status: int, why: str, wait: float | None = None) -> Response:
+def _error(
+    status: int, why: str, wait: float | None = None, *, last: int | None = None
+) -> Response:
+    """``wait``: seconds after which to try again; ``last``: the agent's last sequence."""
     headers = dict(_HEADERS)
     if wait is not None:
         headers["Retry-After"] = str(max(1, round(wait)))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse({"error": shown(why)[:400]}, status, headers=headers)
+    more = {} if last is None else {"last": last}
+    return JSONResponse({"error": shown(why)[:400], **more}, status, headers=headers)
 
 
 def _unknown() -> Response:

@@ -101,7 +101,7 @@ class Release:
     """What there is up to a release; ``number`` 0 has nothing.
 
     ``designs``: those whose newest model somebody has reported, and each one's model in ``models``
-    (name, version); ``kinds``: pairs of group and label.
+    (name, version); ``kinds``: each pair of group and label by its number.
     """
 
     engine: sa.Engine
@@ -110,7 +110,7 @@ class Release:
     last_observed: int
     designs: tuple[str, ...]
     models: tuple[tuple[str, str], ...]
-    kinds: tuple[tuple[str, str], ...]
+    kinds: dict[int, tuple[str, str]]
     newest: frozenset[int]  # series of those models
     in_kind: dict[int, int]  # series -> kind
     sent: I32  # agent, day, series, release [4, entries] of the newest models
@@ -123,8 +123,6 @@ class Release:
             lasts = connection.execute(ends).all()
             every = connection.execute(sa.select(series).order_by(series.c.id)).all()
             sent = released.upto(connection, [r.last for r in lasts])
-        known: dict[tuple[str, str], int] = {}
-        in_kind = {r.id: known.setdefault((r.machine_group, r.label), len(known)) for r in every}
         models = _newest_models(every, sent[0], sent[2], k)
         newest = frozenset(
             r.id for r in every if models.get(r.design) == (r.model, r.model_version)
@@ -136,19 +134,19 @@ class Release:
             lasts[-1].last_observed if lasts else 0,
             tuple(models),
             tuple(models.values()),
-            tuple(known),
+            {r.kind: (r.machine_group, r.label) for r in every},
             newest,
-            in_kind,
+            {r.id: r.kind for r in every},
             sent[:, np.isin(sent[2], list(newest))],
         )
 
     def groups(self) -> list[str]:
         """Names of groups, without none."""
-        return sorted({g for g, _ in self.kinds if g})
+        return sorted({g for g, _ in self.kinds.values() if g})
 
     def labels(self) -> list[str]:
         """Names of labels, without none."""
-        return sorted({label for _, label in self.kinds if label})
+        return sorted({label for _, label in self.kinds.values() if label})
 
     def days(self) -> list[int]:
         """Whole days since 1970 that there is something of."""

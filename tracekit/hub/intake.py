@@ -25,6 +25,7 @@ from tracekit.hub.tables import (
     aggregates,
     audit,
     batches,
+    kinds,
     observed,
     series,
     subscriptions,
@@ -40,17 +41,19 @@ WAITING: Final = 4096
 """Messages that wait; more are told to come later."""
 SKEW: Final = 300.0
 """Seconds by which an agent's clock may differ before its hours are corrected."""
+HOUR: Final = 3600
 MOST_SKEW: Final = 86_400.0 * 366
 AGE: Final = 24 * 400
 """Hours after which a sample is too old to be taken."""
 
 
 class Refused(Exception):
-    """A message that is not taken: ``status`` of HTTP and why."""
+    """A message that is not taken: ``status`` of HTTP and why; ``last``: the agent's last sequence,
+    where the message's is not larger."""
 
-    def __init__(self, status: int, why: str) -> None:
+    def __init__(self, status: int, why: str, last: int | None = None) -> None:
         super().__init__(why)
-        self.status = status
+        self.status, self.last = status, last
 
 
 class Busy(Exception):
@@ -83,6 +86,7 @@ class _Job:
     message: Message
     who: Who
     digest: str
+    clock: float | None
     answer: Future[dict[str, Any]]
     result: dict[str, Any] | Refused | None = None
 
@@ -102,12 +106,15 @@ class Intake:
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
         self._thread.start()
 
-    def put(self, message: Message, who: Who, body: bytes) -> Future[dict[str, Any]]:
+    def put(
+        self, message: Message, who: Who, body: bytes, clock: float | None = None
+    ) -> Future[dict[str, Any]]:
         """Its answer when it is on the disk; raises Busy.  The future raises Refused, or what the
-        database raised, in which case nothing was written."""
+        database raised, in which case nothing was written.  ``clock``: the agent's, when it sent
+        this; None where it did not tell."""
         answer: Future[dict[str, Any]] = Future()
         answer.set_running_or_notify_cancel()  # who went away does not take it back
-        job = _Job(message, who, hashlib.sha256(body).hexdigest(), answer)
+        job = _Job(message, who, hashlib.sha256(body).hexdigest(), clock, answer)
         try:
             self._jobs.put_nowait(job)
         except queue.Full:
@@ -169,6 +176,19 @@ class Intake:
                 job.answer.set_result(job.result or {})
 
 
+def _skew(made: float, clock: float | None, now: float) -> float:
+    """Seconds by which the agent's clock is ahead of ``now``.  ``made``: what it said when the
+    message was made; ``clock``: what it said when this was sent, None where it was not told.
+
+    A message waits while the hub is not to be reached, so that it is older when it comes says
+    nothing.  That it is of the future does: the clock was ahead when it was made.  A clock that is
+    behind that moment was set since, and says nothing of the message's hours.
+    """
+    if clock is None or clock < made - SKEW:
+        return max(made - now, 0.0)
+    return clock - now
+
+
 class _Transaction:
     def __init__(self, intake: Intake, connection: sa.Connection, now: float) -> None:
         self._connection, self._now = connection, now
@@ -223,7 +243,7 @@ class _Transaction:
             return {"subscribed": len(rows)}
         if self._is_known(job, message):
             return {"duplicate": True}
-        skew = message.sent - self._now
+        skew = _skew(message.sent, job.clock, self._now)
         if abs(skew) > MOST_SKEW:
             raise Refused(422, f"its clock is {skew:.0f} seconds away")
         if isinstance(message, Forget):
@@ -283,13 +303,15 @@ class _Transaction:
         if digest == job.digest:
             return True
         why = "another message" if digest is not None else "no message that is known"
-        raise Refused(409, f"sequence {message.sequence} is {why}; the last was {last}")
+        raise Refused(409, f"sequence {message.sequence} is {why}; the last was {last}", last)
 
     def _take(self, who: Who, message: Batch, skew: float) -> int:
-        shift = round(skew / 3600) if abs(skew) > SKEW else 0
-        latest = int((self._now + SKEW) // 3600)
+        shift = round(skew / HOUR) if abs(skew) > SKEW else 0
+        latest = int((self._now + SKEW) // HOUR)
+        # Whole hours leave up to half an hour of a wrong clock over.
+        most = latest + (1 if abs(skew) > SKEW else 0)
         hours = [*(a.hour for a in message.aggregates), *(o.hour for o in message.observed)]
-        if any(not latest - AGE <= h - shift <= latest for h in hours):
+        if any(not latest - AGE <= h - shift <= most for h in hours):
             raise Refused(422, "an hour lies in the future or too far back")
         if shift and (who.agent not in self._agents):
             self._note("clock", who.pseudonym, f"{skew:.0f} s; hours are moved by {-shift}")
@@ -299,7 +321,7 @@ class _Transaction:
                 {
                     "agent": who.agent,
                     "series": self._series_of(a, group),
-                    "hour": a.hour - shift,
+                    "hour": min(a.hour - shift, latest),
                     "signature": bytes.fromhex(a.signature),
                     "instructions": a.instructions,
                     "cycles": a.cycles,
@@ -313,7 +335,7 @@ class _Transaction:
             self._seconds.append(
                 {
                     "agent": who.agent,
-                    "hour": o.hour - shift,
+                    "hour": min(o.hour - shift, latest),
                     "machine_group": group,
                     "seconds": o.seconds,
                 }
@@ -329,10 +351,21 @@ class _Transaction:
             query = sa.select(series.c.id).where(*(series.c[n] == v for n, v in values.items()))
             found = self._connection.execute(query).scalar()
             if found is None:
-                made = self._connection.execute(series.insert().values(**values))
+                kind = self._kind_of(group, values["label"])
+                made = self._connection.execute(series.insert().values(**values, kind=kind))
                 (found,) = made.inserted_primary_key or (0,)
             self._series[key] = int(found)
         self._used.add(int(found))
+        return int(found)
+
+    def _kind_of(self, group: str, label: str) -> int:
+        """The number of a group and label: that of another series of theirs, else one that was
+        never given before."""
+        pair = (series.c.machine_group == group, series.c.label == label)
+        found = self._connection.execute(sa.select(series.c.kind).where(*pair).limit(1)).scalar()
+        if found is None:
+            made = self._connection.execute(kinds.insert())
+            found = (made.inserted_primary_key or (0,))[0] - 1
         return int(found)
 
     def _forget(self, who: Who, message: Forget) -> int:

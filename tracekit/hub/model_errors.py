@@ -54,5 +54,7 @@ class ModelErrors:
         if self._repository is None:
             return None
         # names are letters, digits, spaces and ._+- alone (tracekit.fleet.messages.NAME)
-        found = (self._repository / "targets").glob(f"*.{model[0]}~{model[1]}~{RESIDUALS}")
-        return next(iter(sorted(found)), None)
+        wanted = f"{model[0]}~{model[1]}~{RESIDUALS}"
+        found = (self._repository / "targets").glob(f"*.{wanted}")
+        # a hash comes before the first dot: "web.x" is another model than "x"
+        return next((p for p in sorted(found) if p.name.partition(".")[2] == wanted), None)

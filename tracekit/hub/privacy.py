@@ -27,7 +27,8 @@ _AGENT, _DAY, _KIND, _RELEASE = 1 << 20, 1 << 16, 1 << 14, 1 << 13
 
 
 def cells_of(agent: I64, day: I64, kind: I64, release: I64) -> I64:
-    """The cells of rows, each once, sorted.  ``kind``: a number for each pair of group and label.
+    """The cells of rows, each once, sorted.  ``kind``: a number for each pair of group and label,
+    which never changes.
 
     Raises TracekitError where a number is too large for a cell."""
     for values, most in ((agent, _AGENT), (day, _DAY), (kind, _KIND), (release, _RELEASE)):

@@ -16,6 +16,7 @@ __all__ = [
     "answers",
     "audit",
     "batches",
+    "kinds",
     "observed",
     "open_database",
     "releases",
@@ -67,8 +68,13 @@ batches = sa.Table(
     sa.Column("received", sa.Float, nullable=False),
     sa.UniqueConstraint("agent", "batch"),
 )
-#: What aggregates share; "" is none of a group or label.  Rows that no aggregate has any more are
-#: deleted (pruning.py).
+#: Numbers of pairs of group and label that were given, which ``cells`` of answers have (less 1).
+#: They have no names, stay when a pair is gone, and are not given again.
+kinds = sa.Table(
+    "kinds", METADATA, sa.Column("id", sa.Integer, primary_key=True), sqlite_autoincrement=True
+)
+#: What aggregates share; "" is none of a group or label.  ``kind``: the number of these two.  Rows
+#: that no aggregate has any more are deleted (serving.py).
 series = sa.Table(
     "series",
     METADATA,
@@ -78,6 +84,7 @@ series = sa.Table(
     sa.Column("model_version", sa.String(64), nullable=False),
     sa.Column("machine_group", sa.String(64), nullable=False),
     sa.Column("label", sa.String(64), nullable=False),
+    sa.Column("kind", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("design", "model", "model_version", "machine_group", "label"),
     sqlite_autoincrement=True,
 )

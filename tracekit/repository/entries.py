@@ -37,6 +37,13 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_release(version: str) -> str:
+    """The tracekit that a version needs; raises UsageError where it is none."""
+    if not _RELEASE.fullmatch(version):
+        raise UsageError(f"{version[:80]!r} is no version of tracekit: 0.2, or 0.2.1")
+    return version
+
+
 def target_name(name: str, version: int, file: str) -> str:
     """The target of one file; raises UsageError where a part has other characters."""
     if not _FILE.fullmatch(file):

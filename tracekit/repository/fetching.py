@@ -30,7 +30,11 @@ LEAST: Final = 16_384
 def check_place(place: str) -> str:
     """The URL of a repository: https, http of this computer, or a folder's absolute ``file:``.
     Raises UsageError for another one."""
-    parts = urllib.parse.urlsplit(place)
+    try:
+        parts = urllib.parse.urlsplit(place)
+        _ = parts.port
+    except ValueError as e:
+        raise UsageError(f"is no URL: {e}", path=place) from None
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if parts.scheme == "https" or (parts.scheme == "http" and local):
         if parts.hostname is None or parts.username or parts.query or parts.fragment:
@@ -40,7 +44,9 @@ def check_place(place: str) -> str:
         raise UsageError("a repository is read by https", path=place)
     if parts.scheme not in ("", "file"):
         raise UsageError("is neither https nor a folder", path=place)
-    return Path(parts.path if parts.scheme == "file" else place).absolute().as_uri()
+    # what stands in a file: URL is encoded, which as_uri would do once more
+    name = urllib.request.url2pathname(parts.path) if parts.scheme == "file" else place
+    return Path(name).absolute().as_uri()
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -3,6 +3,7 @@ passphrase."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,11 +18,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from securesystemslib.signer import CryptoSigner
 
-from tracekit.errors import FormatError, UsageError
+from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.io.files import read_private
 from tracekit.io.output import Folder, write_bytes
 
-__all__ = ["KeyFolder", "make_key", "read_key", "read_keys"]
+__all__ = ["KeyFolder", "check_new", "make_key", "read_key", "read_keys"]
 
 MAX_KEY = 16_384
 MAX_KEYS = 64
@@ -68,10 +69,18 @@ def read_keys(paths: list[Path], passphrase: bytes | None = None) -> dict[str, C
     return {s.public_key.keyid: s for s in signers}
 
 
+def check_new(path: str | Path) -> None:
+    """Raise TracekitError where something has that name: keys and what they signed are not
+    replaced."""
+    if os.path.lexists(path):
+        raise TracekitError("exists already", path=str(path), hint="another name is needed")
+
+
 class KeyFolder:
-    """A new folder of keys, of this user alone."""
+    """A new folder of keys, of this user alone; TracekitError where it exists."""
 
     def __init__(self, path: str | Path, passphrase: bytes | None) -> None:
+        check_new(path)
         self._folder = Folder(path, mode=0o700)
         self._passphrase = passphrase
 

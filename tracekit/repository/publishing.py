@@ -37,7 +37,17 @@ from tracekit.io.files import read_json, read_limited
 from tracekit.io.output import Folder, kept_folder, write_bytes
 from tracekit.model import load_card, load_tensors
 from tracekit.model.card import CARD
-from tracekit.repository.entries import KINDS, MAX_SIZE, Entry, check_name, entries_of, target_name
+from tracekit.repository.entries import (
+    KINDS,
+    MAX_SIZE,
+    Entry,
+    check_name,
+    check_release,
+    entries_of,
+    parse_entry,
+    target_name,
+)
+from tracekit.repository.keys import check_new
 from tracekit.sim import load_machine
 
 __all__ = ["DAYS", "ROLES", "Repository"]
@@ -78,7 +88,9 @@ class Repository:
         *,
         now: datetime | None = None,
     ) -> Repository:
-        """A new repository without models, published.  ``keys``: those of each role."""
+        """A new repository without models, published.  ``keys``: those of each role.  Raises
+        TracekitError where the folder exists."""
+        check_new(folder)
         days = {**DAYS, **(days or {})}
         if not all(map(_is_days, days.values())):
             raise UsageError("metadata expire after 1 to 3650 days")
@@ -177,8 +189,11 @@ class Repository:
         """Stage a model folder, or a machine's JSON, as a new version.
 
         ``name``: the card's own unless given; ``version``: one more than the last; ``least``: the
-        tracekit that readers need.  Raises FormatError where it is neither.
+        tracekit that readers need.  Raises FormatError where it is neither, or where a reader would
+        refuse what stands beside it, and UsageError where ``least`` is no version.
         """
+        if least is not None:
+            check_release(least)
         source = Path(source)
         with self._alone():
             targets = cast(Targets, self._current("targets", True).signed)
@@ -192,6 +207,7 @@ class Repository:
                 raise UsageError(f"{entry.name} has version {highest}; a new one is larger")
             entry = _with_version(entry, version)
             custom = entry.to_dict()
+            parse_entry(entry.targets()[0], custom)  # no later command could undo it
             for file, target in zip(entry.files, entry.targets(), strict=True):
                 data = read_limited(files[file], MAX_SIZE)
                 digest = hashlib.sha256(data).hexdigest()

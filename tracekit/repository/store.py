@@ -164,13 +164,14 @@ class ModelStore:
         if expires is None or now <= expires:
             return
         what = f"its repository's metadata expired on {expires:%Y-%m-%d}"
-        if now > expires + timedelta(days=days_off):
+        end = expires + timedelta(days=days_off)
+        if now > end:
             raise TracekitError(
                 f"{what}, more than {days_off} days ago",
                 path=str(self.folder),
                 hint="tracekit models update",
             )
-        note(f"{self.folder}: {what}: no updates; its models are used for {days_off} days more")
+        note(f"{self.folder}: {what}: no updates; its models are used until {end:%Y-%m-%d}")
 
     def _place(self, entry: Entry) -> Path:
         return self._models / f"{entry.name}~{entry.version}"
