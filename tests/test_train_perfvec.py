@@ -29,6 +29,7 @@ from tracekit.dataset.joining import join
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.evaluation.ablation import CORES
 from tracekit.evaluation.ranks import kendall, spearman
+from tracekit.evaluation.recipe import _Cores
 from tracekit.exploration import dse
 from tracekit.exploration.dse import Space, explore, pareto
 from tracekit.exploration.objective import Expression
@@ -304,6 +305,21 @@ def test_evaluation_runs(data, tmp_path, capsys):
     assert names == {f"p{k}" for k in range(6)}
     for part in result["folds"]:
         assert len(part) == 2 and len({int(n[1:]) // 2 for n in part}) == 1
+
+
+def test_programs_of_one_name_and_other_data_keep_their_own_aggregates(data, tmp_path):
+    manifest = json.loads((data / "m.json").read_text())
+    one, other = (dict(p) for p in manifest["programs"][:2])
+    one["data"], other["data"] = other["data"], one["data"]
+    swapped = {**manifest, "programs": [one, other, *manifest["programs"][2:]]}
+    (data / "swapped.json").write_text(json.dumps(swapped))
+    tables = [
+        _Cores(load_manifest(data / name), tmp_path, None, 1, print, None).tables()
+        for name in ("m.json", "swapped.json", "m.json")
+    ]
+    for a, b in ((0, 1), (2, 1)):
+        np.testing.assert_array_equal(tables[a]["p0"], tables[b]["p1"])
+        np.testing.assert_array_equal(tables[a]["p1"], tables[b]["p0"])
 
 
 def test_evaluation_takes_parts_away(data, tmp_path, capsys):

@@ -9,6 +9,7 @@ Paths are relative to the manifest; ``data`` is a file that ``tracekit join`` wr
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,14 @@ class Program:
     def open(self) -> Dataset:
         """Its file."""
         return Dataset(self.data)
+
+    def data_digest(self) -> str:
+        """SHA-256 of its file's bytes: 64 hexadecimal digits."""
+        digest = hashlib.sha256()
+        with self.data.open("rb") as f:
+            while block := f.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)
