@@ -144,6 +144,13 @@ def test_other_data_is_another_run(data, tmp_path, what):
         train_paper(load_manifest(tmp_path / "v.json"), tmp_path / "model", SMALL)
 
 
+def test_a_network_says_what_reads_it(data, tmp_path):
+    train_paper(load_manifest(data / "m.json"), tmp_path / "model", replace(SMALL, epochs=1))
+    with pytest.raises(UsageError) as e:
+        tracekit.predict(data / "p0.zst", tmp_path / "model")
+    assert e.value.hint == "a network: tracekit.infer.load and tracekit evaluate read it"
+
+
 def test_a_model_leaves_no_files_of_the_one_before(data, tmp_path):
     pytest.importorskip("numba")
     out, manifest = tmp_path / "model", load_manifest(data / "m.json")
@@ -272,6 +279,9 @@ def test_what_cannot_be_trained_is_said_at_once(data, tmp_path):
     manifest = load_manifest(data / "m.json")
     with pytest.raises(UsageError, match="too few"):
         train_paper(manifest, tmp_path, replace(SMALL, streams=4096))
+    for device in ("foo", "cuda:x", "", "meta"):
+        with pytest.raises(UsageError, match=f"device {device}: cpu, cuda or cuda:N"):
+            train_paper(manifest, tmp_path, replace(SMALL, device=device))
     with pytest.raises(UsageError, match="no GPU"):
         if torch.cuda.is_available():
             pytest.skip("there is one")

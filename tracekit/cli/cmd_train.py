@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         refuse(args, ("machines",), "with --preset paper, which takes all")
     else:
         refuse(args, _PAPER, "without --preset paper")
-    from tracekit.perfvec.network import FEATURES
+    from tracekit.perfvec import FEATURES
 
     out = Path(args.output)
     _check(args, FEATURES if args.preset == "paper" else None)
@@ -171,7 +171,7 @@ def run(args: argparse.Namespace) -> int:
 def run_neuroscalar(args: argparse.Namespace) -> int:
     """Run ``tracekit train neuroscalar``; returns the exit code."""
     from tracekit.dataset import load_manifest
-    from tracekit.neuroscalar.instructions import FEATURE_SET
+    from tracekit.neuroscalar import FEATURE_SET
     from tracekit.train.neuroscalar import train_neuroscalar
     from tracekit.train.neuroscalar_options import Options
 

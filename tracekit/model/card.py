@@ -68,6 +68,20 @@ class Card:
         if features.ndim != 2 or features.shape[1] != count:
             raise UsageError(f"features is {features.shape}; the model has {count} columns")
 
+    def check_finite(self, features: NDArray[np.float32], first: int = 0) -> None:
+        """Raise UsageError, with row and column, where a value is NaN or infinite.
+
+        features: [rows, the card's columns]; first: the trace's row that they begin with.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(features.sum()):  # nearly always, and much cheaper than each value
+                return
+        bad = np.argwhere(~np.isfinite(features))
+        if len(bad):
+            row, column = bad[0].tolist()
+            value, name = features[row, column], self.columns[column]
+            raise UsageError(f"features: column {name} of row {first + row:,} is {value}")
+
     def lookahead(self, asked: int | None = None) -> int:
         """Rows behind one that its result may depend on, 0 but for bidirectional models: those that
         were asked for, or the card's own number; raises FormatError, UsageError."""

@@ -15,6 +15,7 @@ from tracekit._version import __version__
 from tracekit.dataset import Manifest, Program
 from tracekit.errors import UsageError
 from tracekit.extras import install_command
+from tracekit.infer_torch.devices import check_device
 from tracekit.model import ModelSpec
 from tracekit.neuroscalar import history, instructions, presets
 from tracekit.neuroscalar.program_rows import (
@@ -55,13 +56,17 @@ def train_neuroscalar(
         import torch
     except ModuleNotFoundError:
         raise UsageError("training needs torch", hint=install_command("train")) from None
+    check_device(torch, options.device)
     if options.threads:
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     programs = [p for p in manifest.programs if p.family not in manifest.test]
     if not programs:
         raise UsageError("no programs to train on", path=str(manifest.path))
-    names = list(options.machines or _machines(manifest, programs[0]))
+    names = list(_machines(manifest, programs[0]))
+    if options.machines:
+        with programs[0].open() as opened:
+            names = manifest.chosen(options.machines, opened.machines)
     setup = _setup(manifest, programs, names, options)
     goes_on = _goes_on(torch, out / CHECKPOINT, setup, force)
     data = _read(manifest, programs, names, options, cache or out / "cache", report)
