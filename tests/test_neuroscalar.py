@@ -525,6 +525,7 @@ def test_default_from_end_to_end(data, small, capsys):
     saved = np.load(data / "c.npy")
     assert saved.shape == (shown["instructions"], 2)
     assert [m["name"] for m in shown["machines"]] == ["a", "b"]
+    assert saved.sum(0, dtype=float) == pytest.approx([m["cycles"] for m in shown["machines"]])
     many_predicted(data, "micro", data / "m", capsys)
     assert main(["predict", trace, "--model", str(data / "m"), "--uarch", "c"]) == 2
     assert main(["compare", str(data / "m"), trace, "--json"]) == 0
