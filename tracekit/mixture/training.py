@@ -86,7 +86,11 @@ def train_default(
     programs = [p for p in manifest.programs if p.family not in manifest.test]
     if len({p.family for p in programs}) < 2:
         raise UsageError("a model needs programs of at least two families", path=str(manifest.path))
-    names = list(machines or manifest.common_machines())
+    if machines:
+        with programs[0].open() as data:
+            names = manifest.chosen(machines, data.machines)
+    else:
+        names = list(manifest.common_machines())
     cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines.get(m)]
     if not cores:
         raise UsageError("no machine's parameters are known", hint="name their files in machines")
