@@ -287,6 +287,8 @@ def test_a_dry_run_says_what_would_be_run(plan, capsys):
         ("in_order = 1", "in_order = -1", "machines.in_order: a whole number from 0 to"),
         ("in_order = 1", 'drawing = "both"', "machines.drawing: one of stratified, random"),
         ("in_order = 1", "same = {robb = 3}", "'robb' is no parameter (did you mean rob?)"),
+        ("in_order = 1", 'same = {cpu = "minor"}', "cpu is each machine's own"),
+        ("in_order = 1", 'same = {name = "x"}', "name is each machine's own"),
         ("in_order = 1", "same = {ideal_l1d = 1}", "ideal_l1d: gem5 has no counterpart"),
         ("in_order = 1", "same = {width = 13}", "at most 12 wide"),
         ("in_order = 1", "same = {taken_redirects = 1}", "taken_redirects: gem5 has no such"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 import subprocess
 import sys
 
@@ -426,7 +427,7 @@ def test_inputs():
     ]
     made = model(3, [], inputs=inputs)
     x = np.array(
-        [[0, 3, -1], [2.9, -7, 0], [9, 1e30, 2.5], [-1, np.nan, 5], [np.nan, np.inf, np.nan]],
+        [[0, 3, -1], [2.9, -7, 0], [9, 1e30, 2.5], [-1, 0, 5], [-2, -0.0, 7]],
         np.float32,
     )
     found = engine(made).represent(x)
@@ -434,10 +435,28 @@ def test_inputs():
     first = [np.clip((np.log1p(v) - 0.5) / 2, -1, 1) for v in (3, 0, 1e30, 0, 0)]
     np.testing.assert_allclose(found[:, 0], first, rtol=1e-6)
     np.testing.assert_array_equal(found[:, 1:4], e[[0, 2, 3, 0, 0]])
-    np.testing.assert_array_equal(found[:, 4:6], f[[1, 2, 3, 3, 2]])
+    np.testing.assert_array_equal(found[:, 4:6], f[[1, 2, 3, 3, 3]])
     np.testing.assert_allclose(found[:, 6], [0.5, -2, 2.5e29, -0.25, -0.25], rtol=1e-6)
-    bits = [[1, 1, 1], [0, 0, 0], [0, 1, 0], [1, 0, 1], [0, 0, 0]]
+    bits = [[1, 1, 1], [0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]]
     np.testing.assert_array_equal(found[:, 7:], bits)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_features_that_are_not_finite_are_told_by_row_and_column(value):
+    made, x = lstm_model(5, 8, 1, heads=[table(2)]), rows_of(5, 300)
+    x[120, 3] = value
+    found = engine(made)
+    wanted = re.escape(f"column {made[0].columns[3]} of row 120 is {value}")
+    for call in (
+        lambda: found.predict(x),
+        lambda: found.totals(x, [0, 300]),
+        lambda: Stream(found, ["time"]).push(x[:121]),
+        lambda: [s := Stream(found, ["time"]), s.push(x[:100]), s.push(x[100:])],
+    ):
+        with pytest.raises(UsageError, match=wanted):
+            call()
+    large = np.full_like(x, 3e38)  # their sum is infinite, they are not
+    assert np.isfinite(found.predict(large)).all()
 
 
 @relaxed

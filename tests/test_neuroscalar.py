@@ -525,6 +525,7 @@ def test_default_from_end_to_end(data, small, capsys):
     saved = np.load(data / "c.npy")
     assert saved.shape == (shown["instructions"], 2)
     assert [m["name"] for m in shown["machines"]] == ["a", "b"]
+    assert saved.sum(0, dtype=float) == pytest.approx([m["cycles"] for m in shown["machines"]])
     many_predicted(data, "micro", data / "m", capsys)
     assert main(["predict", trace, "--model", str(data / "m"), "--uarch", "c"]) == 2
     assert main(["compare", str(data / "m"), trace, "--json"]) == 0
@@ -584,7 +585,7 @@ def test_arrays_of_other_cores_are_made_again(data, tmp_path, monkeypatch):
 
 
 def test_training_goes_on_where_it_was(data, small):
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     from tracekit.dataset import load_manifest
     from tracekit.train import neuroscalar as module
 
@@ -616,10 +617,21 @@ def test_training_goes_on_where_it_was(data, small):
     other = module.Options(**{**vars(options), "seed": 1})
     with pytest.raises(UsageError, match="another run"):
         module.train_neuroscalar(manifest, data / "cut", other, cache=data / "cache")
+    (data / "cut" / "checkpoint.pt").unlink()
+    go("cut")
+    slow = load_manifest(data / "micro0.json")
+    slow.machines["a"] = {**slow.machines["a"], "rob": 40}
+    with pytest.raises(UsageError, match="another run"):
+        module.train_neuroscalar(slow, data / "cut", options, cache=data / "cache")
+    events: list[str] = []
+    for _ in range(2):  # what has ended is replaced, whatever it was
+        module.train_neuroscalar(
+            manifest, data / "cut", other, force=True, report=lambda e: events.append(e["event"])
+        )
+    assert "resumed" not in events and events.count("saved") == 2
     (data / "cut" / "checkpoint.pt").write_bytes(b"no checkpoint")
     with pytest.raises((FormatError, UsageError)):
         module.train_neuroscalar(manifest, data / "cut", options, cache=data / "cache")
-    del torch
 
 
 def test_paper_from_end_to_end(data, small, capsys):

@@ -80,6 +80,28 @@ def test_what_means_nothing_is_refused(line, feats, capsys, monkeypatch, tmp_pat
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("evaluate m --model x --rows 0", "evaluate m --model x --sample 0"),
+        *("cross-validate m --rows 0", "cross-validate m --rows -4"),
+        *("cross-validate m --folds 1", "cross-validate m --tuning 0"),
+        *("train perfvec m -o x --rows 0", "train perfvec m -o x --rows -4"),
+        *(
+            f"train perfvec m -o x --preset paper --{o}"
+            for o in ("epochs 0", "minutes -1", "hidden 0", "streams 0", "step 0", "patience 0")
+        ),
+        "compare x --manifest m --split families --sample -3",
+    ],
+)
+def test_numbers_that_are_too_small_are_told_by_their_option(line, capsys):
+    *_, option, value = line.split()
+    with pytest.raises(SystemExit) as e:
+        main(line.split())
+    assert e.value.code == 2
+    assert f"{option}: {value}: a " in capsys.readouterr().err
+
+
 def test_rows_that_are_there(feats, capsys):
     assert main(["dump", str(feats), "--rows", "898:999999"]) == 0
     assert capsys.readouterr().out.count("\n") >= 2

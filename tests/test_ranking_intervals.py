@@ -18,6 +18,7 @@ from tracekit.evaluation.intervals import judged_intervals
 from tracekit.exploration.intervals import tied_with_best
 from tracekit.mixture import load_model
 from tracekit.mixture.residuals import Residuals, joined
+from tracekit.neuroscalar.evaluation import _check_pairs
 from tracekit.neuroscalar.intervals import (
     known_residuals,
     program_intervals,
@@ -132,6 +133,19 @@ def test_dse_carries_both_parts(lua, space, capsys):
     assert "--insts: means nothing without --every or --samples" in capsys.readouterr().err
 
 
+def test_in_order_designs_have_no_interval_of_a_model_that_has_none(lua, tmp_path, capsys):
+    base = Machine.load("io_1w").to_dict()
+    (tmp_path / "space.json").write_text(
+        json.dumps({"base": base, "vary": {"cpu": ["o3", "minor"]}})
+    )
+    argv = ["dse", str(tmp_path / "space.json"), str(lua), "-q"]
+    assert main([*argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    kinds = [d["cpu"] for d in found["designs"]]
+    halves = dict(zip(kinds, found["programs"]["lua"]["half_interval"], strict=True))
+    assert halves["o3"] > 0 and halves["minor"] is None
+
+
 def test_designs_of_an_unknown_instruction_set_have_no_model_interval(tmp_path, space, capsys):
     lines = [f"I  00{0x401000 + 4 * (k % 9):06x},4" for k in range(900)]
     (tmp_path / "t.lackey").write_text("\n".join(lines) + "\n")
@@ -189,7 +203,14 @@ def trained(tmp_path_factory):
 def test_evaluate_carries_both_parts(trained, capsys):
     argv = ["evaluate", str(trained / "all.json"), "--model", str(trained / "m")]
     assert main([*argv, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["unseen"]["intervals"] is None
+    found = json.loads(capsys.readouterr().out)[0]
+    assert found["unseen"]["intervals"] is None and found["unseen"]["warnings"] == {}
+    few = ["--samples", "8", "--insts", "300", "--seed", "1"]
+    assert main([*argv, "--json", *few]) == 0  # the samples are too few, whatever the model knows
+    found = json.loads(capsys.readouterr().out)[0]["unseen"]
+    assert found["intervals"] is None and set(found["warnings"]) == {"p2", "p3"}
+    assert main([*argv, *few]) == 0
+    assert "warning: p2: 8 samples" in capsys.readouterr().out
     known = residuals(
         np.random.default_rng(5).normal(0, 0.05, (30, 2)), machines=["u007", "o3_small"]
     )
@@ -199,7 +220,6 @@ def test_evaluate_carries_both_parts(trained, capsys):
     assert whole["held"] == 1.0
     assert set(whole["programs"]) == {"p2", "p3"}
     assert whole["sampling_median_half_width"] == 0.0
-    few = ["--samples", "8", "--insts", "300", "--seed", "1"]
     assert main([*argv, "--json", *few]) == 0
     some = json.loads(capsys.readouterr().out)[0]["unseen"]["intervals"]
     assert some["sampling_median_half_width"] > 0
@@ -222,6 +242,27 @@ def single(totals_of, seen=False):
         for k, own in enumerate(totals_of)
     }
     return {"seen": seen, "machines": machines, "programs": programs}
+
+
+def test_pairs_that_are_none_are_left_out_of_nothing():
+    _check_pairs(["a0", "b0"], [("b0", "a0")])
+    for pair, told in ((("a0", "nosuch"), "no machine nosuch"), (("a0", "a0"), "are no pair")):
+        with pytest.raises(UsageError, match=told):
+            _check_pairs(["a0", "b0"], [pair])
+
+
+def test_a_sample_drawn_without_a_seed_can_be_drawn_again(lua, space, capsys):
+    for argv in (["predict", str(lua)], ["simulate", str(lua), "-m", "u007"], ["dse", str(space),
+                 str(lua)]):  # fmt: skip
+        argv += ["-q", "--samples", "5", "--insts", "200"]
+        assert main(argv) == 0
+        text = capsys.readouterr().out
+        seed = text.splitlines()[-1].removeprefix("samples drawn with --seed ")
+        assert main([*argv, "--seed", seed]) == 0
+        assert capsys.readouterr().out == text
+        assert main([*argv, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found[0] if isinstance(found, list) else found)["seed"] != int(seed)
 
 
 def test_what_a_model_of_instructions_is_off_by_is_kept_for_compare(tmp_path):

@@ -74,6 +74,95 @@ def test_stopping_anywhere_changes_nothing(data, tmp_path):
         train_paper(manifest, tmp_path / "parts", SMALL)
 
 
+def run(data, out, *more: str) -> int:
+    """The command, of a small network."""
+    argv = ["train", "perfvec", str(data / "m.json"), "-o", str(out), "--quiet", *more]
+    if "paper" in more:
+        argv += ["--hidden", "8", "--streams", "4", "--step", "64", "--threads", "1"]
+        argv += ["--device", "cpu"]
+    return main(argv)
+
+
+PAPER = ("--preset", "paper", "--epochs", "1")
+
+
+def events_of(out) -> list[str]:
+    return [json.loads(x)["event"] for x in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_presets_do_not_replace_one_another(data, tmp_path, capsys):
+    out = tmp_path / "model"
+    assert run(data, out, *PAPER) == 0
+    before = {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()}
+    assert run(data, out) == 1
+    assert "holds a model already" in capsys.readouterr().err
+    assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} == before
+    assert run(data, out, "--force") == 0
+    assert json.loads((out / "card.json").read_text())["preset"] == "default"
+    assert not (out / "checkpoint.pt").exists()
+    assert run(data, out, *PAPER) == 1
+    (out / "checkpoint.pt").write_bytes(before["checkpoint.pt"])  # as older versions left it
+    assert run(data, out, *PAPER) == 1
+    (out / "card.json").unlink()
+    capsys.readouterr()
+    assert run(data, out) == 1
+    assert "another preset's training" in capsys.readouterr().err
+
+
+def test_force_replaces_a_run_that_has_ended(data, tmp_path, capsys):
+    out = tmp_path / "model"
+    assert run(data, out, *PAPER) == 0
+    assert run(data, out, *PAPER) == 0
+    assert events_of(out) == ["epoch", "resumed"]  # there was nothing left to do
+    assert run(data, out, *PAPER, "--seed", "5") == 2
+    assert "another run" in capsys.readouterr().err
+    for more in ((), ("--seed", "5")):
+        assert run(data, out, *PAPER, *more, "--force") == 0
+        assert events_of(out)[-1] == "epoch"
+    assert json.loads((out / "card.json").read_text())["training"]["seed"] == 5
+    # One that is not over goes on, --force or not.
+    assert run(data, out, *PAPER, "--minutes", "0", "--force") == 0
+    assert run(data, out, *PAPER, "--force") == 0
+    assert events_of(out)[-3:] == ["out of time", "resumed", "epoch"]
+
+
+@pytest.mark.parametrize("what", ["targets", "machine", "validation"])
+def test_other_data_is_another_run(data, tmp_path, what):
+    for f in data.iterdir():
+        if f.is_file():
+            (tmp_path / f.name).write_bytes(f.read_bytes())
+    train_paper(load_manifest(tmp_path / "v.json"), tmp_path / "model", replace(SMALL, epochs=1))
+    if what == "targets":
+        np.save(tmp_path / "p0.npy", 3 * np.load(tmp_path / "p0.npy"))
+        targets = [f"a,b={tmp_path / 'p0.npy'}"]
+        join(str(tmp_path / "p0.zst"), targets, str(tmp_path / "d0.zst"), force=True)
+    elif what == "machine":
+        (tmp_path / "b.json").write_text(json.dumps({**MACHINE, "rob": 48}))
+    else:
+        (tmp_path / "d3.zst").write_bytes((tmp_path / "d2.zst").read_bytes())
+    with pytest.raises(UsageError, match="another run"):
+        train_paper(load_manifest(tmp_path / "v.json"), tmp_path / "model", SMALL)
+
+
+def test_a_network_says_what_reads_it(data, tmp_path):
+    train_paper(load_manifest(data / "m.json"), tmp_path / "model", replace(SMALL, epochs=1))
+    with pytest.raises(UsageError) as e:
+        tracekit.predict(data / "p0.zst", tmp_path / "model")
+    assert e.value.hint == "a network: tracekit.infer.load and tracekit evaluate read it"
+
+
+def test_a_model_leaves_no_files_of_the_one_before(data, tmp_path):
+    pytest.importorskip("numba")
+    out, manifest = tmp_path / "model", load_manifest(data / "m.json")
+    train_paper(manifest, out, replace(SMALL, epochs=1))
+    assert main(["quantize", str(out), str(data / "d0.zst"), "--json"]) == 0
+    assert (out / "int8.safetensors").exists() and (out / "corrections.safetensors").exists()
+    train_paper(manifest, out, SMALL)
+    assert {p.name for p in out.glob("*.safetensors")} == set(
+        json.loads((out / "card.json").read_text())["files"]
+    )
+
+
 def test_a_killed_process_goes_on(data, tmp_path):
     """SIGKILL at the end of the first pass, from within; the command again; the same model."""
     script = (
@@ -190,6 +279,9 @@ def test_what_cannot_be_trained_is_said_at_once(data, tmp_path):
     manifest = load_manifest(data / "m.json")
     with pytest.raises(UsageError, match="too few"):
         train_paper(manifest, tmp_path, replace(SMALL, streams=4096))
+    for device in ("foo", "cuda:x", "", "meta"):
+        with pytest.raises(UsageError, match=f"device {device}: cpu, cuda or cuda:N"):
+            train_paper(manifest, tmp_path, replace(SMALL, device=device))
     with pytest.raises(UsageError, match="no GPU"):
         if torch.cuda.is_available():
             pytest.skip("there is one")

@@ -29,6 +29,7 @@ from tracekit.dataset.joining import join
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.evaluation.ablation import CORES
 from tracekit.evaluation.ranks import kendall, spearman
+from tracekit.evaluation.recipe import _Cores
 from tracekit.exploration import dse
 from tracekit.exploration.dse import Space, explore, pareto
 from tracekit.exploration.objective import Expression
@@ -38,6 +39,7 @@ from tracekit.mixture.fit import Sums, mixture_row
 from tracekit.mixture.least_squares import nnls
 from tracekit.prediction.trace_times import predict
 from tracekit.sim import core_row, totals, walk
+from tracekit.store.arrow import pandas_of
 
 A, B = {**MACHINE, "name": "a"}, {**MACHINE, "name": "b", "width": 1, "l1d_lat": 4, "bp": "LTAGE"}
 NEW = {**MACHINE, "name": "new", "width": 2, "clock_ghz": 1.0}
@@ -93,6 +95,95 @@ def test_training_finds_the_mixture(data, model):
         true = np.load(data / "p3.npy").sum(axis=1)
     assert [m["cycles"] for m in result["machines"]] == pytest.approx(true.tolist(), rel=0.02)
     assert (model / "metrics.jsonl").read_text().count("\n") == 8
+
+
+@pytest.mark.parametrize(
+    ("machines", "told"),
+    [
+        (["nosuch"], "no program has times on machine nosuch"),
+        (["a", "a"], "machine a is named twice"),
+    ],
+)
+def test_machines_that_cannot_be_chosen_are_told(data, tmp_path, capsys, machines, told):
+    argv = ["train", "perfvec", str(data / "m.json"), "-o", str(tmp_path / "x")]
+    assert main([*argv, "--machines", *machines]) == 2
+    error = capsys.readouterr().err
+    assert (told in error and str(data / "m.json") in error) or "twice" in told
+    assert not (tmp_path / "x" / "sums").exists()
+
+
+def test_a_manifest_takes_machines_by_name(data, tmp_path):
+    text = json.loads((data / "m.json").read_text())
+    text["machines"]["b"] = "o3_small"
+    (data / "named.json").write_text(json.dumps(text))
+    assert load_manifest(data / "named.json").machines["b"] == dict(
+        tracekit.machines()["o3_small"].to_dict()
+    )
+    (data / "o3_small").write_text((data / "a.json").read_text())  # a file comes before the name
+    assert load_manifest(data / "named.json").machines["b"]["width"] == A["width"]
+    (data / "o3_small").unlink()
+    text["machines"]["b"] = "o3_smal"
+    (data / "named.json").write_text(json.dumps(text))
+    with pytest.raises(TracekitError, match="No such file"):
+        load_manifest(data / "named.json")
+    for name, fits in (("n" * 150, True), ("n" * 151, False), ("é" * 76, False)):
+        text["programs"][0]["name"], text["machines"]["b"] = name, None
+        (data / "named.json").write_text(json.dumps(text))
+        if fits:
+            load_manifest(data / "named.json")
+            continue
+        with pytest.raises(FormatError, match=r"programs.0.: the name has more than 150 bytes"):
+            load_manifest(data / "named.json")
+
+
+def test_tune_takes_a_machine_by_name(data, model, tmp_path):
+    out = tmp_path / "n.json"
+    argv = ["tune", str(data / "p0.data.zst"), "--name", "n", "--column", "a", "-o", str(out)]
+    assert main([*argv, "--model", str(model), "--parameters", "o3_small"]) == 0
+    cores = json.loads(out.read_text())["cores"]
+    assert any(c.get("rob") == tracekit.machines()["o3_small"].rob for c in cores)
+
+
+def test_prediction_takes_one_name_and_each_once(data, model):
+    p0 = str(data / "p0.zst")
+    assert tracekit.predict(p0, model, machines="b").machines == ("b",)
+    assert tracekit.predict(p0, model, machines=["b", "b", "a"]).machines == ("b", "a")
+    with pytest.raises(UsageError, match="samples is 10, no plan"):
+        tracekit.predict(p0, model, samples=10)
+    for wrong in (np.zeros(3), np.zeros((2, 3)), np.float64(1), np.zeros((1, 1, 2))):
+        with pytest.raises(UsageError, match="a representation of shape"):
+            load_model(model).cycles(wrong)
+    assert load_model(model).cycles(np.zeros((4, 2))).shape == (4, 2)
+
+
+def test_dataframes_that_are_not_installed_are_told():
+    class Table:
+        def to_pandas(self):
+            raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
+
+    with pytest.raises(UsageError, match="pandas is not installed"):
+        pandas_of(Table())
+
+
+def test_what_names_no_file_is_told(data, model, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    p0 = str(data / "p0.zst")
+    for argv, told in (
+        (["predict", p0, "--save", "."], "names no file"),
+        (["predict", ""], "an empty name"),
+        (["predict", "folder"], "folder: is a folder"),
+        (["predict", "lua.feats"], "lua.feats: no such file, and no program of this name"),
+        (["predict", "./lua"], "./lua: no such file, and no program of this name"),
+        (
+            ["simulate", p0, "-m", "u000", "--every", "100", "--samples", "9"],
+            "--every and --samples",
+        ),
+        (["quantize", str(model), p0], "no network"),
+    ):
+        assert main(argv) == 2, argv
+        error = capsys.readouterr().err
+        assert told in error and error.count("\n") == 1, error
 
 
 def test_training_again_gives_the_same_bytes(data, model):
@@ -289,6 +380,15 @@ def test_exploring_ranks_by_the_objective(data, monkeypatch):
         truth = raw * np.array([0.5 if p["width"] == 1 else 1.0 for p in space.points])
         known = {"p1": {k: truth[k] for k in range(6)}}
         corrected = explore(space, {"p1": t}, "cycles", known)["programs"]["p1"]["cycles"]
+        few = explore(space, {"p1": t}, "cycles", {"p1": {0: truth[0], 5: truth[5]}})
+        (note,) = few["notes"]
+        assert "known cycles of 2 designs correct nothing" in note
+        assert few["programs"]["p1"]["cycles"] == raw.tolist()
+        words = Space(A, {"bp": ["LocalBP", "LTAGE"]}, "here")
+        many = {"p1": {0: 1e4, 1: 1e4}, "p0": {0: 1e4}}
+        with tracekit.open(str(data / "p0.zst")) as other:
+            found = explore(words, {"p1": t, "p0": other}, "cycles", many)
+        assert found["notes"] == ["known cycles correct nothing: no number above 0 varies"]
     assert np.std(np.log(corrected / truth)) < 0.5 * np.std(np.log(raw / truth))
     assert pareto(np.array([1.0, 2, 3]), np.array([3.0, 3, 1])).tolist() == [True, False, True]
 
@@ -304,6 +404,22 @@ def test_evaluation_runs(data, tmp_path, capsys):
     assert names == {f"p{k}" for k in range(6)}
     for part in result["folds"]:
         assert len(part) == 2 and len({int(n[1:]) // 2 for n in part}) == 1
+
+
+def test_programs_of_one_name_and_other_data_keep_their_own_aggregates(data, tmp_path):
+    manifest = json.loads((data / "m.json").read_text())
+    one, other = (dict(p) for p in manifest["programs"][:2])
+    one["data"], other["data"] = other["data"], one["data"]
+    swapped = {**manifest, "programs": [one, other, *manifest["programs"][2:]]}
+    (data / "swapped.json").write_text(json.dumps(swapped))
+    (tmp_path / "sums").mkdir()
+    tables = [
+        _Cores(load_manifest(data / name), tmp_path, None, 1, print, None).tables()
+        for name in ("m.json", "swapped.json", "m.json")
+    ]
+    for a, b in ((0, 1), (2, 1)):
+        np.testing.assert_array_equal(tables[a]["p0"], tables[b]["p1"])
+        np.testing.assert_array_equal(tables[a]["p1"], tables[b]["p0"])
 
 
 def test_evaluation_takes_parts_away(data, tmp_path, capsys):

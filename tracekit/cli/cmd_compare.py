@@ -9,7 +9,7 @@ from typing import Any
 
 from tracekit.cli.error_tables import print_intervals
 from tracekit.cli.events import Events
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.numbers import add_threads, at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -29,7 +29,13 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--without", nargs=2, action="append", default=[], metavar=("A", "B"),
         help="a pair that is not pooled",
     )  # fmt: skip
-    p.add_argument("--sample", type=int, default=1, help="families: every Nth block of 5000 rows")
+    p.add_argument(
+        "--sample",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="families: every Nth block of 5000 rows (1: all)",
+    )
     p.add_argument(
         "--cache", help="--manifest: keep the programs' arrays in this folder, for the next time"
     )

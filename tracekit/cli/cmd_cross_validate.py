@@ -20,12 +20,12 @@ def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("cross-validate", help=help_text, description=__doc__)
     p.add_argument("manifest", help="JSON or TOML: programs, families, machines")
     p.add_argument("--work", help="keep what is computed once in this folder, for the next time")
-    p.add_argument("--folds", type=int, default=5, help="folds by family (5)")
+    p.add_argument("--folds", type=at_least(2), default=5, help="folds by family (5)")
     p.add_argument("--seed", type=at_least(0), default=0, help="of folds and models (0)")
-    p.add_argument("--rows", type=int, help="only the first N rows of each program")
+    p.add_argument("--rows", type=at_least(1), help="only the first N rows of each program")
     add_threads(p)
     p.add_argument(
-        "--tuning", type=int, default=3, help="programs that a new machine is tuned on (3)"
+        "--tuning", type=at_least(1), default=3, help="programs that a new machine is tuned on (3)"
     )
     p.add_argument(
         "--random-designs",

@@ -10,7 +10,7 @@ from typing import Any
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
-from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
+from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse
 
 
@@ -25,7 +25,11 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="what to minimise: an expression of time, cycles and parameters (time)",
     )
     p.add_argument("--cost", help="an expression; a picture shows it against time")
-    p.add_argument("--known", help="JSON: {program: {number of a design, from 0: cycles}}")
+    p.add_argument(
+        "--known",
+        metavar="FILE",
+        help="JSON: {program: {number of a design, as the table has it: cycles}}; three at least",
+    )
     p.add_argument("--top", type=int, default=5, metavar="N", help="designs shown (5)")
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
     p.add_argument("--force", action="store_true", help="replace it")
@@ -64,12 +68,13 @@ def run(args: argparse.Namespace) -> int:
         from tracekit.exploration import dse_plot
 
         dse_plot(result, space, args.cost, args.plot, force=args.force)
-    if reported(args, result):
+    if reported(args, {**result, **seed_of(plan)}):
         return 0
     for note in result["notes"]:
         print(f"note: {note}")
     for name, p in result["programs"].items():
         _print(f"{name}: {args.objective}", space.points, p, args.top)
+    print_seed(plan)
     return 0
 
 
@@ -84,10 +89,10 @@ def _print(title: str, points: Sequence[Mapping[str, Any]], p: dict[str, Any], t
         wide = f"{half / cycles:>7.1%}" if half is not None and cycles else f"{'?':>7}"
         wide += "~" if rank > 1 and p["tied_with_best"][k] else " "
         value = f"{p['objective'][k]:.6g}"
-        print(f"  {rank}. {design:<32}{cycles:>14,.0f} cycles  ±{wide} {value}")
+        print(f"  {rank}. #{k:<4} {design:<32}{cycles:>14,.0f} cycles  ±{wide} {value}")
     tied = sum(p["tied_with_best"]) - 1
     of = f"the model, and of {p['samples']} samples" if p["samples"] else "the model"
     if p["half_interval"][p["ranking"][0]] is None:
-        print("  ±: the simulated cores were never compared with machines of this instruction set")
+        print("  ±: cores of this kind were never compared with machines of this instruction set")
     else:
         print(f"  ±: 95 %, of {of}; ~: perhaps as good as the best ({tied} of {len(points)})")

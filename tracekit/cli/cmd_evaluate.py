@@ -9,9 +9,9 @@ from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.error_tables import HEAD, line, number, print_intervals, programs
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.numbers import add_threads, at_least
 from tracekit.cli.report import add_json, reported
-from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
+from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse
 
 
@@ -29,7 +29,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     add_threads(p)
     add_json(p)
     p.add_argument_group("models of whole programs (train perfvec)").add_argument(
-        "--rows", type=int, help="only the first N rows of each program"
+        "--rows", type=at_least(1), help="only the first N rows of each program"
     )
     add_sampling(p)
     n = p.add_argument_group("models of single instructions (train neuroscalar)")
@@ -40,7 +40,13 @@ def add_parser(sub: Any, help_text: str) -> None:
         default="blocks",
         help="held-out blocks of seen programs, the test's families, or validation blocks",
     )
-    n.add_argument("--sample", type=int, default=1, help="families: every Nth block of 5000 rows")
+    n.add_argument(
+        "--sample",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="families: every Nth block of 5000 rows (1: all)",
+    )
     n.add_argument("--no-history", action="store_true", help="leave the training programs' tables")
     n.add_argument(
         "--save-residuals",
@@ -81,8 +87,10 @@ def run(args: argparse.Namespace) -> int:
         result = [
             evaluate_model(m, manifest, args.rows, args.threads, spread, plan) for m in args.model
         ]
+    result = [{**r, **seed_of(plan)} for r in result]
     if not reported(args, result):
         _models(result)
+        print_seed(plan)
     return 0
 
 
@@ -125,10 +133,9 @@ def _instructions(args: argparse.Namespace) -> int:
 def _models(result: list[dict[str, Any]]) -> None:
     kinds = [(m, kind) for m in result for kind in ("unseen", "seen") if m[kind] is not None]
     for m, kind in kinds:
-        if m[kind]["intervals"] is not None:
-            for name, p in m[kind]["intervals"]["programs"].items():
-                for warning in p["warnings"]:
-                    print(f"warning: {name}: {warning}")
+        for name, warnings in m[kind]["warnings"].items():
+            for warning in warnings:
+                print(f"warning: {name}: {warning}")
     print(HEAD)
     for m, kind in kinds:
         line(f"{m['model'][-22:]}, {kind}", m[kind])

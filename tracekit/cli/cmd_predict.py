@@ -17,7 +17,7 @@ from tracekit.cli.cmd_record_qemu import OF_QEMU
 from tracekit.cli.numbers import add_threads, at_least
 from tracekit.cli.predicted_machines import with_machine_files
 from tracekit.cli.report import add_json, reported
-from tracekit.cli.sampling_options import OPTIONS, add_choice, plan_of
+from tracekit.cli.sampling_options import OPTIONS, add_choice, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
@@ -65,7 +65,12 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--instructions", type=int, metavar="N", help="--weights: instructions of the program"
     )
     p.add_argument("--top", type=at_least(0), default=10, help="parts shown")
-    p.add_argument("--save", metavar="FILE", help="the program's representation (.npy)")
+    p.add_argument(
+        "--save",
+        metavar="FILE",
+        help="the program's representation (.npy); of models of instructions the expected cycles "
+        "of each, a column a machine in the order of --uarch or of the model",
+    )
     p.add_argument("--force", action="store_true", help="replace existing files")
     add_threads(p)
     p.add_argument("-q", "--quiet", action="store_true", help="no progress")
@@ -117,6 +122,8 @@ def _check_program(what: list[str]) -> None:
     from tracekit.errors import UsageError
     from tracekit.prediction import is_recording, is_trace_file
 
+    if not what[0]:
+        raise UsageError("an empty name: neither a file nor a program")
     first = Path(what[0])
     if is_recording(first) or is_trace_file(first):
         other = next((w for w in what[1:] if not is_trace_file(w)), what[0])
@@ -124,6 +131,9 @@ def _check_program(what: list[str]) -> None:
             f"{first} is a trace, and no program that could be started; {other} is no feats.zst",
             hint="several feats.zst files, one recording, or one program",
         )
+    if shutil.which(what[0]) is None and not first.is_file():
+        why = "is a folder" if first.is_dir() else "no such file, and no program of this name"
+        raise UsageError(why, path=what[0])
     if first.is_file() and "/" not in what[0] and shutil.which(what[0]) is None:
         raise UsageError(
             f"{first} is neither a feats.zst nor a recording, and no program",
@@ -185,8 +195,9 @@ def _features(args: argparse.Namespace) -> int:
 
     def result() -> dict[str, Any]:
         if whole is results[0]:
-            return whole.to_dict()
-        return {"files": [r.to_dict() for r in results], "total": whole.to_dict()}
+            return {**whole.to_dict(), **seed_of(plan)}
+        files = [{**r.to_dict(), **seed_of(plan)} for r in results]
+        return {"files": files, "total": {**whole.to_dict(), **seed_of(plan)}}
 
     if reported(args, result):
         return 0
@@ -198,6 +209,7 @@ def _features(args: argparse.Namespace) -> int:
             print()
     if whole is not results[0]:
         print(whole)
+    print_seed(plan)
     return 0
 
 

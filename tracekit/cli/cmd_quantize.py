@@ -45,11 +45,14 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.errors import TracekitError, UsageError
     from tracekit.infer import CORRECTIONS, quantize
     from tracekit.infer.accuracy import accuracy
+    from tracekit.mixture import FEATURE_SET
     from tracekit.model import load_card
     from tracekit.neuroscalar import apply_mean_map
 
     if args.rows < 1:
         raise UsageError(f"--rows is {args.rows}; at least 1")
+    if load_card(args.model).feature_set == FEATURE_SET:
+        raise UsageError("the model is a table of simulated cores: no network", path=args.model)
     if CORRECTIONS in load_card(args.model).files and not args.force:
         path = str(Path(args.model) / CORRECTIONS)
         raise TracekitError("exists already", path=path, hint="--force replaces it")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
-from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of
+from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
             )
             for line in form_notes(trace, machines or ()):
                 note(line)
-    _print(args, results)
+    _print(args, results, plan)
     return 0
 
 
@@ -130,16 +130,18 @@ def _many(
             tasks, args.file, machines, ranges=args.by_range, causes=args.causes, samples=plan
         )
     failed = [r for r in found if isinstance(r, TracekitError)]
-    _print(args, [r for r in found if not isinstance(r, TracekitError)])
+    _print(args, [r for r in found if not isinstance(r, TracekitError)], plan)
     for e in failed:
         note(e)
     return 1 if failed else 0
 
 
-def _print(args: argparse.Namespace, results: list[SimulationResult]) -> None:
+def _print(
+    args: argparse.Namespace, results: list[SimulationResult], plan: SamplePlan | None
+) -> None:
     import numpy as np
 
-    if reported(args, lambda: [r.to_dict() for r in results]):
+    if reported(args, lambda: [{**r.to_dict(), **seed_of(plan)} for r in results]):
         return
     for r in results:
         print(r)
@@ -150,6 +152,7 @@ def _print(args: argparse.Namespace, results: list[SimulationResult]) -> None:
             used = np.asarray(r.causes.any(axis=0))
             names = [n for n, u in zip(r.cause_names, used.tolist(), strict=True) if u]
             _table("cycles by cause", r.machines, names, r.causes[:, used].T.tolist())
+    print_seed(plan)
 
 
 def _table(

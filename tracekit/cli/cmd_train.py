@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.events import echo
-from tracekit.cli.numbers import add_threads, at_least
+from tracekit.cli.numbers import add_threads, at_least, minutes_or_none
 from tracekit.cli.unused import refuse
-from tracekit.errors import TracekitError
+from tracekit.errors import FormatError, TracekitError
 
 CARD, CHECKPOINT = "card.json", "checkpoint.pt"
 _PAPER = ("epochs", "minutes", "patience", "streams", "step", "hidden", "bf16", "device")
@@ -21,17 +21,26 @@ def add_parser(sub: Any, help_text: str) -> None:
     models = p.add_subparsers(dest="model", metavar="MODEL", required=True)
     q = models.add_parser("perfvec", help="program representations and a table of machines")
     _common(q, "docs/perfvec.md")
-    q.add_argument("--rows", type=int, help="only the first N rows of each program")
+    q.add_argument("--rows", type=at_least(1), help="only the first N rows of each program")
     q.add_argument("--machines", nargs="+", metavar="NAME", help="default: only these")
     paper = q.add_argument_group("preset paper")
-    paper.add_argument("--epochs", type=int, default=50, help="passes over the data")
-    paper.add_argument("--minutes", type=float, help="stop then; the same command goes on")
+    paper.add_argument("--epochs", type=at_least(1), default=50, help="passes over the data")
     paper.add_argument(
-        "--patience", type=int, default=10, help="passes without gain on the validation families"
+        "--minutes", type=minutes_or_none, help="stop then; the same command goes on"
     )
-    paper.add_argument("--streams", type=int, default=64, help="rows that are computed at once")
-    paper.add_argument("--step", type=int, default=256, help="rows between updates of a stream")
-    paper.add_argument("--hidden", type=int, default=256, help="width of the LSTM")
+    paper.add_argument(
+        "--patience",
+        type=at_least(1),
+        default=10,
+        help="passes without gain on the validation families",
+    )
+    paper.add_argument(
+        "--streams", type=at_least(1), default=64, help="rows that are computed at once"
+    )
+    paper.add_argument(
+        "--step", type=at_least(1), default=256, help="rows between updates of a stream"
+    )
+    paper.add_argument("--hidden", type=at_least(1), default=256, help="width of the LSTM")
     paper.add_argument("--bf16", action="store_true", help="the LSTM in bfloat16")
     paper.add_argument("--device", default="auto", help="cpu, cuda, cuda:1; a GPU unless given")
     q.set_defaults(func=run, parser=q)
@@ -70,19 +79,40 @@ def _common(p: argparse.ArgumentParser, guide: str) -> None:
     p.add_argument("--seed", type=at_least(0), default=0, help="of what is drawn (0)")
     add_threads(p)
     p.add_argument(
-        "--force", action="store_true", help="replace a finished model; an unfinished one goes on"
+        "--force",
+        action="store_true",
+        help="replace the model there; the same run, cut short, goes on",
     )
     p.add_argument("-q", "--quiet", action="store_true", help="no events on standard error")
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Raises TracekitError where a model that is done would be replaced."""
+def _check(args: argparse.Namespace, feature_set: str | None = None) -> None:
+    """Raises TracekitError where another model, or one that is done, would be replaced.
+
+    feature_set: of the models whose checkpoints this training goes on from, None where it has none.
+    """
     out = Path(args.output)
     if out.exists() and not out.is_dir():
         raise TracekitError("is a file", path=args.output, hint="a model is a folder")
-    goes_on = (out / CHECKPOINT).exists()
-    if (out / CARD).exists() and not goes_on and not args.force:
+    if args.force:
+        return
+    begun = (out / CHECKPOINT).exists()
+    if (out / CARD).exists() and not (begun and _is_of(out, feature_set)):
         raise TracekitError("holds a model already", path=args.output, hint="--force replaces it")
+    if begun and feature_set is None:
+        raise TracekitError(
+            "holds another preset's training", path=args.output, hint="--force replaces it"
+        )
+
+
+def _is_of(folder: Path, feature_set: str | None) -> bool:
+    """Whether the folder's card can be read and is of that feature set."""
+    from tracekit.model import load_card
+
+    try:
+        return load_card(folder).feature_set == feature_set
+    except FormatError:
+        return False
 
 
 def _report(args: argparse.Namespace) -> Any:
@@ -99,8 +129,10 @@ def run(args: argparse.Namespace) -> int:
         refuse(args, ("machines",), "with --preset paper, which takes all")
     else:
         refuse(args, _PAPER, "without --preset paper")
+    from tracekit.perfvec import FEATURES
+
     out = Path(args.output)
-    _check(args)
+    _check(args, FEATURES if args.preset == "paper" else None)
     manifest = load_manifest(args.manifest)
     report = _report(args)
     if args.preset == "paper":
@@ -119,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
             device=args.device,
             threads=args.threads,
         )
-        train_paper(manifest, out, options, report)
+        train_paper(manifest, out, options, report, force=args.force)
     else:
         from tracekit.mixture import train_default
 
@@ -132,12 +164,14 @@ def run(args: argparse.Namespace) -> int:
             rows=args.rows,
             report=report,
         )
+        (out / CHECKPOINT).unlink(missing_ok=True)  # of a model that --force has replaced
     return 0
 
 
 def run_neuroscalar(args: argparse.Namespace) -> int:
     """Run ``tracekit train neuroscalar``; returns the exit code."""
     from tracekit.dataset import load_manifest
+    from tracekit.neuroscalar import FEATURE_SET
     from tracekit.train.neuroscalar import train_neuroscalar
     from tracekit.train.neuroscalar_options import Options
 
@@ -155,9 +189,13 @@ def run_neuroscalar(args: argparse.Namespace) -> int:
         threads=args.threads,
         **given,
     )
-    _check(args)
-    cache = Path(args.cache) if args.cache else None
+    _check(args, "neuroscalar" if args.preset == "paper" else FEATURE_SET)
     train_neuroscalar(
-        load_manifest(args.manifest), Path(args.output), options, cache=cache, report=_report(args)
+        load_manifest(args.manifest),
+        Path(args.output),
+        options,
+        cache=Path(args.cache) if args.cache else None,
+        report=_report(args),
+        force=args.force,
     )
     return 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
@@ -30,7 +31,11 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--force", action="store_true", help="replace it")
     p.add_argument("--name", required=True, help="of the machine")
     p.add_argument("--column", help="which machine of the joined files it is (--name unless given)")
-    p.add_argument("--parameters", help="the machine's JSON, where its parameters are known")
+    p.add_argument(
+        "--parameters",
+        metavar="NAME|FILE",
+        help="the machine's JSON, or its name, where its parameters are known",
+    )
     p.add_argument(
         "--known",
         action="append",
@@ -59,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.dataset import Dataset, read_cycles
     from tracekit.io.output import check_output
     from tracekit.mixture import load_model
-    from tracekit.sim import load_machine, machine_notes
+    from tracekit.sim import machine_notes
+    from tracekit.sim.description import named_or_file
 
     if args.parameters:
         refuse(args, ("seed", "known"), "with --parameters: no core is drawn")
@@ -78,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             cycles = trace.targets("cycles")
         traces.append((trace, cycles.astype(float)))
-    parameters = load_machine(args.parameters) if args.parameters else None
+    parameters = named_or_file(args.parameters, Path()) if args.parameters else None
 
     options: dict[str, Any] = {"threads": args.threads, "seed": args.seed}
     with contextlib.ExitStack() as stack:

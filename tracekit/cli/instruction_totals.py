@@ -1,5 +1,5 @@
-"""``tracekit predict`` by a model of single instructions: totals of its mean, or ``--save`` of the
-cycles of each."""
+"""``tracekit predict`` by a model of single instructions: totals of its mean, and ``--save`` of
+each instruction's mean, which adds up to them."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace, model: Any) -> list[int]:
-    return [model.index(m) for m in args.uarch or model.machines]
+    return [model.index(m) for m in dict.fromkeys(args.uarch or model.machines)]
 
 
 def _totals(args: argparse.Namespace, model: Any, path: str) -> dict[str, Any]:
     """Of one file, by this process."""
     import tracekit
     from tracekit.io.arrays import save_array
-    from tracekit.neuroscalar import CYCLES, MEAN, piece_sums, sums_by_piece
+    from tracekit.neuroscalar import MEAN, piece_sums, sums_by_piece
 
     chosen = _chosen(args, model)  # told before the work
     engine = {"isa": model.engine.isa, "dtype": model.engine.dtype}
     with tracekit.open(path) as trace:
         rows = len(trace)
         if args.save:
-            found = model.predict(trace, [MEAN, CYCLES])
-            save_array(args.save, found[CYCLES][:, chosen], force=args.force)
-            sums, count = sums_by_piece([found[MEAN]]), len(found[MEAN])
+            mean = model.predict(trace, [MEAN])[MEAN]
+            save_array(args.save, mean[:, chosen], force=args.force)
+            sums, count = sums_by_piece([mean]), len(mean)
         else:
             sums, count = piece_sums(model, trace, (0, rows))
     totals = sums.reshape(-1, len(model.machines)).sum(axis=0)

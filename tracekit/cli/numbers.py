@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["add_threads", "at_least", "seconds", "seconds_or_none"]
+__all__ = ["add_threads", "at_least", "minutes_or_none", "seconds", "seconds_or_none"]
 
 
 #: The largest whole number that the compiled code takes.
@@ -48,10 +48,19 @@ def seconds(text: str) -> float:
 
 def seconds_or_none(text: str) -> float:
     """A time from 0 on."""
+    return _not_negative(text, "seconds")
+
+
+def minutes_or_none(text: str) -> float:
+    """A time from 0 on."""
+    return _not_negative(text, "minutes")
+
+
+def _not_negative(text: str, unit: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text}: a number of seconds, 0 or more")
+        raise argparse.ArgumentTypeError(f"{text}: a number of {unit}, 0 or more")
     return value

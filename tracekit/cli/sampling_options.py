@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.numbers import at_least
@@ -10,7 +11,7 @@ from tracekit.cli.numbers import at_least
 if TYPE_CHECKING:
     from tracekit.sim import SamplePlan
 
-__all__ = ["OPTIONS", "add_choice", "add_sampling", "plan_of"]
+__all__ = ["OPTIONS", "add_choice", "add_sampling", "plan_of", "print_seed", "seed_of"]
 
 #: Those that make samples of a trace.
 OPTIONS = ("every", "insts", "samples", "choose", "seed")
@@ -21,7 +22,11 @@ def add_sampling(p: Any) -> Any:
     g = p.add_argument_group("samples of a long trace, with warm caches and predictors")
     g.add_argument("--every", type=int, metavar="N", help="one sample per N rows, on average")
     g.add_argument("--insts", type=int, metavar="N", help="rows of a sample (10000)")
-    g.add_argument("--seed", type=at_least(0), help="of what is drawn")
+    g.add_argument(
+        "--seed",
+        type=at_least(0),
+        help="of what is drawn; printed, and another each time, unless given",
+    )
     add_choice(g)
     return g
 
@@ -45,10 +50,25 @@ def plan_of(args: argparse.Namespace) -> SamplePlan | None:
     Raises `UsageError` for options that mean nothing together.
     """
     from tracekit.cli.unused import refuse
+    from tracekit.errors import UsageError
     from tracekit.sim import SamplePlan
 
     if args.every is None and args.samples is None:
         refuse(args, ("insts", "choose", "seed"), "without --every or --samples")
         return None
+    if args.every is not None and args.samples is not None:
+        raise UsageError("--every and --samples: one of them")
     length = SamplePlan.length if args.insts is None else args.insts
-    return SamplePlan(length, args.every, args.samples, args.choose, args.seed)
+    seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
+    return SamplePlan(length, args.every, args.samples, args.choose, seed)
+
+
+def print_seed(plan: SamplePlan | None) -> None:
+    """How the same samples are drawn again; nothing where all rows were walked."""
+    if plan is not None:
+        print(f"samples drawn with --seed {plan.seed}")
+
+
+def seed_of(plan: SamplePlan | None) -> dict[str, int]:
+    """The same for JSON: ``seed`` of samples."""
+    return {} if plan is None or plan.seed is None else {"seed": plan.seed}

@@ -1,6 +1,6 @@
 """The manifest of a dataset: JSON or TOML.
 
-    {"machines": {"u000": "machines/u000.json"},          name -> its parameters, or null
+    {"machines": {"u000": "machines/u000.json"},          name -> file, known name, or null
      "programs": [{"name": "lua_mix", "family": "lua", "data": "lua_mix.data.zst"}],
      "validation": ["lua"], "test": ["sqlite"]}            families that training does not see
 
@@ -9,7 +9,9 @@ Paths are relative to the manifest; ``data`` is a file that ``tracekit join`` wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,15 @@ from typing import Any
 from tracekit.dataset.file import Dataset
 from tracekit.errors import FormatError, UsageError
 from tracekit.io.files import read_json, read_toml
-from tracekit.sim.machine import load_machine
+from tracekit.sim.description import named_or_file
+from tracekit.sim.parameters import suggestion
 
 __all__ = ["Manifest", "Program", "load_manifest"]
 
 _TOP = {"machines", "programs", "validation", "test"}
 _PROGRAM = {"name", "family", "data"}
+#: Of a program's name: files of what is computed once are called by it, and by what it hangs on.
+LONGEST_NAME = 150
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,14 @@ class Program:
     def open(self) -> Dataset:
         """Its file."""
         return Dataset(self.data)
+
+    def data_digest(self) -> str:
+        """SHA-256 of its file's bytes: 64 hexadecimal digits."""
+        digest = hashlib.sha256()
+        with self.data.open("rb") as f:
+            while block := f.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,17 @@ class Manifest:
                 f"no program {', '.join(missing)} in the manifest", path=str(self.path)
             )
         return tuple(known[n] for n in wanted)
+
+    def chosen(self, machines: Sequence[str], known: Sequence[str]) -> list[str]:
+        """The machines that were asked for.  Raises UsageError for one that is not among the
+        ``known``, or is there twice."""
+        for i, m in enumerate(machines):
+            if m not in known:
+                why = f"no program has times on machine {m}{suggestion(m, known)}"
+                raise UsageError(why, path=str(self.path), hint=f"known: {', '.join(known)}")
+            if m in machines[:i]:
+                raise UsageError(f"machine {m} is named twice")
+        return list(machines)
 
     def common_machines(self) -> tuple[str, ...]:
         """The machines that every program has targets on, each file opened and checked: one level
@@ -113,8 +137,8 @@ def load_manifest(path: str | Path) -> Manifest:
         raise bad("machines: an object of names and files")
     for name, file in entries.items():
         if file is not None and not isinstance(file, str):
-            raise bad(f"machines.{name}: a file's path, or null")
-        machines[name] = {} if file is None else load_machine(path.parent / file)
+            raise bad(f"machines.{name}: a machine's name, a file's path, or null")
+        machines[name] = {} if file is None else named_or_file(file, path.parent)
     listed = data.get("programs")
     if not isinstance(listed, list) or not listed:
         raise bad("programs: a list of at least one program")
@@ -159,6 +183,8 @@ def _program(entry: Any, i: int, path: Path, bad: Any) -> Program:
     for key in ("name", "data"):
         if not isinstance(entry.get(key), str) or not entry[key]:
             raise bad(f"{where}: {key} is missing")
+    if len(os.fsencode(entry["name"])) > LONGEST_NAME:
+        raise bad(f"{where}: the name has more than {LONGEST_NAME} bytes")
     family = entry.get("family", entry["name"])
     if not isinstance(family, str):
         raise bad(f"{where}: family is a name")

@@ -3,6 +3,8 @@ with each of its parts taken away."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.calibration.random_designs import random_designs
-from tracekit.dataset import Manifest
+from tracekit.dataset import Manifest, Program
 from tracekit.evaluation import learning_curves
 from tracekit.evaluation.ablation import ablate
 from tracekit.evaluation.baselines import aggregates
 from tracekit.evaluation.cross_validation import cross_validate, unseen_machines
 from tracekit.io.arrays import save_array
 from tracekit.mixture.fit import Sums, with_columns
-from tracekit.mixture.program_sums import collect
+from tracekit.mixture.program_sums import collect, file_stamp
 from tracekit.mixture.training import priors_of
 from tracekit.sim.clock import period
 from tracekit.sim.spread import Spread
@@ -68,11 +70,8 @@ class _Cores:
     def tables(self) -> dict[str, npt.NDArray[Any]]:
         """What the baselines know of each program."""
         programs = self._manifest.programs
-        places = {
-            p.name: self._work / "sums" / f"{p.name.replace('/', '_')}-aggregates-{self._rows}.npy"
-            for p in programs
-        }
-        missing = [p for p in programs if _is_older(places[p.name], p.data)]
+        places = {p.name: self._work / "sums" / _table_name(p, self._rows) for p in programs}
+        missing = [p for p in programs if not places[p.name].exists()]
         if self._spread is not None:
             asked = [(str(p.data), {"limit": self._rows}) for p in missing]
             found = self._spread("program_aggregates", asked)
@@ -90,9 +89,11 @@ class _Cores:
         return np.where(np.isfinite(periods), periods, 1.0)
 
 
-def _is_older(place: Path, than: Path) -> bool:
-    """Whether it is, or is not there."""
-    return not place.exists() or place.stat().st_mtime < than.stat().st_mtime
+def _table_name(p: Program, rows: int | None) -> str:
+    """The file of a program's aggregates: another one for other data, whatever the program's
+    name."""
+    of = hashlib.sha256(json.dumps([file_stamp(p), rows]).encode()).hexdigest()[:16]
+    return f"{p.name.replace('/', '_')}-aggregates-{of}.npy"
 
 
 def ablate_recipe(

@@ -39,7 +39,8 @@ def evaluate_model(
 ) -> dict[str, Any]:
     """``unseen`` and ``seen`` (None where there is none): summaries over the programs whose family
     no program of the model's training has, and over those that it was trained on; each with
-    ``intervals`` (None where the model has no residuals).
+    ``intervals`` (None where the model has no residuals) and ``warnings`` (program -> sentences
+    that belong in front of the figures).
 
     ``rows``: only the first of each program; ``spread``: who does the programs, this process unless
     given; ``samples``: of which rows a mixture's predictions are made, all unless given.  Raises
@@ -78,7 +79,16 @@ def evaluate_model(
             intervals = _intervals(folder, programs, cycles) if of_cores else [None]
         own, total = [p.name for p in programs], np.stack([t.y.sum(axis=0) for t in true])
         judged = judged_intervals(own, names, clocks, cycles, total, intervals)
-        out[kind] = {**summarise(true, cycles, clocks, names), "intervals": judged}
+        told = {
+            name: list(i.warnings) if i is not None else []
+            for name, i in zip(own, intervals, strict=False)
+        }
+        summary = summarise(true, cycles, clocks, names)
+        out[kind] = {
+            **summary,
+            "intervals": judged,
+            "warnings": {n: w for n, w in told.items() if w},
+        }
     return out
 
 

@@ -39,6 +39,8 @@ F64 = npt.NDArray[np.float64]
 MAX_DESIGNS = 4096
 #: Designs that are walked together, each with its caches: more than these in turn.
 _TOGETHER = 1024
+#: Known cycles from which a correction is learnt; of fewer it would be noise.
+_LEAST_KNOWN = 3
 
 
 class Space:
@@ -118,10 +120,11 @@ def explore(
 
     ``known``: cycles of some programs on some designs (by number): the ratio of known to computed
     cycles, averaged over programs and smoothed over the designs' parameters (in logarithms, by
-    ridge regression), is what corrects all others.  The objective may use each parameter that
-    varies, ``cycles``, ``time`` (seconds) and the base machine's numbers.  ``quiet``: no progress
-    on standard error; ``spread``: who walks the traces instead; ``samples``: of which rows the
-    cycles are estimated, all unless given (not with ``spread``).
+    ridge regression), is what corrects all others; a note says where they are too few.  The
+    objective may use each parameter that varies, ``cycles``, ``time`` (seconds) and the base
+    machine's numbers.  ``quiet``: no progress on standard error; ``spread``: who walks the traces
+    instead; ``samples``: of which rows the cycles are estimated, all unless given (not with
+    ``spread``).
     """
     expression = Expression(objective)
     sampled: dict[str, SampledCycles] = {}
@@ -135,7 +138,7 @@ def explore(
         raw = {name: s.cycles for name, s in sampled.items()}
     else:
         raw = _walked(space, traces, threads, quiet)
-    factor = _correction(space, raw, known or {})
+    factor, unused = _correction(space, raw, known or {})
     periods = np.array([period(m) for m in space.machines])
     numbers = {
         k: np.array([float(m[k]) for m in space.machines])
@@ -145,7 +148,7 @@ def explore(
     out: dict[str, Any] = {
         "objective": objective,
         "designs": space.points,
-        "notes": space.notes,
+        "notes": [*space.notes, *unused],
         "programs": {},
     }
     for name, cycles in raw.items():
@@ -158,7 +161,9 @@ def explore(
         values = value(predicted)
         order = np.argsort(values, kind="stable")
         best = int(order[0])
-        intervals, of_two = design_intervals(traces[name], predicted, sampled.get(name))
+        intervals, of_two = design_intervals(
+            traces[name], space.machines, predicted, sampled.get(name)
+        )
         out["programs"][name] = {
             "cycles": predicted.tolist(),
             "objective": values.tolist(),
@@ -220,8 +225,8 @@ def _walked(
 
 def _correction(
     space: Space, raw: Mapping[str, F64], known: Mapping[str, Mapping[int, float]]
-) -> F64:
-    """One factor a design."""
+) -> tuple[F64, list[str]]:
+    """One factor a design, and notes of why known cycles correct nothing."""
     n = len(space.points)
     at, ratios = [], []
     for program, values in known.items():
@@ -239,21 +244,22 @@ def _correction(
         ratios += [
             x - mean for _, x in logs
         ]  # a program's own error says nothing about the designs
-    if len(at) < 3:
-        return np.ones(n)
+    if len(at) < _LEAST_KNOWN:
+        few = f"known cycles of {len(at)} designs correct nothing: {_LEAST_KNOWN} at least"
+        return np.ones(n), [few] if known else []
     columns = []
     for k, v in space.vary.items():
         if len(v) > 1 and all(isinstance(x, int | float) and x > 0 for x in v):
             x = np.log2([float(p[k]) for p in space.points])
             columns.append((x - x.mean()) / max(float(x.std()), 1e-9))
     if not columns:
-        return np.ones(n)
+        return np.ones(n), ["known cycles correct nothing: no number above 0 varies"]
     x = np.stack(
         [*columns, *(a * b for a, b in itertools.combinations_with_replacement(columns, 2))], 1
     )
     a, b = x[at] - x[at].mean(axis=0), np.array(ratios)
     w = np.linalg.solve(a.T @ a + 0.3 * len(at) / 10 * np.eye(x.shape[1]), a.T @ b)
-    return np.asarray(np.exp((x - x.mean(axis=0)) @ w))
+    return np.asarray(np.exp((x - x.mean(axis=0)) @ w)), []
 
 
 def pareto(cost: F64, time: F64) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +20,17 @@ F64 = npt.NDArray[np.float64]
 
 
 def design_intervals(
-    trace: TraceFile, cycles: F64, sampled: SampledCycles | None
+    trace: TraceFile,
+    designs: Sequence[Mapping[str, Any]],
+    cycles: F64,
+    sampled: SampledCycles | None,
 ) -> tuple[Intervals, float]:
     """Of the ``cycles`` [designs] of simulated cores, and half the model's interval of the
     logarithm of two designs' ratio.
 
     A design is no machine that its simulated core was ever compared with: the model's part is a
     quantile over the programs and machines that the trace's instruction set has residuals of, NaN
-    where it has none.
+    where it has none, and of designs of a kind (in order, out of order) that it has no machine of.
     """
     n = len(cycles)
     model = _model_of(trace)
@@ -37,7 +41,15 @@ def design_intervals(
     count = 0 if sampled is None or sampled.whole else len(sampled.samples)
     warning = None if sampled is None else sampled.warning()
     warnings = () if warning is None else (warning,)
-    return Intervals(cycles * np.expm1(one), sampling, count, strange, warnings), two
+    kinds = {_kind(m) for m in (() if model is None else model.machines)}
+    compared = np.array([_kind(d) in kinds for d in designs])
+    share = np.where(compared, np.expm1(one), np.nan)
+    return Intervals(cycles * share, sampling, count, strange, warnings), two
+
+
+def _kind(machine: Mapping[str, Any]) -> str:
+    """Which of gem5's CPUs it is."""
+    return str(machine.get("cpu", "o3"))
 
 
 def _model_of(trace: TraceFile) -> Mixture | None:

@@ -109,10 +109,15 @@ def draw_machines(
     parameters of each, the same for the same ``seed``.
 
     ``how``: ``stratified`` or ``random`` (every parameter by itself).  ``same``: parameters that
-    all of them have.  UsageError where such a machine is none.
+    all of them have, but for ``cpu`` and ``name``.  UsageError where such a machine is none.
     """
     if how not in DRAWINGS:
         raise UsageError(f"drawing is {how}; one of {', '.join(DRAWINGS)}")
+    if own := [k for k in ("cpu", "name") if k in (same or {})]:
+        raise UsageError(
+            f"{own[0]} is each machine's own",
+            hint="out_of_order and in_order say how many there are of each kind",
+        )
     out = []
     for cpu, count in (("o3", out_of_order), ("minor", in_order)):
         values = {**_VALUES, **(_IN_ORDER if cpu == "minor" else {})}

@@ -200,9 +200,13 @@ class Engine:
         """Width of an output; raises FormatError where there is none of that name."""
         return self.spec.width if output == REPRESENTATION else self.spec.head(output).width_out
 
-    def check(self, features: Array) -> None:
-        """Raise UsageError unless these are features that the card describes."""
+    def check(self, features: Array, first: int = 0) -> None:
+        """Raise UsageError unless these are features that the card describes, and finite.
+
+        first: the trace's row that they begin with.
+        """
         self.card.check_features(features)
+        self.card.check_finite(features, first)
         if not features.flags.c_contiguous:
             raise UsageError("features is not C-contiguous", hint="numpy.ascontiguousarray")
 

@@ -42,7 +42,7 @@ def gather_values(  # type: ignore[no-untyped-def]
             row = features[i]
             for j in range(count):
                 v = row[columns[j]]
-                v = v if abs(v) <= LARGEST else ZERO  # NaN and infinities count as 0
+                v = v if abs(v) <= LARGEST else ZERO  # nothing that check_finite lets pass
                 if logs[j]:
                     v = F(math.log1p(max(v, ZERO)))
                 v = (v - mean[j]) * inverse[j]

@@ -54,7 +54,7 @@ class Stream:
 
     def push(self, features: Array) -> dict[str, Array]:
         """Take a block; the results of the rows that are complete now, possibly none."""
-        self.engine.check(features)
+        self.engine.check(features, self._rows)
         if self._finished:
             raise UsageError("the stream is finished")
         self._blocks.append(features.copy())  # the caller may reuse its buffer

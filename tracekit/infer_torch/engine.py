@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.infer_torch.devices import check_device
 from tracekit.model import Card, load_card, load_tensors
 from tracekit.pipeline import overlap
 
@@ -46,8 +47,7 @@ class TorchEngine:
 
         from tracekit.infer_torch.network import Network
 
-        if device.startswith("cuda") and not torch.cuda.is_available():
-            raise UsageError("there is no GPU that torch can use", hint="--device cpu")
+        check_device(torch, device)
         kinds = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
         if dtype == "auto":
             dtype = "bf16" if device.startswith("cuda") else "f32"
@@ -63,8 +63,9 @@ class TorchEngine:
         self._net.to(device=device, dtype=kinds[dtype]).eval().requires_grad_(False)
         self._net.compact()
 
-    def check(self, features: Array) -> None:
-        """Raise UsageError unless these are features that the card describes."""
+    def check(self, features: Array, first: int = 0) -> None:
+        """Raise UsageError unless these are features that the card describes; whether they are
+        finite is asked on the device."""
         self.card.check_features(features)
 
     def grid(self, rows: int | None) -> int:
@@ -128,6 +129,7 @@ class TorchEngine:
         """As Engine.run_range, without sums."""
         torch = self._torch
         x = torch.from_numpy(np.ascontiguousarray(features)).to(self.device, non_blocking=True)
+        finite = torch.isfinite(x).all()
         # results stay on the device until all is under way: one wait for all of them
         found = {n: torch.empty(v.shape, device=self.device) for n, v in out.items()}
         starts = np.arange(low, high, chunk)
@@ -148,6 +150,8 @@ class TorchEngine:
         for k in range(0, len(rest), each):
             part = rest[k : k + each]
             self._run(x, base, part, self.warmup, chunk, self.lookahead, low, found)
+        if not bool(finite):
+            self.card.check_finite(np.asarray(features), base)
         for name, values in found.items():
             torch.from_numpy(out[name]).copy_(values)
             if bad := int(values.isnan().any(1).sum()):

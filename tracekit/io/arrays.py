@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tracekit.errors import UsageError
 from tracekit.io.output import OutputFile, StrPath, replacing, write_bytes
 
 __all__ = ["ArrayFile", "array_file", "npy_name", "save_array", "save_arrays", "save_figure"]
@@ -58,8 +59,11 @@ def array_file(
 
 
 def npy_name(path: StrPath) -> Path:
-    """As ``numpy.save`` does: a name without the suffix gets it."""
+    """As ``numpy.save`` does: a name without the suffix gets it.  Raises UsageError for a path that
+    names no file."""
     path = Path(path)
+    if not path.name:
+        raise UsageError("names no file", path=str(path))
     return path if path.suffix == ".npy" else path.with_name(f"{path.name}.npy")
 
 

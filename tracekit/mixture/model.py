@@ -134,7 +134,16 @@ class Mixture:
 
     def cycles(self, representation: F64) -> F64:
         """Predicted cycles, [ranges, machines]: one product, since everything is linear in the
-        sums."""
+        sums.
+
+        representation: cycles of the model's cores, [cores] or [ranges, cores].
+
+        Raises `UsageError` for another shape.
+        """
+        shape = np.shape(representation)
+        if not 1 <= len(shape) <= 2 or shape[-1] != len(self.cores):
+            count = len(self.cores)
+            raise UsageError(f"a representation of shape {shape}; the model has {count} cores")
         return np.asarray(representation @ self.table.T)
 
     def seconds(self, representation: F64) -> F64:
@@ -254,9 +263,7 @@ def load_model(
         raise UsageError(
             f"the model's features are {card.feature_set!r}, not {FEATURE_SET!r}",
             path=str(folder),
-            hint="train it again"
-            if card.feature_set.startswith("simulated-cores-")
-            else "models of other presets run with tracekit.infer",
+            hint=_reader_of(card),
         )
     cores = card.extra.get("simulated_cores")
     if not isinstance(cores, list) or not all(isinstance(c, dict) for c in cores):
@@ -286,6 +293,15 @@ def load_model(
     )
     _check_golden(folder, card, model)
     return model
+
+
+def _reader_of(card: Card) -> str:
+    """What a model that is no mixture of this version is for."""
+    if card.feature_set.startswith("simulated-cores-"):
+        return "train it again"
+    if any(h.name == "cycles" for h in card.spec.heads):
+        return "of single instructions: tracekit.neuroscalar.CycleModel reads it"
+    return "a network: tracekit.infer.load and tracekit evaluate read it"
 
 
 def _check_golden(folder: Path, card: Card, model: Mixture) -> None:

@@ -111,15 +111,20 @@ def walk_program(
     return Sums(p.name, p.family, rows, x, y)
 
 
+def file_stamp(p: Program) -> list[str | int]:
+    """A program's file by its path, size and time of change.  Raises TracekitError for whatever is
+    wrong with the file: it is said before anything is computed."""
+    with p.open() as data:
+        status = Path(data.path).stat()
+    return [str(p.data), status.st_size, status.st_mtime_ns]
+
+
 def _key(
     p: Program, cores: Sequence[Mapping[str, Any]], machines: Sequence[str], rows: int | None
 ) -> str:
     """Changes with everything that the sums depend on, the cores' code too; a file by its size and
     time of change."""
-    with p.open() as data:  # whatever is wrong with the file is said before anything is computed
-        status = Path(data.path).stat()
-    stamp = [str(p.data), status.st_size, status.st_mtime_ns]
-    of = [stamp, list(cores), cores_digest(), list(machines), SEGMENTS, rows]
+    of = [file_stamp(p), list(cores), cores_digest(), list(machines), SEGMENTS, rows]
     text = json.dumps(of, sort_keys=True)
     return f"{p.name.replace('/', '_')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

@@ -3,7 +3,6 @@ table that is fitted in closed form; one pass over the data, no torch."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,7 +86,11 @@ def train_default(
     programs = [p for p in manifest.programs if p.family not in manifest.test]
     if len({p.family for p in programs}) < 2:
         raise UsageError("a model needs programs of at least two families", path=str(manifest.path))
-    names = list(machines or manifest.common_machines())
+    if machines:
+        with programs[0].open() as data:
+            names = manifest.chosen(machines, data.machines)
+    else:
+        names = list(manifest.common_machines())
     cores = [{**manifest.machines[m], "name": m} for m in names if manifest.machines.get(m)]
     if not cores:
         raise UsageError("no machine's parameters are known", hint="name their files in machines")
@@ -114,7 +117,7 @@ def train_default(
         "train_mean_error": error,
         "rows": count,
         "programs": [
-            {"name": p.name, "family": p.family, "data_sha256": _hash(p.data)} for p in programs
+            {"name": p.name, "family": p.family, "data_sha256": p.data_digest()} for p in programs
         ],
         "held_out_families": sorted(manifest.test),
         "distribution": seen.as_dict(),
@@ -124,11 +127,3 @@ def train_default(
     golden = np.stack([s.x.sum(axis=0) / s.rows for s in sums[:16]])
     model.save(out, out.name, golden)
     return model
-
-
-def _hash(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as f:
-        while block := f.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -68,6 +68,20 @@ class Card:
         if features.ndim != 2 or features.shape[1] != count:
             raise UsageError(f"features is {features.shape}; the model has {count} columns")
 
+    def check_finite(self, features: NDArray[np.float32], first: int = 0) -> None:
+        """Raise UsageError, with row and column, where a value is NaN or infinite.
+
+        features: [rows, the card's columns]; first: the trace's row that they begin with.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(features.sum()):  # nearly always, and much cheaper than each value
+                return
+        bad = np.argwhere(~np.isfinite(features))
+        if len(bad):
+            row, column = bad[0].tolist()
+            value, name = features[row, column], self.columns[column]
+            raise UsageError(f"features: column {name} of row {first + row:,} is {value}")
+
     def lookahead(self, asked: int | None = None) -> int:
         """Rows behind one that its result may depend on, 0 but for bidirectional models: those that
         were asked for, or the card's own number; raises FormatError, UsageError."""
@@ -233,8 +247,9 @@ def save_model(
     """Write the folder (made where missing): weights, golden rows, further files (``more``, by
     name), then the card with their hashes.
 
-    Only the tensors that ``card.spec`` asks for are written.  Raises FormatError where one is
-    missing or has another shape.
+    Only the tensors that ``card.spec`` asks for are written.  Files of the model that was there
+    before (quantised weights, tables) go, for they are not of this one.  Raises FormatError where a
+    tensor is missing or has another shape.
     """
     folder = Path(folder)
     weights = check_tensors(card.spec, tensors, str(folder / WEIGHTS))
@@ -243,7 +258,19 @@ def save_model(
     card.files = {}
     own = {WEIGHTS: weights, **({GOLDEN: golden} if golden is not None else {})}
     with kept_folder(folder):
+        before = _tensor_files(folder)
         save_card(folder, card, {**own, **(more or {})})
+        for name in before - set(card.files):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _tensor_files(folder: Path) -> set[str]:
+    """The tensors' files of the folder's card; none where it has no card that can be read."""
+    try:
+        files = load_card(folder).files
+    except FormatError:
+        return set()
+    return {n for n in files if n.endswith(".safetensors") and Path(n).name == n}
 
 
 def save_card(

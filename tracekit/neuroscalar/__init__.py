@@ -2,6 +2,7 @@
 (docs/neuroscalar.md)."""
 
 from tracekit.neuroscalar.evaluation import evaluate
+from tracekit.neuroscalar.instructions import FEATURE_SET
 from tracekit.neuroscalar.intervals import known_residuals, program_intervals, save_residuals
 from tracekit.neuroscalar.metrics import finite
 from tracekit.neuroscalar.model import CYCLES, MEAN, CycleModel, is_cycle_model
@@ -11,6 +12,7 @@ from tracekit.neuroscalar.trace_totals import piece_sums, sums_by_piece
 
 __all__ = [
     "CYCLES",
+    "FEATURE_SET",
     "MEAN",
     "CycleModel",
     "apply_mean_map",

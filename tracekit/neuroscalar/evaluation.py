@@ -27,6 +27,7 @@ from tracekit.neuroscalar.program_rows import (
     read_default,
     read_paper,
 )
+from tracekit.sim.parameters import suggestion
 
 __all__ = ["SPLITS", "Case", "evaluate"]
 
@@ -68,11 +69,9 @@ def evaluate(
     unseen families, how often intervals of a program's total hold that come from the other
     families, and how wide they are.
     """
-    if split not in SPLITS:
-        raise UsageError(f"split {split!r}: one of {', '.join(SPLITS)}")
     machines = [m for model in models for m in model.machines]
-    if len(set(machines)) != len(machines):
-        raise UsageError("two models are of one machine", hint="compare different machines")
+    _check(split, sample, machines)
+    _check_pairs(machines, without)
     unseen = split == "families"
     wanted = [p for p in manifest.programs if (p.family in manifest.test) == unseen]
     if not wanted:
@@ -131,6 +130,26 @@ def evaluate(
     residuals = residuals_of(out)
     out["intervals"] = None if residuals is None else residuals.coverage()
     return out
+
+
+def _check(split: str, sample: int, machines: Sequence[str]) -> None:
+    """Raises UsageError for what `evaluate` cannot do."""
+    if split not in SPLITS:
+        raise UsageError(f"split {split!r}: one of {', '.join(SPLITS)}")
+    if sample < 1:
+        raise UsageError(f"sample is {sample}; at least 1")
+    if len(set(machines)) != len(machines):
+        raise UsageError("two models are of one machine", hint="compare different machines")
+
+
+def _check_pairs(machines: Sequence[str], pairs: Sequence[tuple[str, str]]) -> None:
+    """Raises UsageError where one is no pair of the machines."""
+    for a, b in pairs:
+        for m in (a, b):
+            if m not in machines:
+                raise UsageError(f"without {a} and {b}: no machine {m}{suggestion(m, machines)}")
+        if a == b:
+            raise UsageError(f"without {a} and {b}: a machine and itself are no pair")
 
 
 def _comparison(counts: Sequence[ab.Counts], without: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -37,9 +37,15 @@ def is_cycle_model(folder: str | Path) -> bool:
 
 
 class CycleModel:
-    """``device``: cpu (Numba), cuda, torch (torch on the CPU), or auto: a GPU where torch finds
+    """A model of ``tracekit train neuroscalar``, from its ``folder``.
+
+    ``device``: cpu (Numba), cuda, torch (torch on the CPU), or auto: a GPU where torch finds
     one.  ``dtype`` as the engine has it; ``use_history=False`` leaves the training programs'
-    tables alone."""
+    tables alone.  ``machines``: the names of the columns of predictions.
+
+    Raises `UsageError` for another kind of model and for a device that is none, `FormatError` for a
+    damaged folder.
+    """
 
     def __init__(
         self,
@@ -182,7 +188,11 @@ class CycleModel:
         return found[output]
 
     def predict(self, trace: TraceFile, outputs: Sequence[str] = (CYCLES, MEAN)) -> dict[str, F32]:
-        """Predictions of a whole trace: float32 [instructions, machines] by output."""
+        """Predictions of a whole trace: float32 [instructions, machines] by output.
+
+        outputs: ``CYCLES``, the median of each instruction, and ``MEAN``, the expected cycles,
+            whose sums are totals.
+        """
         parts = list(self.feed(self.rows(trace), outputs))
         empty = np.zeros((0, len(self.machines)), np.float32)
         return {o: np.concatenate([empty, *(p[o] for p in parts)]) for o in outputs}

@@ -219,7 +219,7 @@ def predict(
     trace: TraceFile | str | os.PathLike[str],
     model: Mixture | str | os.PathLike[str] | None = None,
     *,
-    machines: Sequence[str] | None = None,
+    machines: str | Sequence[str] | None = None,
     by: By | None = None,
     phases: int = 10,
     binary: str | os.PathLike[str] | None = None,
@@ -237,7 +237,7 @@ def predict(
     trace: a feats.zst, open or by its path.  Micro-ops of X86 are joined first (`tracekit.open`)
         where ``model`` is of instructions.
     model: a model, or its folder; the one that ships for the trace's ISA unless given.
-    machines: only these of the model's machines.
+    machines: only these of the model's machines, each once; one by its name, or several.
     by: parts to tell the time of as well: "phase" (``phases`` equal ranges of rows), "pc", or
         "symbol" (functions, as a recording knows them, or of ``binary``).
     binary: the traced ELF file.
@@ -257,6 +257,11 @@ def predict(
     >>> [part.name for part in found.parts]
     ['0:1534', '1534:3067', '3067:4601', '4601:6134']
     """
+    if machines is not None:
+        machines = list(dict.fromkeys([machines] if isinstance(machines, str) else machines))
+    if not isinstance(samples, SamplePlan | None):
+        how = f"tracekit.sim.SamplePlan(count={samples!r})"
+        raise UsageError(f"samples is {samples!r}, no plan", hint=how)
     if not isinstance(trace, TraceFile):
         with open_trace(trace) as opened:
             return predict(

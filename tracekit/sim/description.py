@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import FormatError, UsageError
@@ -347,6 +347,17 @@ def _table() -> dict[str, dict[str, int | float | str]]:
     """Parameters by name.  known_machines.json has those of the shipped models' cards."""
     data = json.loads((Path(__file__).parent / "known_machines.json").read_text("utf-8"))
     return {str(m["name"]): m for m in data}
+
+
+def named_or_file(what: str, folder: Path) -> dict[str, Any]:
+    """The parameters of the machine in a file, by its path from ``folder``, or else of that name.
+
+    Raises `FormatError` with all that is wrong with the file, or where there is neither.
+    """
+    file = folder / what
+    if not file.exists() and what in machines():
+        return dict(machines()[what].to_dict())
+    return load_machine(file)
 
 
 def machines() -> dict[str, Machine]:

@@ -71,8 +71,12 @@ def pyarrow() -> Any:
 
 
 def pandas_of(table: Any) -> Any:
-    """A pyarrow table as a ``pandas.DataFrame`` whose ``attrs`` are the schema's metadata."""
-    frame = table.to_pandas()
+    """A pyarrow table as a ``pandas.DataFrame`` whose ``attrs`` are the schema's metadata.  Raises
+    UsageError where pandas is not installed."""
+    try:
+        frame = table.to_pandas()
+    except ModuleNotFoundError as e:
+        raise UsageError(f"{e.name} is not installed", hint=f"pip install {e.name}") from None
     frame.attrs = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
     return frame
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +15,7 @@ from tracekit._version import __version__
 from tracekit.dataset import Manifest, Program
 from tracekit.errors import UsageError
 from tracekit.extras import install_command
+from tracekit.infer_torch.devices import check_device
 from tracekit.model import ModelSpec
 from tracekit.neuroscalar import history, instructions, presets
 from tracekit.neuroscalar.program_rows import (
@@ -21,6 +25,7 @@ from tracekit.neuroscalar.program_rows import (
     read_default,
     read_paper,
 )
+from tracekit.train.checkpoint import is_unfinished, read_checkpoint
 from tracekit.train.chunks import Sampler, tenths, watched
 from tracekit.train.neuroscalar_model import save
 from tracekit.train.neuroscalar_options import Options
@@ -38,31 +43,38 @@ def train_neuroscalar(
     *,
     cache: Path | None = None,
     report: Report = lambda _: None,
+    force: bool = False,
 ) -> Path:
     """Train, and write the model folder ``out``.
 
     Families of the manifest's test are left out.  Of the others every tenth block of 5000 rows is
     held out, and another tenth stops the training early (or the families of the manifest's
-    validation, where it names some).  ``cache``: where the programs' arrays are kept.
+    validation, where it names some).  ``cache``: where the programs' arrays are kept.  A run that
+    was killed goes on where it was; ``force``: one that has ended, or another one, is replaced.
     """
     try:
         import torch
     except ModuleNotFoundError:
         raise UsageError("training needs torch", hint=install_command("train")) from None
+    check_device(torch, options.device)
     if options.threads:
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     programs = [p for p in manifest.programs if p.family not in manifest.test]
     if not programs:
         raise UsageError("no programs to train on", path=str(manifest.path))
-    names = list(options.machines or _machines(manifest, programs[0]))
+    names = list(_machines(manifest, programs[0]))
+    if options.machines:
+        with programs[0].open() as opened:
+            names = manifest.chosen(options.machines, opened.machines)
+    setup = _setup(manifest, programs, names, options)
+    goes_on = _goes_on(torch, out / CHECKPOINT, setup, force)
     data = _read(manifest, programs, names, options, cache or out / "cache", report)
     train = [r for r in data if r.program.family not in manifest.validation]
     check = [r for r in data if r.program.family in manifest.validation]
     spec = _spec(names, options, train)
     run = Run(torch, spec, _columns(names, options), options, names)
-    setup = f"{options} {sorted(r.program.name for r in train)} {sorted(manifest.validation)}"
-    state = run.restore(out / CHECKPOINT, setup) if (out / CHECKPOINT).exists() else None
+    state = run.restore(out / CHECKPOINT, setup) if goes_on else None
     if state:
         report({"event": "resumed", "step": state["step"]})
     sampler = Sampler(train, options, tenths(bool(check)))
@@ -84,6 +96,28 @@ def train_neuroscalar(
     save(run, manifest, out, data, names, options, sampler, training, judge)
     report({"event": "saved", **best["validation"], "step": best["step"]})
     return out
+
+
+def _setup(
+    manifest: Manifest, programs: Sequence[Program], names: Sequence[str], options: Options
+) -> str:
+    """What names the run: its options, and its data and machines by what they hold."""
+    data = sorted((p.name, p.family, p.data_digest()) for p in programs)
+    machines = [(m, manifest.machines.get(m, {})) for m in names]
+    of = [data, machines, sorted(manifest.validation)]
+    return f"{options} {hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()}"
+
+
+def _goes_on(torch: Any, place: Path, setup: str, force: bool) -> bool:
+    """Whether there is a checkpoint to go on from.  Raises UsageError, before anything is computed,
+    where it is another run's; with ``force`` that goes, and so does one of a run that has ended."""
+    if not place.exists():
+        return False
+    if force and not is_unfinished(torch, place, setup):
+        place.unlink()
+        return False
+    with read_checkpoint(torch, place, setup):
+        return True
 
 
 def _machines(manifest: Manifest, program: Program) -> tuple[str, ...]:

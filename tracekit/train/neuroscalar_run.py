@@ -111,7 +111,9 @@ class Run:
             best = {n: v.cpu().numpy().copy() for n, v in self.mean.items()}
             state |= {"best": found["mae"], "validation": found}
         begin, lost, seen = time.monotonic(), 0.0, 0
-        for step, batch in prefetched(sampler, state["step"], o.steps):
+        # Killed behind its last checkpoint, a run that had stopped early has nothing left to do.
+        upto = o.steps if state["bad"] < o.patience else state["step"]
+        for step, batch in prefetched(sampler, state["step"], upto):
             x, y, use = (torch.from_numpy(a).to(o.device) for a in batch)
             if not bool(use.any()):
                 continue
@@ -196,6 +198,7 @@ class Run:
             "net": self.net.state_dict(),
             "mean": self.mean,
             "optimizer": self.optimizer.state_dict(),
+            "ended": state["step"] >= self.o.steps or state["bad"] >= self.o.patience,
         }
         write_checkpoint(self.torch, place, setup, whole)
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tracekit.model import save_model
 from tracekit.perfvec.network import FEATURES, LAYERS, card, columns, model_spec
 from tracekit.pipeline import overlap
 from tracekit.sim.clock import period
-from tracekit.train.checkpoint import read_checkpoint, write_checkpoint
+from tracekit.train.checkpoint import is_unfinished, read_checkpoint, write_checkpoint
 from tracekit.train.row_streams import Streams, statistics
 from tracekit.train.workers import Workers
 from tracekit.training_events import Report
@@ -77,10 +78,12 @@ def train_paper(
     out: Path,
     options: PaperOptions | None = None,
     report: Report = lambda _: None,
+    *,
+    force: bool = False,
 ) -> Path:
     """Train and write the model folder of the best pass on the validation families (of the last
     one where there are none).  A run that was killed goes on from its last checkpoint, to the same
-    result."""
+    result.  ``force``: a run that has ended, or another one, is replaced."""
     options = options or PaperOptions()
     try:
         import torch
@@ -103,7 +106,7 @@ def train_paper(
         raise UsageError(f"{options.streams} streams on {workers.world} processes: not a multiple")
     run = _Run(torch, workers, options, manifest, out, train, check, machines, units)
     try:
-        run.train(report if workers.leads else lambda _: None)
+        run.train(report if workers.leads else lambda _: None, force)
     except torch.OutOfMemoryError as e:
         raise TracekitError(
             f"out of memory on {workers.device}: {e}".splitlines()[0],
@@ -148,8 +151,16 @@ class _Run:
     def place(self) -> Path:
         return self.out / CHECKPOINT
 
-    def train(self, report: Report) -> None:
-        if self.place.exists():
+    def goes_on(self, force: bool) -> bool:
+        """Whether there is a checkpoint to go on from: the leading process's answer in all."""
+        found = self.workers.leads and self.place.exists()
+        if found and force and not is_unfinished(self.torch, self.place, self.setup):
+            self.place.unlink()
+            found = False
+        return bool(self.workers.decide(int(found)))
+
+    def train(self, report: Report, force: bool) -> None:
+        if self.goes_on(force):
             self.restore()
             report({"event": "resumed", "epoch": self.at.epoch, "block": self.at.block})
         begin = time.monotonic()
@@ -287,15 +298,29 @@ class _Run:
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
+            "ended": self.ended,
         }
-        write_checkpoint(self.torch, self.place, self.setup(), state)
+        write_checkpoint(self.torch, self.place, self.setup, state)
 
+    @property
+    def ended(self) -> bool:
+        """Whether all passes are done, or the last ones gained nothing."""
+        o, at = self.options, self.at
+        return at.epoch >= o.epochs or at.since_best >= o.patience
+
+    @cached_property
     def setup(self) -> dict[str, Any]:
-        named = {"programs": [p.name for p in self.programs], "machines": list(self.machines)}
-        return {**self.options.setup(), **named}
+        """What names the run: its options, and its data and machines by what they hold."""
+        known = self.manifest.machines
+        return {
+            **self.options.setup(),
+            "programs": [[p.name, p.data_digest()] for p in self.programs],
+            "validation": [[p.name, p.data_digest()] for p in self.check],
+            "machines": [[m, known.get(m, {})] for m in self.machines],
+        }
 
     def restore(self) -> None:
-        with read_checkpoint(self.torch, self.place, self.setup()) as saved:
+        with read_checkpoint(self.torch, self.place, self.setup) as saved:
             self.network.load_state_dict(saved["network"])
             self.optimizer.load_state_dict(saved["optimizer"])
             self.schedule.load_state_dict(saved["schedule"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tracekit.errors import UsageError
+from tracekit.infer_torch.devices import check_device
 
 __all__ = ["Workers"]
 
 
 class Workers:
-    """``rank`` of ``world`` processes on ``device`` ("auto": a GPU where there is one).
+    """``rank`` of ``world`` processes on ``device`` ("auto": a GPU where there is one).  Raises
+    UsageError for a device that is none.
 
     Every process computes its share of the streams; ``leads`` is true of the one that writes files
     and decides.
@@ -21,9 +22,10 @@ class Workers:
         self._torch = torch
         self.rank = int(os.environ.get("RANK", "0"))
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
-        gpu = torch.cuda.is_available() if device == "auto" else device.startswith("cuda")
-        if gpu and not torch.cuda.is_available():
-            raise UsageError(f"device {device}: this torch sees no GPU", hint="--device cpu")
+        if device == "auto":
+            gpu = torch.cuda.is_available()
+        else:
+            gpu = check_device(torch, device) != "cpu"
         if gpu and device in ("auto", "cuda"):
             device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         self.device: str = device if gpu or device != "auto" else "cpu"
