@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.dataset.file import Dataset
-from tracekit.errors import FormatError, UsageError
+from tracekit.errors import FormatError, UsageError, values_of_a_file
 from tracekit.io.files import read_json, read_toml
 from tracekit.sim.description import named_or_file
 from tracekit.sim.parameters import suggestion
@@ -138,7 +138,8 @@ def load_manifest(path: str | Path) -> Manifest:
     for name, file in entries.items():
         if file is not None and not isinstance(file, str):
             raise bad(f"machines.{name}: a machine's name, a file's path, or null")
-        machines[name] = {} if file is None else named_or_file(file, path.parent)
+        with values_of_a_file(path, f"machines.{name}"):
+            machines[name] = {} if file is None else named_or_file(file, path.parent)
     listed = data.get("programs")
     if not isinstance(listed, list) or not listed:
         raise bad("programs: a list of at least one program")

@@ -352,12 +352,10 @@ def _table() -> dict[str, dict[str, int | float | str]]:
 def named_or_file(what: str, folder: Path) -> dict[str, Any]:
     """The parameters of the machine in a file, by its path from ``folder``, or else of that name.
 
-    Raises `FormatError` with all that is wrong with the file, or where there is neither.
+    Raises `FormatError` with all that is wrong with the file, `UsageError` where there is neither.
     """
     file = folder / what
-    if not file.exists() and what in machines():
-        return dict(machines()[what].to_dict())
-    return load_machine(file)
+    return load_machine(file) if file.exists() else dict(Machine.load(what).to_dict())
 
 
 def machines() -> dict[str, Machine]:
