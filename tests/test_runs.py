@@ -494,3 +494,20 @@ def test_two_inputs_of_one_name_are_named(traces, tmp_path, capsys):
     assert main(["extract", str(traces[0]), str(other), "-o", str(tmp_path / "out/")]) == 2
     told = capsys.readouterr().err
     assert str(traces[0]) in told and str(other) in told and "an -o of its own" in told
+
+
+def test_a_trace_that_cannot_be_opened_is_a_failed_task(traces, tmp_path, capsys):
+    good, bad = tmp_path / "good.zst", tmp_path / "bad.zst"
+    tracekit.extract(traces[0], good)
+    bad.write_bytes(good.read_bytes()[:-500])
+    for command in (["predict"], ["simulate", "-m", "u007"]):
+        run = tmp_path / command[0]
+        words = [command[0], str(bad), str(good), *command[1:], "--run", str(run)]
+        assert main(words) == 1
+        capsys.readouterr()
+        assert main(["runs", str(run)]) == 0
+        said = capsys.readouterr().out
+        assert "1 failed, 0 missing" in said and " 0 done" not in said, said
+        assert "failed: bad.zst" in said
+    assert main(["runs", str(run), "--summary", str(tmp_path / "s.csv")]) == 2
+    assert "a name in .parquet" in capsys.readouterr().err

@@ -46,10 +46,10 @@ class Offer:
         """The object; UsageError with package, place and reason where that fails."""
         try:
             return self._entry.load()
-        except Exception as e:  # whatever the import of somebody else's module raises
+        except (Exception, SystemExit) as e:  # whatever the import of somebody's module raises
             raise self.failed(e) from None
 
-    def failed(self, why: Exception | str) -> UsageError:
+    def failed(self, why: BaseException | str) -> UsageError:
         """The error that says that ``why`` keeps it from being used."""
         text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
         return UsageError(

@@ -21,7 +21,7 @@ from tracekit.cli.sampling_options import OPTIONS, add_choice, plan_of, print_se
 from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
-    from tracekit import Mixture, PredictionResult
+    from tracekit import Mixture, PredictionResult, TraceFile
     from tracekit.sim import SamplePlan
 
 
@@ -165,7 +165,7 @@ def _features(args: argparse.Namespace) -> int:
     _parts(args)
     if args.by in ("function", "line", "file", "process"):
         raise UsageError(f"--by {args.by} is for programs and recordings")
-    with tracekit.open(args.what[0]) as trace:
+    with _first(args.what if wanted(args) else args.what[:1]) as trace:
         model = load_model(args.model, trace.arch, trace.level)
     for path in () if wanted(args) else args.what:
         with tracekit.open(path) as trace:
@@ -211,6 +211,21 @@ def _features(args: argparse.Namespace) -> int:
         print(whole)
     print_seed(plan)
     return 0
+
+
+def _first(paths: list[str]) -> TraceFile:
+    """The first of the traces that can be opened, open; the first one's error where none can."""
+    import tracekit
+    from tracekit.errors import TracekitError
+
+    first: TracekitError | None = None
+    for path in paths:
+        try:
+            return tracekit.open(path)
+        except TracekitError as e:
+            first = first or e
+    assert first is not None
+    raise first
 
 
 def _many(

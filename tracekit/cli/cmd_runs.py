@@ -27,10 +27,13 @@ def run(args: argparse.Namespace) -> int:
     from tracekit.cluster import state_of, table, write_parquet
     from tracekit.errors import UsageError
     from tracekit.io.output import check_output
+    from tracekit.io.remote import public_name
 
     if args.top < 0:
         raise UsageError(f"--top {args.top}: 0 or more")
     if args.summary is not None:
+        if not public_name(args.summary).lower().endswith(".parquet"):
+            raise UsageError(f"--summary {shown(public_name(args.summary))}: a name in .parquet")
         check_output(args.summary, args.force)
     state = state_of(args.folder)
     if args.summary is not None:

@@ -92,16 +92,15 @@ def simulate_many(
     """`tracekit.simulate` of each trace, or why it failed; without ``machines`` each on its own.
     With ``samples`` `simulate_samples` of each."""
     tasks: list[Task] = []
-    counts: list[int | TracekitError] = []
+    counts: list[int] = []
     for path in paths:
+        many = 1 if machines is None else len(machines)
         try:
-            many = 1 if machines is None else len(machines)
             # Samples at places that are drawn anew each time must be drawn once.
             whole = machines is None or (samples is not None and samples.seed is None)
             parts = [(0, many)] if whole else pieces(_walked(_rows(path), samples), many)
-        except TracekitError as e:
-            counts.append(e)
-            continue
+        except TracekitError:  # that its task will meet, and the run's records tell
+            parts = [(0, many)]
         counts.append(len(parts))
         for a, b in parts:
             some = None if machines is None else [m.to_dict() for m in machines[a:b]]
@@ -114,9 +113,6 @@ def simulate_many(
     found = iter(run.map("simulate", tasks, common))
     out: list[SimulationResult | TracekitError] = []
     for n in counts:
-        if isinstance(n, TracekitError):
-            out.append(n)
-            continue
         own = list(itertools.islice(found, n))
         try:
             out.append(_simulated(values(own)))
@@ -161,10 +157,10 @@ def _of_samples(own: Sequence[Mapping[str, Any]]) -> SimulationResult:
 def predict_many(
     run: Run, paths: Sequence[str], model: Mixture, options: Mapping[str, Any]
 ) -> list[PredictionResult]:
-    """`tracekit.predict` of each trace; the first error where one fails.  ``options``: ``model``
-    (its folder, or None), ``machine_files``, ``machines``, ``by``, ``phases``, ``binary``,
-    ``own_machine`` and ``samples`` (a `SamplePlan` as a dictionary, or None); they describe
-    ``model``."""
+    """`tracekit.predict` of each trace; the first error where one fails, after all are done.
+    ``options``: ``model`` (its folder, or None), ``machine_files``, ``machines``, ``by``,
+    ``phases``, ``binary``, ``own_machine`` and ``samples`` (a `SamplePlan` as a
+    dictionary, or None); they describe ``model``."""
     more = [options["model"], *options["machine_files"], options["binary"]]
     files = tuple(str(p) for p in more if p is not None)
     given = options.get("samples")
@@ -174,13 +170,10 @@ def predict_many(
     parts: list[Task] = []
     edges = []
     for path in paths:
-        with open_trace(path) as trace:
-            used = model_for(trace, model, options["machines"], options["own_machine"])
-            own = pieces(_walked(len(trace), plan), len(used.cores))
-            # Micro-ops that are joined first, and places that are drawn anew each time: by one
-            # worker.
-            if model.level != trace.level or (plan is not None and plan.seed is None):
-                own = own[:1]
+        try:
+            own = _pieces_of(path, model, options, plan)
+        except TracekitError:  # that its task will meet, and the run's records tell
+            own = [(0, 1)]
         edges.append(own)
         if len(own) == 1:
             whole.append(Task(_name(path), (path, *files)))
@@ -190,9 +183,9 @@ def predict_many(
                 for a, b in own
             ]
     common = {**options, "digest": cores_digest()}
-    done = iter(values(run.map("predict", whole, common)) if whole else [])
     kind = "predict_groups" if plan is None else "predict_samples"
-    found = iter(values(run.map(kind, parts, common)) if parts else [])
+    both = [run.map(k, t, common) if t else [] for k, t in (("predict", whole), (kind, parts))]
+    done, found = (iter(values(outcomes)) for outcomes in both)
     out = []
     for path, own in zip(paths, edges, strict=True):
         if len(own) == 1:
@@ -203,6 +196,19 @@ def predict_many(
             used = model_for(trace, model, options["machines"], options["own_machine"])
             out.append(_predicted_from(trace, used, options, walked))
     return out
+
+
+def _pieces_of(
+    path: str, model: Mixture, options: Mapping[str, Any], plan: SamplePlan | None
+) -> list[tuple[int, int]]:
+    """The model's cores that a task each walks a trace with; one piece is the whole.
+    `TracekitError` where the trace cannot be opened, or is not the model's."""
+    with open_trace(path) as trace:
+        used = model_for(trace, model, options["machines"], options["own_machine"])
+        own = pieces(_walked(len(trace), plan), len(used.cores))
+        # Micro-ops that are joined first, and places that are drawn anew each time: by one worker.
+        alone = model.level != trace.level or (plan is not None and plan.seed is None)
+        return own[:1] if alone else own
 
 
 def _predicted_from(

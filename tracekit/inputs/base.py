@@ -141,5 +141,7 @@ def _offered(offer: Offer, head: bytes, path: str) -> Source | None:
     needed = ("feed", "finish", "cpus", "take", "table", "counters", "stats", "arch")
     if missing := [n for n in needed if not callable(getattr(source, n, None))]:
         raise offer.failed(f"its source has no {', '.join(missing)}")
+    if belongs := getattr(source, "belongs", None):  # a `Translated`
+        belongs(path, offer.package)
     made: Source = source
     return made

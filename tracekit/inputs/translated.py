@@ -52,6 +52,9 @@ class Translated:
         isa: Literal["x86", "arm", "riscv"] | None = None,
     ) -> None:
         self._name, self._translate, self._end = name, translate, end
+        self._path: str | None = None
+        self._package = ""
+        self._taken = 0  # bytes of the decompressed input that are translated
         self._to = _source(into, isa)
         #: Whether there are no micro-ops in it: it is extracted at the macro level.
         self.native = bool(getattr(self._to, "native", False))
@@ -61,13 +64,19 @@ class Translated:
             return function()
         except TracekitError:
             raise
-        except Exception as e:  # somebody else's function
-            raise FormatError(f"as {self._name}: {type(e).__name__}: {e}") from None
+        except (Exception, SystemExit) as e:  # somebody else's function
+            why = f"as {self._name}{self._package}: {type(e).__name__}: {e}"
+            raise FormatError(why, path=self._path, offset=self._taken) from None
+
+    def belongs(self, path: str, package: str) -> None:
+        """Says whose input it reads and which package made it, for errors."""
+        self._path, self._package = path, f" of the package {package}"
 
     def feed(self, data: Any, /) -> None:
         """Parse the next bytes of the input."""
         block = bytes(data)
         self._to.feed(self._call(lambda: self._translate(block)))
+        self._taken += len(block)
 
     def finish(self) -> None:
         """Take the end of the input."""
