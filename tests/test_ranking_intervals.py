@@ -127,6 +127,8 @@ def test_dse_carries_both_parts(lua, space, capsys):
     assert main([*argv[:3], "-q", "--top", "6", *few]) == 0
     text = capsys.readouterr().out
     assert text.index("warning: 5 samples") < text.index("  1. ")
+    numbers = [x.rpartition("#")[2] for x in text.splitlines() if x.startswith("  ") and "#" in x]
+    assert [*map(int, numbers)] == some["ranking"]  # which --known asks for
     assert "of the model, and of 5 samples; ~: perhaps as good as the best" in text
     assert text.count("% ") + text.count("%~") >= 6
     assert main([*argv, "--insts", "200"]) == 2

@@ -89,7 +89,7 @@ def _print(title: str, points: Sequence[Mapping[str, Any]], p: dict[str, Any], t
         wide = f"{half / cycles:>7.1%}" if half is not None and cycles else f"{'?':>7}"
         wide += "~" if rank > 1 and p["tied_with_best"][k] else " "
         value = f"{p['objective'][k]:.6g}"
-        print(f"  {rank}. #{k:<4} {design:<32}{cycles:>14,.0f} cycles  ±{wide} {value}")
+        print(f"  {rank}. {design:<32}{cycles:>14,.0f} cycles  ±{wide} {value}  #{k}")
     tied = sum(p["tied_with_best"]) - 1
     of = f"the model, and of {p['samples']} samples" if p["samples"] else "the model"
     if p["half_interval"][p["ranking"][0]] is None:
