@@ -59,13 +59,16 @@ def plan_of(args: argparse.Namespace) -> SamplePlan | None:
     if args.every is not None and args.samples is not None:
         raise UsageError("--every and --samples: one of them")
     length = SamplePlan.length if args.insts is None else args.insts
-    seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
+    # Tasks are kept by their options: with a seed drawn here the same command would begin anew.
+    tasks = getattr(args, "run", None) is not None or getattr(args, "cluster", None) is not None
+    seed = secrets.randbelow(1 << 32) if args.seed is None and not tasks else args.seed
     return SamplePlan(length, args.every, args.samples, args.choose, seed)
 
 
 def print_seed(plan: SamplePlan | None) -> None:
-    """How the same samples are drawn again; nothing where all rows were walked."""
-    if plan is not None:
+    """How the same samples are drawn again; nothing where all rows were walked, or where a run's
+    tasks drew their own."""
+    if plan is not None and plan.seed is not None:
         print(f"samples drawn with --seed {plan.seed}")
 
 
