@@ -14,7 +14,7 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     out = run_in(tmp_path, *blocks)
     for file in ("lua.data.zst", "model/card.json", "mine.json", "lua.npy"):
         assert (tmp_path / file).exists()
-    for said in ("2 machines", "by phase, on", "both programs:", "constant CPI", "1. #"):
+    for said in ("2 machines", "by phase, on", "both programs:", "constant CPI", "1. l1d_kb"):
         assert said in out
     assert "nan" not in out  # two programs: all seen ones are tuned on
     line = next(x for x in out.splitlines() if x.strip().startswith("parameters not known"))
