@@ -124,7 +124,10 @@ def test_a_manifest_takes_machines_by_name(data, tmp_path):
     (data / "o3_small").unlink()
     text["machines"]["b"] = "o3_smal"
     (data / "named.json").write_text(json.dumps(text))
-    with pytest.raises(TracekitError, match="No such file"):
+    with pytest.raises(
+        TracekitError,
+        match=r"machines\.b: o3_smal: no machine has this name, and no file \(did you mean o3_small",
+    ):
         load_manifest(data / "named.json")
     for name, fits in (("n" * 150, True), ("n" * 151, False), ("é" * 76, False)):
         text["programs"][0]["name"], text["machines"]["b"] = name, None
