@@ -112,6 +112,15 @@ def test_file(tmp_path: Path) -> None:
     assert not summary(path)["complete"]
 
 
+def test_the_end_is_read_without_the_epochs(tmp_path: Path) -> None:
+    for end in (True, False):
+        write(tmp_path / "a.tks", SMALL, end=end)
+        with TksReader(tmp_path / "a.tks") as whole, TksReader(tmp_path / "a.tks") as alone:
+            assert len(list(whole.epochs())) == 1
+            alone.read_end()
+            assert alone.totals == whole.totals and (alone.totals is not None) == end
+
+
 def test_a_file_that_ends_inside_a_block_has_the_blocks_before(tmp_path: Path) -> None:
     path = tmp_path / "a.tks"
     write(path, SMALL[:1] + [SMALL[1]] * 3, end=False)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from tracekit.errors import UsageError
 from tracekit.fleet.messages import NAME
 from tracekit.io.files import read_toml
+from tracekit.io.remote import is_this_computer
 from tracekit.text import shown
 
 __all__ = ["Policy", "read_policy"]
@@ -177,7 +178,7 @@ def _url(value: Any) -> str:
         host = urllib.parse.urlsplit(value).hostname
     except ValueError:
         raise ValueError("is no https URL") from None
-    if value.startswith("http:") and host not in ("localhost", "127.0.0.1", "::1"):
+    if value.startswith("http:") and not is_this_computer(host):
         raise ValueError("is no https URL: a token does not travel without TLS")
     return value
 

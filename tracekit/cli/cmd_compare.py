@@ -9,7 +9,8 @@ from typing import Any
 
 from tracekit.cli.error_tables import print_intervals
 from tracekit.cli.events import Events
-from tracekit.cli.numbers import add_threads, at_least
+from tracekit.cli.instruction_options import add_instruction_options
+from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -29,19 +30,10 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--without", nargs=2, action="append", default=[], metavar=("A", "B"),
         help="a pair that is not pooled",
     )  # fmt: skip
-    p.add_argument(
-        "--sample",
-        type=at_least(1),
-        default=1,
-        metavar="N",
-        help="families: every Nth block of 5000 rows (1: all)",
-    )
+    add_instruction_options(p)
     p.add_argument(
         "--cache", help="--manifest: keep the programs' arrays in this folder, for the next time"
     )
-    p.add_argument("--device", default="auto", help="auto, cpu, cuda or torch (torch on the CPU)")
-    p.add_argument("--dtype", default="auto", help="f32, bf16, int8 or auto (auto)")
-    p.add_argument("--no-history", action="store_true", help="leave the training programs' tables")
     add_threads(p)
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
     p.add_argument("--force", action="store_true", help="replace it")

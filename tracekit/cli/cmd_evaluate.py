@@ -9,6 +9,7 @@ from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.error_tables import HEAD, line, number, print_intervals, programs
+from tracekit.cli.instruction_options import add_instruction_options
 from tracekit.cli.numbers import add_threads, at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
@@ -40,21 +41,12 @@ def add_parser(sub: Any, help_text: str) -> None:
         default="blocks",
         help="held-out blocks of seen programs, the test's families, or validation blocks",
     )
-    n.add_argument(
-        "--sample",
-        type=at_least(1),
-        default=1,
-        metavar="N",
-        help="families: every Nth block of 5000 rows (1: all)",
-    )
-    n.add_argument("--no-history", action="store_true", help="leave the training programs' tables")
+    add_instruction_options(n)
     n.add_argument(
         "--save-residuals",
         action="store_true",
         help="families: keep in the model's folder what it is off by, for the intervals of compare",
     )
-    n.add_argument("--dtype", default="auto", help="f32, bf16, int8 or auto (auto)")
-    n.add_argument("--device", default="auto", help="auto, cpu, cuda or torch (torch on the CPU)")
     add_cluster(p)
     p.set_defaults(func=run, parser=p)
 

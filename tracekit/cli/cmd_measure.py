@@ -4,7 +4,6 @@ it."""
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
+from tracekit.cpus import check_processor
 from tracekit.errors import TracekitError, UsageError
 
 
@@ -41,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output, args.force)
     model = load_model(args.model, "x86")
     programs = load_natives(args.manifest)
-    _check_cpu(args.cpu)
+    try:
+        check_processor(args.cpu)
+    except UsageError as e:
+        raise UsageError(f"--cpu: {e.message}") from None
     work = Path(args.work or f"{args.name}.measured")
     folder = Path(args.manifest).resolve().parent
     for program in programs:
@@ -55,15 +58,6 @@ def run(args: argparse.Namespace) -> int:
     if not reported(args, found):
         _print_measured(found, args.output)
     return 0
-
-
-def _check_cpu(cpu: int | None) -> None:
-    """Raises `UsageError` for a processor that programs cannot be pinned to."""
-    allowed = os.sched_getaffinity(0)
-    if cpu is not None and cpu not in allowed:
-        raise UsageError(
-            f"--cpu: processor {cpu} is not among those of this process: {sorted(allowed)}"
-        )
 
 
 def _check_run(name: str, command: tuple[str, ...], folder: Path) -> None:

@@ -4,11 +4,11 @@ that this computer is."""
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracekit.errors import UsageError
+from tracekit.text import note
 
 if TYPE_CHECKING:
     from tracekit.hardware import HardwareMachine
@@ -55,7 +55,7 @@ def this_computer(args: argparse.Namespace, model: Mixture) -> ThisComputer:
     if args.here is None:
         kept = kept_machine()
         if kept is not None:
-            print(f"tracekit: this computer as it was measured: {kept[1]}", file=sys.stderr)
+            note(f"this computer as it was measured: {kept[1]}")
         return ThisComputer(_measured(model, args.machine), kept and kept[0], kept is not None)
     if is_hardware_file(args.here) or (
         is_hardware_name(args.here) and args.here not in model.names

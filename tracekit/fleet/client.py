@@ -22,6 +22,7 @@ from tracekit.fleet.messages import (
     check_depth,
 )
 from tracekit.io.files import read_private
+from tracekit.io.remote import is_this_computer
 from tracekit.text import shown
 
 __all__ = ["HubClient", "HubError", "Token", "read_token"]
@@ -93,7 +94,7 @@ class HubClient:
         timeout: float = TIMEOUT,
     ) -> None:
         parts = urllib.parse.urlsplit(url)
-        local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+        local = is_this_computer(parts.hostname)
         if parts.hostname is None or parts.scheme not in ("https", "http"):
             raise UsageError("is no https URL of a hub", path=url)
         if parts.username or parts.password or parts.query or parts.fragment:

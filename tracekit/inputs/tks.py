@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import zstandard
@@ -95,19 +95,23 @@ def _collect_parts(path: Path, force: bool) -> None:
 
 def _has_epochs(part: Path) -> bool:
     """Whether an epoch's block begins in a file."""
-    at = _HEAD.size
     with part.open("rb") as file:
-        while True:
-            file.seek(at)
-            head = file.read(_BLOCK.size)
-            if len(head) < _BLOCK.size:
-                return False
-            magic, _, kind, compressed, _, _ = _BLOCK.unpack(head)
-            if magic != _SKIPPABLE:
-                return False
-            if kind == EPOCH:
-                return True
-            at += _BLOCK.size + compressed
+        return any(kind == EPOCH for kind, _ in _blocks(file))
+
+
+def _blocks(file: IO[bytes]) -> Iterator[tuple[int, int]]:
+    """Each block's kind, and where it begins, by the headers alone; up to what is no block."""
+    at = _HEAD.size
+    while True:
+        file.seek(at)
+        head = file.read(_BLOCK.size)
+        if len(head) < _BLOCK.size:
+            return
+        magic, _, kind, compressed, _, _ = _BLOCK.unpack(head)
+        if magic != _SKIPPABLE:
+            return
+        yield kind, at
+        at += _BLOCK.size + compressed
 
 
 def _expands(compressed: int, raw: int) -> bool:
@@ -277,6 +281,14 @@ class TksReader:
             elif kind == MAPS:
                 self._keep_maps(self._json())
             elif kind == END:
+                self.totals = self._json()
+
+    def read_end(self) -> None:
+        """What the end says, in ``totals``, and no epoch is decoded for it; None of a file that was
+        cut short."""
+        for at in [at for kind, at in _blocks(self._file) if kind == END]:
+            self._file.seek(at)
+            if self._next_whole() == END:
                 self.totals = self._json()
 
     def _keep_maps(self, block: Mapping[str, Any]) -> None:

@@ -133,6 +133,11 @@ class _Short(Exception):
     """A body with fewer bytes than were asked for."""
 
 
+def is_this_computer(host: str | None) -> bool:
+    """Whether a URL's host is this computer, where nothing travels: http serves as https does."""
+    return host in ("localhost", "127.0.0.1", "::1")
+
+
 def _denied(doing: str, name: str) -> TracekitError:
     return TracekitError(
         f"cannot {doing}: access is denied",

@@ -17,6 +17,7 @@ from tuf.ngclient.fetcher import FetcherInterface
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.io.files import open_file
+from tracekit.io.remote import is_this_computer
 
 __all__ = ["Fetcher", "check_place"]
 
@@ -35,7 +36,7 @@ def check_place(place: str) -> str:
         _ = parts.port
     except ValueError as e:
         raise UsageError(f"is no URL: {e}", path=place) from None
-    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    local = is_this_computer(parts.hostname)
     if parts.scheme == "https" or (parts.scheme == "http" and local):
         if parts.hostname is None or parts.username or parts.query or parts.fragment:
             raise UsageError("a repository's URL has a host, a port and a path alone", path=place)

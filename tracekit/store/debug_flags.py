@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from tracekit.store.reader import TraceFile
 from tracekit.store.statics import StaticTable
 
-__all__ = ["WITHOUT", "missing_debug_flags", "without_debug_flags"]
+__all__ = ["WITHOUT", "missing_debug_flags", "sentences", "without_debug_flags"]
 
 #: Flag of ``gem5.opt --debug-flags`` -> what a trace without it lacks.
 WITHOUT: Final[dict[str, str]] = {
@@ -28,19 +30,20 @@ def missing_debug_flags(
         return []
     if not source["exec_lines"]:
         return ["ExecEnable"]
-    accesses = sum(
-        int(count)
-        for i, count in enumerate(statics.count.tolist())
-        if statics.op_name(i).endswith(("MemRead", "MemWrite"))
-    )
     missing = []
-    if accesses and not addresses:
+    if not addresses and _has_accesses(statics):
         missing.append("ExecEffAddr")
     if source["blocks"] and not source["fetch_seq"]:
         missing.append("ExecFetchSeq")
     if not source["exec_flags"]:
         missing.append("ExecFlags")
     return missing
+
+
+def _has_accesses(statics: StaticTable) -> bool:
+    """Whether an instruction that ran loads or stores, by its op class."""
+    names = (statics.op_name(i) for i in np.flatnonzero(statics.count).tolist())
+    return any(name.endswith(("MemRead", "MemWrite")) for name in names)
 
 
 def without_debug_flags(trace: TraceFile) -> list[str]:

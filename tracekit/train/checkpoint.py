@@ -42,7 +42,18 @@ def read_checkpoint(torch: Any, place: Path, setup: Any) -> Iterator[dict[str, A
         raise _none(place, e) from None
 
 
-def is_unfinished(torch: Any, place: Path, setup: Any) -> bool:
+def is_there(torch: Any, place: Path, setup: Any, force: bool) -> bool:
+    """Whether there is a checkpoint; with ``force`` one of another run, or of one that has ended,
+    is removed first."""
+    if not place.exists():
+        return False
+    if force and not _is_unfinished(torch, place, setup):
+        place.unlink()
+        return False
+    return True
+
+
+def _is_unfinished(torch: Any, place: Path, setup: Any) -> bool:
     """Whether this very run began there and has not ended; False for a damaged checkpoint.
 
     Raises UsageError where torch is too old to tell.

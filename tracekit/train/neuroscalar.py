@@ -25,7 +25,7 @@ from tracekit.neuroscalar.program_rows import (
     read_default,
     read_paper,
 )
-from tracekit.train.checkpoint import is_unfinished, read_checkpoint
+from tracekit.train.checkpoint import is_there, read_checkpoint
 from tracekit.train.chunks import Sampler, tenths, watched
 from tracekit.train.neuroscalar_model import save
 from tracekit.train.neuroscalar_options import Options
@@ -111,10 +111,7 @@ def _setup(
 def _goes_on(torch: Any, place: Path, setup: str, force: bool) -> bool:
     """Whether there is a checkpoint to go on from.  Raises UsageError, before anything is computed,
     where it is another run's; with ``force`` that goes, and so does one of a run that has ended."""
-    if not place.exists():
-        return False
-    if force and not is_unfinished(torch, place, setup):
-        place.unlink()
+    if not is_there(torch, place, setup, force):
         return False
     with read_checkpoint(torch, place, setup):
         return True

@@ -25,7 +25,7 @@ from tracekit.model import save_model
 from tracekit.perfvec.network import FEATURES, LAYERS, card, columns, model_spec
 from tracekit.pipeline import overlap
 from tracekit.sim.clock import period
-from tracekit.train.checkpoint import is_unfinished, read_checkpoint, write_checkpoint
+from tracekit.train.checkpoint import is_there, read_checkpoint, write_checkpoint
 from tracekit.train.row_streams import Streams, statistics
 from tracekit.train.workers import Workers
 from tracekit.training_events import Report
@@ -153,10 +153,7 @@ class _Run:
 
     def goes_on(self, force: bool) -> bool:
         """Whether there is a checkpoint to go on from: the leading process's answer in all."""
-        found = self.workers.leads and self.place.exists()
-        if found and force and not is_unfinished(self.torch, self.place, self.setup):
-            self.place.unlink()
-            found = False
+        found = self.workers.leads and is_there(self.torch, self.place, self.setup, force)
         return bool(self.workers.decide(int(found)))
 
     def train(self, report: Report, force: bool) -> None:

@@ -83,11 +83,10 @@ bool TextStreamParser::execlog(std::string_view s) {
   } else if (arch_ == Arch::x86) {
     e.length = Encoding::max_bytes;  // the decoder tells the real one
   }
-  const bool switched = cpu != cpu_;
-  if (switched && has_cpu_)
+  const bool switched = cpu_ && *cpu_ != cpu;
+  if (switched)
     anomalies_.add("a line of another vCPU, whose rows are one stream with the others'", offset_);
   cpu_ = cpu;
-  has_cpu_ = true;
   batch_.add_instruction(table_->intern(e), restart_ || switched ? native_bit::restart : 0);
   restart_ = false;
   while (eat(s, ",")) {

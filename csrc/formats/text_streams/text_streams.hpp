@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,8 +44,8 @@ class TextStreamParser {
   NativeBatch batch_;
   Counters anomalies_;
   std::string tail_;
-  std::uint64_t offset_{}, lines_{}, cpu_{};
-  bool has_cpu_{};
+  std::uint64_t offset_{}, lines_{};
+  std::optional<std::uint64_t> cpu_;  // of the line before
   bool restart_{true}, open_{}, finished_{};
 };
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tracekit.cpus import check_processor
 from tracekit.errors import TracekitError, UsageError
 from tracekit.hardware.machine import HardwareMachine
 from tracekit.hardware.measure import (
@@ -102,9 +103,8 @@ class Calibration:
 @contextlib.contextmanager
 def _pinned(cpu: int | None) -> Iterator[int]:
     """This thread on one processor: ``cpu``, else the freest one that it may use."""
+    check_processor(cpu)
     allowed = os.sched_getaffinity(0)
-    if cpu is not None and cpu not in allowed:
-        raise UsageError(f"processor {cpu} is not among those of this process: {sorted(allowed)}")
     try:
         best = cpu if cpu is not None else _freest(sorted(allowed))
         os.sched_setaffinity(0, {best})
