@@ -306,6 +306,20 @@ def test_a_build_that_a_kill_left_without_its_mode_runs(tmp_path: Path) -> None:
     assert {p.name for p in folder.iterdir()} == {".build-p.made", "build-p"}
 
 
+def test_cycles_of_other_samples_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Validation(load_list(BENCH), tmp_path)
+    monkeypatch.setattr(Validation, "there", lambda self, p: True)
+    monkeypatch.setattr("tracekit.validation.steps.sample", lambda *_: None)
+    first, second = (tmp_path / f"{p.name}.simulated.json" for p in steps.programs[:2])
+    (tmp_path / f"{steps.programs[1].name}.counts.json").touch()
+    for kept in (first, second):
+        kept.write_text("{}")
+    steps.record()
+    assert not first.exists() and second.exists(), "the second's samples are there already"
+
+
 # --- all of it
 
 

@@ -22,7 +22,16 @@ from tracekit.store.reader import TraceFile
 if TYPE_CHECKING:
     from tracekit.record.qemu import QemuSession
 
-__all__ = ["LENGTH", "WARM", "Counts", "Sampled", "native_share", "sample", "sampled_rows"]
+__all__ = [
+    "LENGTH",
+    "WARM",
+    "Counts",
+    "Sampled",
+    "executions",
+    "native_share",
+    "sample",
+    "sampled_rows",
+]
 
 #: Instructions of a sample, and how many of them at its beginning only warm the core.
 LENGTH, WARM = 150_000, 50_000
@@ -167,6 +176,17 @@ def sampled_rows(trace: TraceFile) -> Sampled:
     return Sampled(begins, np.asarray(measured, bool))
 
 
+def executions(trace: TraceFile, rows: Sampled) -> npt.NDArray[np.float64]:
+    """How many of the measured rows each static instruction has: [static instructions]."""
+    counts = np.zeros(len(trace.statics))
+    ends = [*rows.begins[1:], len(trace)]
+    for begin, end, counted in zip(rows.begins, ends, rows.measured, strict=True):
+        if counted:
+            ids = np.asarray(trace.column("static_id", (begin, end)), np.int64)
+            counts += np.bincount(ids, minlength=len(counts))
+    return counts
+
+
 def _distance(
     trace: TraceFile, rows: Sampled, session: QemuSession, executed: Mapping[int, int]
 ) -> float:
@@ -176,12 +196,7 @@ def _distance(
         bar = session.table[encoding][0] >> _BAR_BITS
         whole[bar] = whole.get(bar, 0) + n
     bars = np.asarray(trace.statics.pc).astype(np.uint64) >> np.uint64(_BAR_BITS)
-    counts = np.zeros(len(bars))
-    ends = [*rows.begins[1:], len(trace)]
-    for begin, end, counted in zip(rows.begins, ends, rows.measured, strict=True):
-        if counted:
-            ids = np.asarray(trace.column("static_id", (begin, end)), np.int64)
-            counts += np.bincount(ids, minlength=len(bars))
+    counts = executions(trace, rows)
     sampled: dict[int, float] = {}
     for bar, n in zip(bars.tolist(), counts.tolist(), strict=True):
         if n:

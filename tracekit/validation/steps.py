@@ -3,7 +3,6 @@ predict."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
@@ -15,10 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-import tracekit.hardware
-from tracekit import _core
 from tracekit.errors import TracekitError, UsageError
 from tracekit.hardware import HardwareMachine
+from tracekit.hardware.digest import hardware_digest
 from tracekit.hardware.measure.shared_core import SharedCore
 from tracekit.io.files import read_json
 from tracekit.io.output import replacing, scratch, write_json
@@ -26,7 +24,14 @@ from tracekit.schema import OP_CLASSES
 from tracekit.store.reader import TraceFile
 from tracekit.validation.judging import Judged, Judgement, judge
 from tracekit.validation.program_list import FITTING, HALVES, ListedProgram, ProgramList
-from tracekit.validation.sampling import Counts, read_counts, sample, sampled_rows
+from tracekit.validation.sampling import (
+    Counts,
+    Sampled,
+    executions,
+    read_counts,
+    sample,
+    sampled_rows,
+)
 from tracekit.validation.timing import SPREAD, add_time, medians, read_times, time_once
 
 __all__ = ["STEPS", "Validation"]
@@ -172,6 +177,7 @@ class Validation:
         for done, p in enumerate(todo):
             self.report({"done": done, "of": len(todo), "name": p.name})
             command, source = self._command(p)
+            self._simulated_path(p).unlink(missing_ok=True)  # of samples that were there before
             try:
                 sample(
                     command, source, self._environment, self.list.cpu, self.folder, p.name,
@@ -235,7 +241,7 @@ class Validation:
         """Cycles of the whole run on each machine, and the samples' mix; kept by machine."""
         from tracekit.hardware.simulation import simulate_hardware
 
-        path = self.folder / f"{p.name}.simulated.json"
+        path = self._simulated_path(p)
         kept = read_json(path) if path.exists() else {}
         keys = [_key(m) for m in machines]
         new = [(k, m) for k, m in zip(keys, machines, strict=True) if k not in kept]
@@ -244,7 +250,7 @@ class Validation:
                 rows = sampled_rows(trace)
                 if not rows.measured.any():
                     raise TracekitError("no sample is in it", path=trace.path)
-                kept["mix"] = _mix(trace, rows.begins, rows.measured)
+                kept["mix"] = _mix(trace, rows)
                 if new:
                     result = simulate_hardware(
                         trace, [m for _, m in new], ranges=rows.begins, threads=threads
@@ -256,6 +262,9 @@ class Validation:
                         kept[key] = value
             write_json(path, kept, force=True)
         return [kept[k] * counts.instructions for k in keys], kept["mix"]
+
+    def _simulated_path(self, p: ListedProgram) -> Path:
+        return self.folder / f"{p.name}.simulated.json"
 
     # --- what is left out
 
@@ -290,30 +299,17 @@ class Validation:
         return out
 
 
-@functools.cache
-def _simulator() -> bytes:
-    """What the simulator consists of: its predictions are kept as long as it is the same."""
-    digest = hashlib.sha256(Path(_core.__file__).read_bytes())
-    for path in sorted(Path(tracekit.hardware.__file__).parent.rglob("*.*")):
-        if path.suffix in (".py", ".json", ".zst"):
-            digest.update(path.read_bytes())
-    return digest.digest()
-
-
 def _key(machine: HardwareMachine) -> str:
-    # What was found out about a machine changes none of its times.
+    """Under which a program's cycles on a machine are kept: another machine or another build of
+    the simulator has another."""
+    # the error that was measured of a machine changes none of its times
     numbers = {k: v for k, v in machine.to_dict().items() if k != "checked"}
-    text = json.dumps(numbers, sort_keys=True).encode()
-    return hashlib.sha256(_simulator() + text).hexdigest()[:16]
+    text = hardware_digest() + json.dumps(numbers, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _mix(trace: TraceFile, begins: Sequence[int], measured: Any) -> dict[str, float]:
+def _mix(trace: TraceFile, rows: Sampled) -> dict[str, float]:
     """Shares of the measured rows by operation class."""
-    op = np.asarray(trace.statics.op)
-    counts = np.zeros(len(op))
-    for begin, end, counted in zip(begins, [*begins[1:], len(trace)], measured, strict=True):
-        if counted:
-            ids = np.asarray(trace.column("static_id", (begin, end)), np.int64)
-            counts += np.bincount(ids, minlength=len(op))
-    shares = np.bincount(op, weights=counts) / counts.sum()
+    counts = executions(trace, rows)
+    shares = np.bincount(np.asarray(trace.statics.op), weights=counts) / counts.sum()
     return {OP_CLASSES[k]: float(s) for k, s in enumerate(shares) if s > 0}

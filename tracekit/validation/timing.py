@@ -26,6 +26,7 @@ from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.hardware.measure.shared_core import SharedCore
 from tracekit.io.files import MAX_JSON, parse_json, read_limited
 from tracekit.io.output import append_line
+from tracekit.record.totals import ending
 
 __all__ = ["SPREAD", "Timed", "clock_ghz", "medians", "read_times", "time_once"]
 
@@ -118,7 +119,7 @@ def time_once(
         raise
     wall = time.monotonic() - begin
     if status != 0:
-        raise TracekitError(f"{name}: ended with status {os.waitstatus_to_exitcode(status)}")
+        raise TracekitError(f"{name}: ended with {ending(status)}")
     return {
         "program": name,
         "user": usage.ru_utime,
