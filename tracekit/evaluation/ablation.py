@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.evaluation.unseen_families import unseen_error
 from tracekit.mixture import fit
-from tracekit.mixture.family_folds import folds
-from tracekit.mixture.fit import Sums, fit_table
-from tracekit.mixture.least_squares import nnls
+from tracekit.mixture.fit import Sums
 
 __all__ = ["CORES", "ablate"]
 
 F64 = npt.NDArray[np.float64]
-STRENGTH = 0.3
 
 #: Parts of the cores, and what every core gets instead of its machine's own parameters.
 CORES: dict[str, dict[str, Any]] = {
@@ -85,35 +83,18 @@ def ablate(
     for name, same in CORES.items():
         sums = collect([{**c, **{k: v for k, v in same.items() if k in c}} for c in cores])
         whole = whole or sums
-        out[name] = _error(sums, priors, STRENGTH, seed)
+        out[name] = unseen_error(sums, priors, seed)
     even = np.full(priors.shape, 1 / priors.shape[1])
     out["nothing fitted: a machine is its own core"] = float(
         np.mean([np.abs(p.x.sum(axis=0) @ priors.T / p.y.sum(axis=0) - 1) for p in whole])
     )
-    out["held towards all cores alike"] = _error(whole, even, STRENGTH, seed)
-    out["hardly held (strength 0.001)"] = _error(whole, priors, 0.001, seed)
-    out["totals only, no segments"] = _error([fit.merged(p) for p in whole], priors, STRENGTH, seed)
-    out["entries of any sign"] = _error(whole, priors, STRENGTH, seed, least_squares)
+    out["held towards all cores alike"] = unseen_error(whole, even, seed)
+    out["hardly held (strength 0.001)"] = unseen_error(whole, priors, seed, strength=0.001)
+    out["totals only, no segments"] = unseen_error([fit.merged(p) for p in whole], priors, seed)
+    out["entries of any sign"] = unseen_error(whole, priors, seed, solve=least_squares)
     return out
 
 
 def least_squares(a: F64, b: F64) -> F64:
     """The x that makes |a x - b| least."""
     return np.asarray(np.linalg.lstsq(a, b, rcond=None)[0], np.float64)
-
-
-def _error(
-    programs: Sequence[Sums],
-    priors: F64,
-    strength: float,
-    seed: int,
-    solve: Callable[[F64, F64], F64] | None = None,
-) -> float:
-    errors = []
-    for part in folds([p.family for p in programs], 5, seed):
-        train = [p for i, p in enumerate(programs) if i not in part]
-        table = fit_table(train, priors, strength, solve or nnls)
-        for i in part:
-            p = programs[i]
-            errors.append(np.abs(p.x.sum(axis=0) @ table.T / p.y.sum(axis=0) - 1).mean())
-    return float(np.mean(errors))

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.evaluation.unseen_families import STRENGTH, unseen_error
 from tracekit.mixture.family_folds import folds
-from tracekit.mixture.fit import Sums, fit_row, fit_table, mixture_row, with_columns
+from tracekit.mixture.fit import Sums, fit_row, mixture_row, with_columns
 
 __all__ = ["over_instructions", "over_machines"]
 
 F64 = npt.NDArray[np.float64]
-STRENGTH = 0.3
 #: Sets of machines that are drawn for each number of them.
 DRAWS = 3
 
@@ -35,7 +35,7 @@ def over_instructions(
             for p in programs
             for n in [max(1, round(share * len(p.y)))]
         ]
-        out[str(share)] = _unseen_error(programs, cut, priors, seed)
+        out[str(share)] = unseen_error(programs, priors, seed, train=cut)
     return out
 
 
@@ -63,7 +63,7 @@ def over_machines(
         for _ in range(DRAWS):
             inside = np.sort(rng.choice(machines, count, replace=False))
             few = [replace(with_columns(p, inside), y=p.y[:, inside]) for p in programs]
-            errors["seen"].append(_unseen_error(few, few, np.eye(count), seed))
+            errors["seen"].append(unseen_error(few, np.eye(count), seed))
             for part in parts:
                 rest = [i for i in range(len(programs)) if i not in part]
                 for j in np.setdiff1d(np.arange(machines), inside).tolist():
@@ -87,14 +87,3 @@ def _errors(
     return [
         float(abs(p.x[:, columns].sum(axis=0) @ row / p.y[:, machine].sum() - 1)) for p in programs
     ]
-
-
-def _unseen_error(programs: Sequence[Sums], train: Sequence[Sums], priors: F64, seed: int) -> float:
-    """Five folds by family; ``train``: what is fitted of each program."""
-    errors = []
-    for part in folds([p.family for p in programs], 5, seed):
-        table = fit_table([p for i, p in enumerate(train) if i not in part], priors, STRENGTH)
-        for i in part:
-            p = programs[i]
-            errors.append(np.abs(p.x.sum(axis=0) @ table.T / p.y.sum(axis=0) - 1).mean())
-    return float(np.mean(errors))
