@@ -14,7 +14,7 @@ import platform
 import statistics
 import struct
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from tracekit.io.files import read_json
 from tracekit.io.output import kept_folder, scratch
 from tracekit.mixture.least_squares import nnls
 from tracekit.mixture.model import Mixture
+from tracekit.record.totals import ending
 from tracekit.sim import totals
 from tracekit.sim.clock import period
 from tracekit.store.reader import TraceFile
@@ -36,6 +37,7 @@ __all__ = [
     "BASELINES",
     "Measured",
     "Native",
+    "check_runs",
     "fit_mix",
     "leave_one_out",
     "load_natives",
@@ -143,23 +145,38 @@ def run_times(command: Sequence[str], folder: Path, runs: int, cpu: int) -> list
 def _batch(command: Sequence[str], folder: Path, n: int) -> float:
     spent = 0.0
     for _ in range(n):
-        try:
-            child = subprocess.Popen(
-                list(command),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                close_fds=False,
-            )
-        except OSError as e:
-            raise TracekitError(f"cannot start it: {e.strerror}", path=command[0]) from None
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)  # nobody else is to wait for it
-        if child.returncode < 0:
-            raise TracekitError(f"ended by signal {-child.returncode}", path=command[0])
-        spent += used.ru_utime + used.ru_stime
+        status, seconds = _run(command, folder)
+        if status != 0:
+            raise TracekitError(f"ended with {ending(status)}", path=command[0])
+        spent += seconds
     return spent
+
+
+def _run(command: Sequence[str], folder: Path) -> tuple[int, float]:
+    """Its status as waitpid gives it, and its processor time, user and system."""
+    try:
+        child = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            close_fds=False,
+        )
+    except OSError as e:
+        raise TracekitError(f"cannot start it: {e.strerror}", path=command[0]) from None
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)  # nobody else is to wait for it
+    return status, used.ru_utime + used.ru_stime
+
+
+def check_runs(programs: Iterable[Native], folder: Path) -> None:
+    """Runs each program once.  Raises `TracekitError` where one fails: its time would be that of a
+    failure."""
+    for p in programs:
+        status, _ = _run(p.command, folder)
+        if status != 0:
+            raise TracekitError(f"{p.name} ended with {ending(status)}", path=p.command[0])
 
 
 # ---- representations
@@ -209,8 +226,7 @@ def _complete(place: Path, command: Sequence[str]) -> bool:
     if not place.exists():
         return False
     with TksReader(place) as reader:
-        for _ in reader.epochs():
-            pass
+        reader.read_end()
         done = (reader.totals or {}).get("end") == "program_ended"
         return done and reader.meta.get("command") == list(command)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from types import FrameType
@@ -168,7 +167,7 @@ def _check_steps(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit record``; returns the exit code."""
-    from tracekit.record import RecordOptions, record_command, record_pid
+    from tracekit.record import RecordOptions, exit_code, record_command, record_pid
 
     argv = args.program[1:] if args.program[:1] == ["--"] else args.program
     cmd_record_qemu.check(args)
@@ -226,8 +225,4 @@ def run(args: argparse.Namespace) -> int:
             + _in_place(totals, options)
             + (f"; period chosen {totals.period} s" if totals.period is not None else "")
         )
-    if totals.exit_status is None:
-        return 0
-    if os.WIFSIGNALED(totals.exit_status):
-        return 128 + os.WTERMSIG(totals.exit_status)
-    return os.waitstatus_to_exitcode(totals.exit_status)
+    return exit_code(totals.exit_status)

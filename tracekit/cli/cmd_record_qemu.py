@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -146,10 +145,8 @@ def _features(args: argparse.Namespace, argv: list[str], tell: Callable[[str], N
 
 def _status(status: int | None, explanation: str | None) -> int:
     """The program's exit status as ours."""
+    from tracekit.record import exit_code
+
     if explanation:
         sys.stderr.write(f"tracekit: {explanation}\n")
-    if status is None:
-        return 0
-    if os.WIFSIGNALED(status):
-        return 128 + os.WTERMSIG(status)
-    return os.waitstatus_to_exitcode(status)
+    return exit_code(status)

@@ -3,7 +3,7 @@
 from tracekit.record.missing import described
 from tracekit.record.options import RecordOptions
 from tracekit.record.recorder import Recording, available, record_command, record_pid
-from tracekit.record.totals import Totals
+from tracekit.record.totals import Totals, exit_code
 
 __all__ = [
     "RecordOptions",
@@ -11,6 +11,7 @@ __all__ = [
     "Totals",
     "available",
     "described",
+    "exit_code",
     "record_command",
     "record_pid",
 ]

@@ -25,6 +25,14 @@ def ending(status: int) -> str:
         return f"signal {number}"
 
 
+def exit_code(status: int | None) -> int:
+    """How a program ended, of what waitpid gave, as a shell's exit code: 128 and the signal's
+    number where a signal ended it; 0 where nothing is known (None)."""
+    if status is None:
+        return 0
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
 @dataclass
 class Totals:
     """What was done, in seconds where not counts; the end block of the file."""
