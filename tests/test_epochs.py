@@ -29,7 +29,9 @@ def fake(pcs: list[int], source: dict | None = None, start: int = 0) -> SimpleNa
 
     return Fake(
         path="x",
-        index={"level": "macro", "cpu": "1.2", "source": source or {}, "options": {"start": start}},
+        level="macro",
+        cpu="1.2",
+        index={"source": source or {}, "options": {"start": start}},
         column=lambda name, rows: values[slice(*rows)],
     )
 

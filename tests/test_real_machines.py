@@ -16,8 +16,13 @@ from tracekit.record import RecordOptions, record_command
 RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 
 
-def test_a_machine_is_kept_by_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This computer's machine is kept in the test's folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_a_machine_is_kept_by_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept_machine() is None
     here = HardwareMachine.load("zen4").replace(name="here")
     place = keep_machine(here)
@@ -29,9 +34,8 @@ def test_a_machine_is_kept_by_processor(tmp_path: Path, monkeypatch: pytest.Monk
 
 @RECORDS
 def test_predict_shows_this_computer_and_real_processors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: str, capsys: pytest.CaptureFixture[str]
+    tiny: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     words = ["predict", "--full", "--epoch", "1000", "--json", "--", tiny]
     assert main(words) == 0
     known = [m.name for m in hardware_machines().values() if m.isa == "x86"]
@@ -72,12 +76,8 @@ def predicted(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[list[str
 
 @RECORDS
 def test_predict_shows_the_machines_that_were_named(
-    recording: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    recording: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert predicted(capsys, recording, "--uarch", "zen3") == (["zen3"], [])
     assert predicted(capsys, recording, "--uarch", "u006") == ([], ["u006"])
     assert predicted(capsys, recording, "--uarch", "zen3", "u006") == (["zen3"], ["u006"])
@@ -93,12 +93,8 @@ def test_predict_shows_the_machines_that_were_named(
 
 @RECORDS
 def test_machines_that_predict_does_not_know(
-    recording: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    recording: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     here = tmp_path / "here.json"
     here.write_text(json.dumps(HardwareMachine.load("zen4").to_dict()))
     for words, *told in (

@@ -92,7 +92,7 @@ class Agent:
         self.look()
         now = self.host.now()
         paused = self.state.setting("paused") == "yes"
-        why = "paused" if paused else self._forbidden(now)
+        why = "paused" if paused else self._forbidden()
         if why != self._why:
             self._why = why
             self.log("waits" if why else "goes on", **({"why": why} if why else {}))
@@ -109,7 +109,7 @@ class Agent:
             self.state.prune(now - 86_400 * self.policy.days)
         self._account()
 
-    def _forbidden(self, now: float) -> str:
+    def _forbidden(self) -> str:
         if self.state.used() > 1e6 * self.policy.disk_mb:
             self._make_room()
             if self.state.used() > 1e6 * self.policy.disk_mb:

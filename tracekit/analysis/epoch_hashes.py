@@ -54,7 +54,7 @@ def epochs(trace: TraceFile, length: int = EPOCH) -> list[Epoch]:
     """
     if length < 1:
         raise UsageError(f"an epoch of {length} instructions; at least 1")
-    if trace.index["level"] != "macro":
+    if trace.level != "macro":
         raise UsageError(
             "its rows are micro-ops; epochs count instructions",
             path=trace.path,
@@ -101,7 +101,7 @@ def gaps(trace: TraceFile) -> list[int]:
     lengths: Any = trace.index.get("source", {}).get("epoch_lengths")
     cuts: set[int] = set()
     if isinstance(lengths, dict):  # a recording's: of this file's thread, or of all in one
-        own = lengths.get(trace.index.get("cpu") or "")
+        own = lengths.get(trace.cpu)
         if own is None and len(lengths) == 1:
             own = next(iter(lengths.values()))
         if isinstance(own, list) and all(isinstance(k, int) for k in own):

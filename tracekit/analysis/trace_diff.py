@@ -98,7 +98,7 @@ def diff(
 
     Raises `UsageError` for traces of different levels, or that have no row in common.
     """
-    levels = [t.index.get("level") for t in (a, b)]
+    levels = [t.level for t in (a, b)]
     if levels[0] != levels[1]:
         raise UsageError(f"{a.path} is {levels[0]}-level and {b.path} {levels[1]}-level")
     blocks = align(a["pc"], b["pc"])

@@ -163,7 +163,6 @@ def limits(
     machine = parameters_of(machine)
     if errors := machine_errors(machine):
         raise UsageError(f"{machine.get('name', 'machine')}: {joined(errors)}")
-    arch = trace.arch if isinstance(trace, KeptRows) else str(trace.index.get("arch", ""))
-    changes = steps(machine, arch) + (idealizations(machine) if ideal else [])
+    changes = steps(machine, trace.arch) + (idealizations(machine) if ideal else [])
     ranges = spread(len(trace), most_rows) if most_rows is not None else None
     return what_if(trace, machine, changes, labels=labels, ranges=ranges, threads=threads)

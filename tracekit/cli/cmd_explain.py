@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         for trace in traces:
             tell_limits(trace)
         machines = [
-            named_machine(m, str(t.index.get("arch", ""))).to_dict()
+            named_machine(m, t.arch).to_dict()
             for m, t in zip((args.machines[0], args.machines[-1]), (a, b), strict=True)
         ]
         found = explain(

@@ -175,7 +175,7 @@ def run(args: argparse.Namespace, command: list[str], recording: str | None) -> 
         recording, usage, missing, executed = record_features(args, command, recording, features)
         recorded = time.monotonic()
         trace = cleanup.enter_context(TraceFile(features))
-        if kept and real is not None and real.isa != trace.index.get("arch"):
+        if kept and real is not None and real.isa != trace.arch:
             real = None  # the program of another instruction set
         if args.model is None and trace.arch not in (model.arch, "unknown"):
             model = load_model(None, trace.arch)

@@ -105,7 +105,7 @@ def _read(model: str, paths: list[str], rows: int) -> tuple[list[Any], list[Any]
                 targets.append(_truth(trace, card, part))
             else:
                 blocks.append(_instructions(cycles, trace, rows))
-                macro = trace.index["level"] == "macro"
+                macro = trace.level == "macro"
                 targets.append(_truth(trace, card, part) if macro else None)
     return blocks, targets
 

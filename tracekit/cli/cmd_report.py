@@ -94,7 +94,7 @@ def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[st
     from tracekit.report import collect, page
     from tracekit.sim import machines as known
 
-    arch = str(trace.index.get("arch", ""))
+    arch = trace.arch
     if args.machines:
         named = [named_machine(m, arch) for m in args.machines]
         machines = [m.to_dict() for m in told_apart(args.machines, named)]

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         if args.both or not args.machine:
             view = of_trace(trace, begin, end)
         if args.machine:
-            machine = named_machine(args.machine, str(trace.index.get("arch", ""))).to_dict()
+            machine = named_machine(args.machine, trace.arch).to_dict()
             core = of_simulation(trace, machine, begin, end, args.threads)
             view, other = beside(view, core) if args.both else (core, None)
     packed = args.output.endswith(".gz")

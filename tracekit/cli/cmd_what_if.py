@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if args.top < 0:
         raise UsageError(f"--top {args.top}: 0 or more")
     with tracekit.open(args.file) as trace:
-        arch = str(trace.index.get("arch", ""))
+        arch = trace.arch
         machine = named_machine(args.machine, arch).to_dict()
         tell_limits(trace)
         changes: list[Any] = [parse_change(c, machine) for c in args.changes]

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if args.by_row:
         check_causes_output(args.by_row, args.file, force=args.force)
     with tracekit.open(args.file) as trace:
-        machine = named_machine(args.machine, str(trace.index.get("arch", ""))).to_dict()
+        machine = named_machine(args.machine, trace.arch).to_dict()
         tell_limits(trace)
         found = why(
             trace,

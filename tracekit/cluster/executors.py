@@ -223,13 +223,6 @@ class _Dask:
         threads = self._client.nthreads()
         return sum(threads.values())
 
-    @property
-    def dashboard(self) -> str | None:
-        """Its address, where there is one."""
-        with contextlib.suppress(Exception):
-            return str(self._client.dashboard_link) or None
-        return None
-
     def run(self, kind: str, common: str, works: Sequence[Work]) -> Iterator[tuple[int, str]]:
         waiting, left = deque(works), len(works)
         lost: dict[int, int] = {}

@@ -19,7 +19,7 @@ def instruction_starts(micro: TraceFile, macro: TraceFile) -> npt.NDArray[np.int
 
     UsageError where the files are not such a pair.
     """
-    if micro.index.get("level") != "micro" or macro.index.get("level") != "macro":
+    if micro.level != "micro" or macro.level != "macro":
         raise UsageError("the features are of the macro level, their micro-ops of the micro level")
     starts = np.flatnonzero(begins(micro, (0, len(micro))))
     edges = np.append(starts, len(micro)).astype(np.int64)

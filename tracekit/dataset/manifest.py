@@ -9,7 +9,6 @@ Paths are relative to the manifest; ``data`` is a file that ``tracekit join`` wr
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,11 +43,8 @@ class Program:
 
     def data_digest(self) -> str:
         """SHA-256 of its file's bytes: 64 hexadecimal digits."""
-        digest = hashlib.sha256()
-        with self.data.open("rb") as f:
-            while block := f.read(1 << 20):
-                digest.update(block)
-        return digest.hexdigest()
+        with self.open() as data:
+            return data.trace.digest()
 
 
 @dataclass(frozen=True)

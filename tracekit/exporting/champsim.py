@@ -109,7 +109,7 @@ def _from_file(path: str | os.PathLike[str]) -> _Pieces:
     from tracekit.store.reader import TraceFile
 
     with TraceFile(path) as f:
-        encoder = ChampsimEncoder(f.statics.arrays, f.index["arch"])
+        encoder = ChampsimEncoder(f.statics.arrays, f.arch)
         for number in range(f.chunks):
             c = f.chunk(number)
             columns = [np.ascontiguousarray(c.column(n)) for n in ("static_id", "addr", "bits")]

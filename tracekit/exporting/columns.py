@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from tracekit import features as sets
 from tracekit.errors import UsageError
 from tracekit.io.arrays import array_file, save_array
 from tracekit.io.output import Folder, OutputFile, check_folder, check_output, replacing
 from tracekit.opening import open_trace
 from tracekit.store import arrow
 from tracekit.store.reader import TraceFile
-
-
-def _columns(f: TraceFile) -> list[str]:
-    return arrow.column_names(f)
 
 
 def _batches(f: TraceFile, features: str | None, disassembly: bool) -> Iterator[Any]:
@@ -29,7 +26,7 @@ def _batches(f: TraceFile, features: str | None, disassembly: bool) -> Iterator[
     if disassembly:
         raise UsageError("the disassembly is a column of the rows, and of no feature set")
     pa = arrow.pyarrow()
-    names = list(_first(f, features))
+    names = list(sets.get(features).columns)
     for k in range(f.chunks):
         x = f.features(features, (int(f.starts[k]), int(f.starts[k + 1])))
         columns = [pa.array(np.ascontiguousarray(x[:, i])) for i in range(len(names))]
@@ -82,21 +79,15 @@ def _npy(f: TraceFile, features: str | None, out: Path, force: bool, disassembly
     with Folder(out, force=force) as folder:
         here = folder.temporary
         if features is not None:
-            spec = (len(f), len(_first(f, features)))
+            spec = (len(f), len(sets.get(features).columns))
             with array_file(here / f"{features}.npy", np.float32, spec) as whole:
                 for k in range(f.chunks):
                     a, b = int(f.starts[k]), int(f.starts[k + 1])
                     whole.append(f.features(features, (a, b)))
         else:
-            for name in _columns(f):
+            for name in arrow.column_names(f):
                 save_array(here / f"{name}.npy", f.column(name))
         folder.commit()
-
-
-def _first(f: TraceFile, features: str) -> tuple[str, ...]:
-    from tracekit import features as sets
-
-    return sets.get(features).columns
 
 
 def _to_champsim(path: str | os.PathLike[str], out: Path, force: bool) -> dict[str, int]:

@@ -163,7 +163,6 @@ _COMPARE_MASK: Final = re.compile(r"(vpcmp)(?:eq|lt|le|neq|nlt|nle)(u?[bwdq])")
 _STRINGS: Final = re.compile(r"(?:rep(?:n?[ez])? )?(?:movs|stos|lods|cmps|scas|ins|outs)[bwdq]")
 _SHIFTS: Final = frozenset(["shl", "shr", "sar", "sal", "rol", "ror", "rcl", "rcr", "shld", "shrd"])
 _NO_OPERANDS: Final = frozenset(("nop", "repz ret", "ret", "retf"))
-_DECORATIONS: Final = re.compile(r"\{(\w[\w-]*)\}")
 
 
 def _x86_form(mnemonic: str, operands: tuple[str, ...]) -> str:

@@ -49,7 +49,7 @@ def hardware_cores(
     """
     out = []
     for m in machines:
-        check_statics(trace.index, trace.statics, trace.path, m.isa, m.name)
+        check_statics(trace, m)
         table = InstructionTable.load(m.table).override(_measured(m))
         ops = core_ops(trace.statics, table.rows(trace.statics, m.isa), m.isa)
         out.append(_core.HardwareCore(ops, parameter_row(m), schedulers_of(m, table.ports)))

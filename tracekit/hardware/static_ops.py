@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ from tracekit.errors import UsageError
 if TYPE_CHECKING:
     from tracekit.hardware.hardware_ops import HardwareOps
     from tracekit.hardware.machine import HardwareMachine
+    from tracekit.store.reader import TraceFile
 
-__all__ = ["core_ops", "parameter_row", "schedulers_of"]
+__all__ = ["check_statics", "core_ops", "parameter_row", "schedulers_of"]
 
 _BITS: dict[str, int] = _core.HARDWARE_OP_BITS
 _NO_REGISTER = np.uint16(0xFFFF)
@@ -119,20 +119,20 @@ def schedulers_of(
     return [(s.entries, m) for s, m in zip(machine.schedulers, masks, strict=True)]
 
 
-def check_statics(index: Mapping[str, Any], statics: Any, path: str, isa: str, name: str) -> None:
-    """`UsageError` where the trace has no machine code, or is of another instruction set."""
-    arch = str(index.get("arch", ""))
-    if arch != isa:
-        raise UsageError(
-            f"{name} runs {isa}; the trace is of {arch or 'an unknown instruction set'}", path=path
-        )
-    if index.get("level") == "micro" and arch == "x86":
+def check_statics(trace: TraceFile, machine: HardwareMachine) -> None:
+    """`UsageError` where the trace has no machine code, or is of another instruction set than the
+    machine's."""
+    path, name = trace.path, machine.name
+    if trace.arch != machine.isa:
+        found = "an unknown instruction set" if trace.arch in ("", "unknown") else trace.arch
+        raise UsageError(f"{name} runs {machine.isa}; the trace is of {found}", path=path)
+    if trace.level == "micro" and trace.arch == "x86":
         raise UsageError(
             "its rows are gem5's micro-ops, which no real processor has",
             path=path,
             hint="extract it with --level macro and --binary",
         )
-    codes = statics.bytes
+    codes = trace.statics.bytes
     if not codes or not any(codes):
         raise UsageError(
             f"it has no machine code, which {name} needs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from tracekit._core import (
     ChampsimParser,
@@ -21,13 +21,6 @@ from tracekit.inputs.native import NativeConverter
 _LACKEY: Final = re.compile(rb"^(I  | [LSM] )[0-9a-fA-F]+,\d+\r?$", re.M)
 _EXECLOG: Final = re.compile(rb'^\d+, 0x[0-9a-f]+, 0x[0-9a-f]+, "', re.M)
 _EXECLOG_CODE: Final = re.compile(rb'^\d+, 0x[0-9a-f]+, 0x([0-9a-f]{1,8}), "([^"\n]*)"', re.M)
-
-
-class _Parser(Protocol):
-    def feed(self, data: Any, /) -> None: ...
-    def finish(self) -> None: ...
-    @property
-    def anomalies(self) -> dict[str, dict[str, int]]: ...
 
 
 class NativeFile:

@@ -158,7 +158,7 @@ def decode(insn: Any) -> DecodedInst:
         if (atomic and _orders(mnemonic)) or _ACQUIRE_RELEASE.fullmatch(mnemonic):
             flags.update(_BARRIERS)
     else:
-        op = _op_class(insn, mnemonic, operands, names, has_vector, has_predicate)
+        op = _op_class(mnemonic, operands, names, has_vector, has_predicate)
         if has_vector:
             flags.add("IsVector")
         if mnemonic != "nop" and (not has_vector or any(r[0] == INTEGER for r in src + dst)):
@@ -184,9 +184,7 @@ def _orders(mnemonic: str) -> bool:
     return m is not None and bool(m[3] or m[5])
 
 
-def _op_class(
-    insn: Any, mnemonic: str, operands: Any, names: list[str], vector: bool, predicate: bool
-) -> str:
+def _op_class(mnemonic: str, operands: Any, names: list[str], vector: bool, predicate: bool) -> str:
     if any(n[0] == "z" and n[1:].isdigit() for n in names):
         return SVE_OPS.get(mnemonic, "SimdAlu")
     if predicate:

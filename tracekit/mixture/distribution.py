@@ -182,7 +182,7 @@ def wide(text: str) -> str | None:
 
 
 def _names(trace: TraceFile) -> list[str]:
-    if str(trace.index.get("arch", "")) == "x86" and trace.index.get("level") == "macro":
+    if trace.arch == "x86" and trace.level == "macro":
         from tracekit.sim.uop_forms import form_of
 
         return [form_of(text).name for text in trace.statics.disassembly]

@@ -205,7 +205,7 @@ class Mixture:
 def check_trace(model: Mixture, trace: TraceFile) -> None:
     """Features of another instruction set, or of another level, are refused."""
     check_arch(model.arch, trace)
-    level = str(trace.index.get("level", "micro"))
+    level = trace.level
     if model.arch == "x86" and level != model.level:
         raise UsageError(
             f"the features are of the {level} level, the model of the {model.level} level",

@@ -66,7 +66,7 @@ def instruction_starts(trace: TraceFile) -> tuple[npt.NDArray[np.int64], int]:
     An instruction that the trace ends inside of is left out, as at the macro level.
     """
     n = len(trace)
-    if trace.index["level"] == "macro":
+    if trace.level == "macro":
         return np.arange(n, dtype=np.int64), n
     starts = np.flatnonzero(begins(trace, (0, n)))
     if len(starts) and not _ended(trace):
@@ -91,7 +91,7 @@ def blocks(
     trace: TraceFile, machines: Sequence[Mapping[str, Any]], threads: int | None = None
 ) -> Iterator[Block]:
     """The trace's instructions in blocks, their columns as ``columns`` names them."""
-    macro = trace.index["level"] == "macro"
+    macro = trace.level == "macro"
     drop_last = not macro and len(trace) > 0 and not _ended(trace)
     parts = _Parts(trace)
     left: list[Array] = []  # rows of an instruction whose end has not come: what each row gives

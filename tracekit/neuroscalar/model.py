@@ -139,7 +139,7 @@ class CycleModel:
 
     def _check_rows(self, trace: TraceFile) -> None:
         check_arch(str(self.card.extra.get("arch", "")), trace)
-        if not self._cores and trace.index["level"] != "macro":
+        if not self._cores and trace.level != "macro":
             raise UsageError(
                 "the model is of instructions; these rows are micro-ops",
                 path=trace.path,

@@ -126,7 +126,7 @@ def read_paper(
         place = cache / _key(p, ["neuroscalar", machine])
         if not (place / "done").exists():
             with p.open() as data:
-                if data.trace.index["level"] != "macro":
+                if data.trace.level != "macro":
                     raise UsageError(
                         "the preset paper is of instructions; these rows are micro-ops",
                         path=data.path,

@@ -33,7 +33,7 @@ from tracekit.record.missing import described
 from tracekit.sim.clock import period
 from tracekit.store.reader import TraceFile
 
-__all__ = ["BY", "is_native", "out_of_distribution", "predict_program", "unlike_training"]
+__all__ = ["BY", "out_of_distribution", "predict_program", "unlike_training"]
 
 BY = ("symbol", "function", "line", "file", "pc", "phase", "process")
 #: A share of the instructions from which on a note says what may not be concluded.
@@ -44,11 +44,6 @@ SHOWN = 0.0005
 _DYNAMIC_LINKER = re.compile(r"/ld(64|-[^/]*)?\.so[.\d]*$")
 #: Lines that a program may touch more than the largest of training before that is noted.
 BEYOND = 1.0
-
-
-def is_native(trace: TraceFile) -> bool:
-    """Whether the features are a recording's."""
-    return bool(trace.index.get("source", {}).get("format") == "tks")
 
 
 def predict_program(

@@ -20,7 +20,7 @@ def real_machines_of(trace: TraceFile, here: HardwareMachine | None) -> list[Har
     instruction set; none for rows without machine code."""
     if not trace.statics.bytes or not all(trace.statics.bytes):
         return []
-    known = [m for m in hardware_machines().values() if m.isa == trace.index.get("arch")]
+    known = [m for m in hardware_machines().values() if m.isa == trace.arch]
     return known if here is None else [here, *(m for m in known if m != here)]
 
 

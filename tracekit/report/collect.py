@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,7 +35,7 @@ _PHASES = 120
 _LIMIT_ROWS = 1_000_000
 #: Lines of one function.
 _MOST_OF_ONE = 400
-_PIECE, _SOURCE_BYTES = 1 << 20, 4 << 20
+_SOURCE_BYTES = 4 << 20
 #: Files that a program's DWARF may name and a report may hold lines of.
 _SOURCE_NAMES: Final = frozenset(
     {
@@ -227,15 +226,12 @@ def _miss_ratios(trace: TraceFile, machines: Sequence[Mapping[str, Any]]) -> dic
 def _how(
     trace: TraceFile, name: str, machines: Sequence[Mapping[str, Any]], command: str
 ) -> dict[str, str]:
-    digest = hashlib.sha256()
-    for at in range(0, trace.size, _PIECE):
-        digest.update(trace.read_bytes(at, min(_PIECE, trace.size - at)))
     out = {
         "tracekit": __version__,
         "command": command,
         "trace": name,
-        "SHA-256 of its features": digest.hexdigest(),
-        "rows": f"{len(trace):,}, {trace.index.get('level', '')}, {trace.index.get('arch', '')}",
+        "SHA-256 of its features": trace.digest(),
+        "rows": f"{len(trace):,}, {trace.level}, {trace.arch}",
         "accounting": "at retirement; simulated cores, from cold caches (docs/causes.md)",
     }
     for m in machines:

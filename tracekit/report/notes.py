@@ -57,12 +57,12 @@ def notes(trace: TraceFile) -> list[str]:
     """Plain sentences: what may not be concluded."""
     out = []
     ranges = ranges_of(trace)
-    arch = str(trace.index.get("arch", ""))
+    arch = trace.arch
     try:
         model = load_model(None, arch, trace.level)
         check_trace(model, trace)
     except TracekitError:
-        level = str(trace.index.get("level", ""))
+        level = trace.level
         out.append(
             f"the simulated cores were not compared with gem5 on {level} rows of {arch or 'this'}"
             " programs: their times are not validated"

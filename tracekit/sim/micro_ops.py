@@ -12,7 +12,7 @@ __all__ = ["in_parts", "micro_ops"]
 
 def in_parts(trace: TraceFile) -> bool:
     """Whether its rows, X86's instructions, are walked in one or more parts each."""
-    return trace.index.get("level") == "macro" and trace.index.get("arch") == "x86"
+    return trace.level == "macro" and trace.arch == "x86"
 
 
 def micro_ops(trace: TraceFile) -> npt.NDArray[np.int64]:

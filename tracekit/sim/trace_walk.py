@@ -219,7 +219,7 @@ def _micro_arrays(s: Any, moves: npt.NDArray[np.intp], arch: str) -> _Arrays:
 def _turned_moves(trace: TraceFile) -> npt.NDArray[np.intp]:
     """The moves that gem5's text shows the wrong way round."""
     told = trace.index.get("options", {}).get("binary")
-    if told is None and trace.index.get("arch") == "arm":
+    if told is None and trace.arch == "arm":
         return to_general(trace.statics)
     return np.array([], np.intp)
 
@@ -269,8 +269,8 @@ class RowSource:
 
     def __init__(self, trace: TraceFile) -> None:
         self._trace = trace
-        self._arch = str(trace.index.get("arch", ""))
-        joined = trace.index.get("level") == "macro"
+        self._arch = trace.arch
+        joined = trace.level == "macro"
         own = (
             _uop_arrays(trace.statics)
             if in_parts(trace)

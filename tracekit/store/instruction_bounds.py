@@ -41,7 +41,7 @@ def begins(
 def instruction_count(trace: TraceFile) -> int:
     """Of a file of either level: the rows that end one; where no micro-op is known to be the last
     (O3PipeView alone, no ExecFlags, the trace of PerfVec's authors), those that begin one."""
-    if trace.index.get("level") == "macro":
+    if trace.level == "macro":
         return len(trace)
     s = trace.statics
     last_ones = s.has("IsLastMicroop").any() or not s.has("IsMicroop").any()

@@ -11,7 +11,7 @@ __all__ = ["check_arch"]
 def check_arch(arch: str, trace: TraceFile) -> None:
     """UsageError where a model of ``arch`` is given rows of another instruction set; either may be
     unknown ("")."""
-    found = str(trace.index.get("arch", ""))
+    found = trace.arch
     if arch and found and arch != found:
         raise UsageError(
             f"the features are of {found}, the model of {arch}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections import OrderedDict
@@ -28,6 +29,7 @@ Targets = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 SUPPORTED = (1,)
 _KEPT_ROWS = 1 << 19  # of decoded chunks
+_PIECE = 1 << 20  # bytes that are read at once
 
 
 class TraceFile(Dataframes):
@@ -105,6 +107,13 @@ class TraceFile(Dataframes):
         """The content of a frame, its checksum checked."""
         offset, size, raw = place
         return frames.decompress(self.read_bytes(offset, size), raw, self.path, offset)
+
+    def digest(self) -> str:
+        """SHA-256 of the file's bytes: 64 hexadecimal digits."""
+        digest = hashlib.sha256()
+        for at in range(0, self.size, _PIECE):
+            digest.update(self.read_bytes(at, min(_PIECE, self.size - at)))
+        return digest.hexdigest()
 
     def close(self) -> None:
         """Close the file; what was decoded stays usable."""

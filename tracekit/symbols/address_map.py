@@ -146,7 +146,7 @@ class AddressMap:
         maps = trace.index["source"].get("maps")
         if not isinstance(maps, dict):
             return None
-        pid = str(trace.index.get("cpu", "")).partition(".")[0]
+        pid = trace.cpu.partition(".")[0]
         known = [maps[pid]] if pid in maps else list(maps.values())
         out = cls()
         for one in known:
@@ -168,7 +168,7 @@ class AddressMap:
             from tracekit.isa.program_match import check_instructions, check_isa
 
             with ElfImage(binary) as elf:
-                check_isa(elf, str(trace.index.get("arch", "")))
+                check_isa(elf, trace.arch)
                 if found is not None:
                     if not found.use(elf):
                         raise found.no_such_file(elf)

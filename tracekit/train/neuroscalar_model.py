@@ -81,7 +81,7 @@ def save(
             golden[f"head.{head.name}"] = run.net.head(head.name, r)[0].cpu().numpy()
     machines = [{**manifest.machines.get(m, {}), "name": m} for m in names]
     with first.program.open() as opened:
-        extra["arch"] = str(opened.trace.index.get("arch", ""))
+        extra["arch"] = opened.trace.arch
     if o.preset == "default":
         extra["simulated_cores"] = machines
     card = Card(

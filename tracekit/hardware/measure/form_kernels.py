@@ -102,7 +102,7 @@ def _memory(kind: str, i: int, base: str, vector: str) -> str:
     return f"{_SIZE[size]} ptr {place}" if size in _SIZE else place
 
 
-def _address(kind: str, i: int, chain: bool, width: str) -> str:
+def _address(kind: str, i: int, chain: bool) -> str:
     base = _register("r64", i if chain else 13) if chain else "rsi"
     parts = kind.strip("[]").split("+")
     out = []
@@ -133,7 +133,7 @@ _IMMEDIATE = {"pclmulqdq": "0", "vpclmulqdq": "0", "vpternlogd": "0x96", "vptern
 _ONE = re.compile(r"v(extract|insert)[fi](128|64x|32x)")
 
 
-def _line(mnemonic: str, kinds: list[str], names: list[str]) -> str:
+def _line(mnemonic: str, names: list[str]) -> str:
     return f"{mnemonic} {', '.join(names)}".rstrip()
 
 
@@ -154,7 +154,7 @@ def _operands(
             name = {"1": "1", "cl": "cl"}.get(kind)
             name = name or _IMMEDIATE.get(mnemonic, "1" if _ONE.match(mnemonic) else "3")
         elif kind[0] == "[":
-            name = _address(kind, i, chain, kinds[0])
+            name = _address(kind, i, chain)
             if not name:
                 return None
         elif kind[0] == "m" and kind != "mm":
@@ -211,7 +211,7 @@ def _chain(mnemonic: str, kinds: list[str]) -> Text | None:
         if names is None or "m" in kinds[-1][0]:
             return None
         last = "cmovc" if mnemonic == "bt" else "cmovz"
-        return Text(setup, f"{_line(mnemonic, kinds, names)}\n{last} rax, r8\n" * 4, 4, 1.0)
+        return Text(setup, f"{_line(mnemonic, names)}\n{last} rax, r8\n" * 4, 4, 1.0)
     if flags or mnemonic.startswith(("set", "v?ptest", "kortest", "ktest", "ptest", "vtest")):
         return None
     sources = [k for k in kinds[1:] if _class(k) == target]
@@ -219,7 +219,7 @@ def _chain(mnemonic: str, kinds: list[str]) -> Text | None:
     loads = any(k[0] == "m" and k != "mm" for k in kinds[1:])
     if kinds[-1].startswith("["):
         names = _operands(mnemonic, kinds, 0, chain=True, same=False)
-        return Text(setup, "\n".join([_line(mnemonic, kinds, names)] * 8), 8) if names else None
+        return Text(setup, "\n".join([_line(mnemonic, names)] * 8), 8) if names else None
     if two and loads and (len(kinds) > 2 or not _reads_target(mnemonic)):
         return None
     if len(kinds) > 1 and not sources and not (two and loads) and kinds[1] not in ("i", "1", "cl"):
@@ -232,7 +232,7 @@ def _chain(mnemonic: str, kinds: list[str]) -> Text | None:
         names = _operands(mnemonic, kinds, 0, chain=False, same=False)
     if names is None:
         return None
-    return Text(setup, "\n".join([_line(mnemonic, kinds, names)] * 8), 8)
+    return Text(setup, "\n".join([_line(mnemonic, names)] * 8), 8)
 
 
 _READS = re.compile(
@@ -264,7 +264,7 @@ def _round_trip(mnemonic: str, kinds: list[str], setup: str) -> Text | None:
     else:
         names[1] = _register(kinds[1].partition(" ")[0], 0)
         back = f"{vex}movd eax, xmm0"
-    return Text(setup, f"{_line(mnemonic, kinds, names)}\n{back}\n" * 4, 4, -1.0)
+    return Text(setup, f"{_line(mnemonic, names)}\n{back}\n" * 4, 4, -1.0)
 
 
 def _copies(mnemonic: str, kinds: list[str]) -> Text | None:
@@ -284,7 +284,7 @@ def _copies(mnemonic: str, kinds: list[str]) -> Text | None:
         names = _operands(mnemonic, kinds, i, chain=False, same=False)
         if names is None:
             return None
-        lines.append(_line(mnemonic, kinds, names))
+        lines.append(_line(mnemonic, names))
     return Text(setup, "\n".join(lines), len(lines))
 
 
