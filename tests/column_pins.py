@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import synthetic
 import zstandard
+from drmemtrace_records import rec, thread_of
 from oracles.tks_blocks import code_block, epoch_block
 
 import tracekit
@@ -94,11 +95,8 @@ def _champsim(wide: bool) -> bytes:
 
 
 def _drmemtrace() -> bytes:
-    def rec(kind: int, size: int, value: int) -> bytes:
-        return struct.pack("<HHQ", kind, size, value)
-
     kinds = (10, 11, 12, 13, 14, 15, 16, 48, 49, 10, 10, 10, 29, 31)
-    out = [rec(25, 0, 5), rec(28, 9, 0x40), rec(22, 4, 1), rec(24, 4, 1)]
+    out = []
     for n, (k, accesses) in enumerate(_steps(4, 4000, 300)):
         size = 1 + k % 8
         if n % 7 == 0:
@@ -109,7 +107,7 @@ def _drmemtrace() -> bytes:
             out.append(rec(28, (2, 20, 21, 0, 1, 25, 10, 11)[n // 101 % 8], n))
         if n % 190 == 3:
             out.append(rec(2 + n % 7, 0, 0x1000 + n))
-    return b"".join([*out, rec(23, 4, 1), rec(26, 0, 0)])
+    return thread_of(b"".join(out))
 
 
 def _tks(folder: Path) -> bytes:

@@ -19,7 +19,6 @@ import random
 import resource
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -38,6 +37,7 @@ sys.path += [str(ROOT / "tests"), str(ROOT / "csrc" / "fuzz"), str(ROOT)]  # aft
 
 import samples  # noqa: E402
 import synthetic  # noqa: E402
+from drmemtrace_records import rec, thread_of  # noqa: E402
 
 import tracekit  # noqa: E402
 from tracekit.errors import TracekitError  # noqa: E402
@@ -238,15 +238,11 @@ def traces() -> Iterator[Reader]:
 
 def drmemtrace() -> bytes:
     """One thread: header, instructions with accesses and branches, footer."""
-
-    def rec(kind: int, size: int, value: int) -> bytes:
-        return struct.pack("<HHQ", kind, size, value)
-
-    body = rec(25, 0, 5) + rec(28, 9, 0x40) + rec(22, 4, 1) + rec(24, 4, 1)
+    body = b""
     for k in range(60):
         body += rec((10, 10, 48, 49, 15)[k % 5], 4, 0x402000 + 4 * (k % 20))
         body += rec(k & 1, 8, 0x7000 + 8 * k) * (k % 3 == 0)
-    return body + rec(23, 4, 1) + rec(26, 0, 0)
+    return thread_of(body)
 
 
 def recordings() -> list[bytes]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drmemtrace_records import rec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.drmemtrace_counts import drmemtrace_counts
@@ -31,10 +32,6 @@ SHARED = (
 )
 COLUMNS = ("encoding", "bits", "first_access", "address", "access_size", "is_store")
 TAKEN, TAKEN_KNOWN, RESTART = 1, 2, 4
-
-
-def rec(kind: int, size: int = 0, value: int = 0) -> bytes:
-    return struct.pack("<HHQ", kind, size, value)
 
 
 def stream(*records: bytes, version: int = 5, filetype: int = 0xE40) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import synthetic
+from drmemtrace_records import rec, thread_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.tks_blocks import code_block, epoch_block
@@ -163,19 +164,15 @@ def test_champsim(tmp: Path, steps: list[Any]) -> None:
     read_back(tmp, body, "t.champsimtrace", level="macro")
 
 
-def rec(kind: int, size: int, value: int) -> bytes:
-    return struct.pack("<HHQ", kind, size, value)
-
-
 @MANY
 @given(STEPS)
 def test_drmemtrace(tmp: Path, steps: list[Any]) -> None:
-    body = rec(25, 0, 5) + rec(28, 9, 0x40) + rec(22, 4, 1) + rec(24, 4, 1)
+    body = b""
     for k, accesses, taken in steps:
         kind = (10, 10, 48 if taken else 49, 15, 10, 10)[k]
         body += rec(kind, 4, 0x402000 + 4 * k)
         body += b"".join(rec(int(store), 8, at) for at, store in accesses)
-    read_back(tmp, body + rec(23, 4, 1) + rec(26, 0, 0), level="macro")
+    read_back(tmp, thread_of(body), level="macro")
 
 
 @MANY

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import column_pins
 import pytest
+from drmemtrace_records import rec, thread_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.branch_entropy import branch_features
@@ -44,20 +45,9 @@ ACCESSES = {
 }
 
 
-def rec(kind: int, size: int = 0, value: int = 0) -> bytes:
-    return struct.pack("<HHQ", kind, size, value)
-
-
 def drmem(body: bytes, filetype: int = 0x240) -> bytes:
-    return (
-        rec(25, 0, 5)
-        + rec(28, 9, filetype)
-        + rec(22, 4, 1)
-        + rec(24, 4, 1)
-        + body
-        + rec(23, 4, 1)
-        + rec(26)
-    )
+    """One thread; with machine code unless another ``filetype`` is given."""
+    return thread_of(body, filetype)
 
 
 def instruction(pc: int, code: bytes, accesses: list[int], *, taken: bool = False) -> bytes:
