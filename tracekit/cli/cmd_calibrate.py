@@ -6,6 +6,7 @@ import argparse
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from tracekit.cli.common_options import add_force, add_quiet
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit calibrate``."""
     p = sub.add_parser("calibrate", help=help_text, description=__doc__)
     p.add_argument("-o", "--output", required=True, metavar="FILE.json", help="the machine's file")
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     p.add_argument("--name", default="here", help="of the machine (here)")
     p.add_argument(
         "--base",
@@ -34,7 +35,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         action="store_true",
         help="do not keep it as this computer's ($XDG_CACHE_HOME/tracekit/machines)",
     )
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     add_json(p)
     p.set_defaults(func=run, parser=p)
 

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.common_options import add_threads
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:

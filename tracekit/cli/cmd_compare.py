@@ -7,10 +7,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tracekit.cli.common_options import add_force, add_threads
 from tracekit.cli.error_tables import print_intervals
 from tracekit.cli.events import Events
 from tracekit.cli.instruction_options import add_instruction_options
-from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -36,7 +36,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     add_threads(p)
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     add_json(p)
     p.set_defaults(func=run, parser=p)
 

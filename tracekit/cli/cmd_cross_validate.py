@@ -8,9 +8,10 @@ import contextlib
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
+from tracekit.cli.common_options import add_force, add_threads
 from tracekit.cli.error_tables import HEAD, UNSAID, line, programs
 from tracekit.cli.events import Events
-from tracekit.cli.numbers import add_threads, at_least
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 
@@ -40,7 +41,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--plot", metavar="FILE", help="each program's error as a picture: .png, .svg or .pdf"
     )
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     add_cluster(p)
     p.set_defaults(func=run, parser=p)
 

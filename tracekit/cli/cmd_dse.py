@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse
@@ -32,9 +32,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("--top", type=int, default=5, metavar="N", help="designs shown (5)")
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     add_threads(p)
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     add_json(p)
     add_cluster(p)
     add_sampling(p)

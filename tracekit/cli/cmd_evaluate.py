@@ -8,9 +8,10 @@ import contextlib
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
+from tracekit.cli.common_options import add_threads
 from tracekit.cli.error_tables import HEAD, line, number, print_intervals, programs
 from tracekit.cli.instruction_options import add_instruction_options
-from tracekit.cli.numbers import add_threads, at_least
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse

@@ -14,7 +14,7 @@ import argparse
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.common_options import add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 

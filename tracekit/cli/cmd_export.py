@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tracekit.cli.common_options import add_force
 from tracekit.exporting import FORMATS, export
 from tracekit.text import note
 
@@ -21,7 +22,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--to", choices=sorted(FORMATS), help="default: as the output's name ends")
     p.add_argument("--features", metavar="SET", help="a feature set instead of the columns")
     p.add_argument("--disassembly", action="store_true", help="a column with each row's text")
-    p.add_argument("--force", action="store_true", help="replace existing output")
+    add_force(p)
     p.set_defaults(func=run)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
+from tracekit.cli.common_options import add_force
 from tracekit.cli.main import end_with_signals
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
@@ -65,7 +66,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--chunk-rows", type=int, default=CHUNK_ROWS, help=f"rows a chunk ({CHUNK_ROWS})"
     )
-    p.add_argument("--force", action="store_true", help="replace existing output")
+    add_force(p)
     p.add_argument("--strict", action="store_true", help="an anomaly in the input is an error")
     p.add_argument("--sha256", action="store_true", help="hash the input with SHA-256, too")
     p.add_argument(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of
+from tracekit.cli.common_options import add_quiet
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 
@@ -36,7 +37,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--force", action="store_true", help="replace what another plan, or --write-patches, wrote"
     )
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     add_json(p)
     add_cluster(p)
     p.set_defaults(func=run, parser=p)

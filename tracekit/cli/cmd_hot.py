@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from tracekit.analysis import BY, hot
+from tracekit.cli.common_options import add_quiet
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
@@ -27,7 +28,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         metavar="ELF",
         help="the program, of a trace that does not tell it, or has moved",
     )
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     add_json(p, "all parts as JSON (docs/json.md)")
     p.set_defaults(func=run)
 

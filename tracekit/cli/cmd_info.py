@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tracekit.cli.common_options import add_quiet
 from tracekit.cli.report import add_json, reported
 from tracekit.inputs.tks import format_summary, is_tks
 from tracekit.inputs.tks import summary as of_recording
@@ -18,7 +19,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit info``."""
     p = sub.add_parser("info", help=help_text, description=__doc__)
     p.add_argument("file", nargs="+", help="feats.zst files, or recordings (.tks)")
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     add_json(p)
     p.set_defaults(func=run)
 

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tracekit.cli.common_options import add_force
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
@@ -22,7 +23,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "-o", "--output", required=True, help="the machine's file, for predict --machine"
     )
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     p.add_argument("--model", help="a model's folder; the shipped one of X86 unless given")
     p.add_argument("--work", help="folder for recordings, which are made once (NAME.measured)")
     p.add_argument("--runs", type=at_least(1), default=15, help="timings of each program (15)")

@@ -9,6 +9,7 @@ from typing import Any
 
 import tracekit
 from tracekit.analysis import mrc
+from tracekit.cli.common_options import add_force, add_quiet
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 from tracekit.io.output import check_output
@@ -29,9 +30,9 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="loads and stores, instruction fetches, or both (default)",
     )
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     p.add_argument("--exact", action="store_true", help="every size, not only powers of two")
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     add_json(p)
     p.set_defaults(func=run, parser=p)
 

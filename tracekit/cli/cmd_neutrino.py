@@ -20,13 +20,13 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("--tiles", type=int, default=1, help="1 to 8")
     p.add_argument(
-        "--batch", type=int, default=1, help="instructions of separate streams side by side"
+        "--batch", type=int, default=1, help="instructions of separate streams side by side (1)"
     )
     p.add_argument(
         "--port",
         type=int,
         default=0,
-        help="bytes of weights a cycle from the global buffer; 0: no limit",
+        help="bytes of weights a cycle from the global buffer; 0: no limit (0)",
     )
     p.add_argument(
         "--table3",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tracekit.cli.common_options import add_force
 from tracekit.plugin import write_plugin
 
 
@@ -12,7 +13,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit plugin``."""
     p = sub.add_parser("plugin", help=help_text, description=__doc__)
     p.add_argument("-o", "--output", required=True, metavar="DIR", help="folder to write")
-    p.add_argument("--force", action="store_true", help="replace an existing folder")
+    add_force(p)
     p.set_defaults(func=run)
 
 

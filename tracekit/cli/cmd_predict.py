@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tracekit.cli import cmd_predict_program, instruction_totals
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.cmd_record_qemu import OF_QEMU
-from tracekit.cli.numbers import add_threads, at_least
+from tracekit.cli.common_options import add_force, add_quiet, add_threads
+from tracekit.cli.numbers import at_least
 from tracekit.cli.predicted_machines import with_machine_files
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_choice, plan_of, print_seed, seed_of
@@ -64,16 +65,16 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--instructions", type=int, metavar="N", help="--weights: instructions of the program"
     )
-    p.add_argument("--top", type=at_least(0), default=10, help="parts shown")
+    p.add_argument("--top", type=at_least(0), default=10, help="parts shown (10)")
     p.add_argument(
         "--save",
         metavar="FILE",
         help="the program's representation (.npy); of models of instructions the expected cycles "
         "of each, a column a machine in the order of --uarch or of the model",
     )
-    p.add_argument("--force", action="store_true", help="replace existing files")
+    add_force(p)
     add_threads(p)
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     p.add_argument(
         "--device", default="auto", help="models of instructions: auto, cpu, cuda, torch"
     )

@@ -23,7 +23,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="files for the table (those of the calibration unless given)",
     )
     p.add_argument(
-        "--rows", type=int, default=100_000, help="rows of each file that are read (default 100000)"
+        "--rows", type=int, default=100_000, help="rows of each file that are read (100000)"
     )
     p.add_argument(
         "--inputs",

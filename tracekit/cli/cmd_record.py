@@ -9,6 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli import cmd_record_qemu
+from tracekit.cli.common_options import add_force
 from tracekit.cli.numbers import at_least, seconds, seconds_or_none
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
@@ -32,7 +33,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("program", nargs=argparse.REMAINDER, help="what to start and record, after --")
     p.add_argument("--pid", type=int, help="record this running process instead")
     p.add_argument("-o", "--output", default="recording.tks", help="the file (recording.tks)")
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     p.add_argument(
         "--epoch", type=int, default=100_000, metavar="N", help="instructions of an epoch (100000)"
     )

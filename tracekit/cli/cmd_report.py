@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli import cmd_predict_program
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("-o", "--output", required=True, metavar="HTML", help="the page's file")
     p.add_argument("--title", help="instead of the file's or the program's name")
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
-    p.add_argument("--force", action="store_true", help="replace existing files")
+    add_force(p)
     add_threads(p)
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     add_json(p, "its numbers as JSON too (docs/json.md)")
     cmd_predict_program.add_recording(p)
     p.set_defaults(func=run, parser=p)

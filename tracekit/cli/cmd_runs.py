@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tracekit.cli.common_options import add_force
 from tracekit.cli.report import add_json, reported
 from tracekit.progress import clock
 from tracekit.text import shown
@@ -17,7 +18,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("folder", help="the folder of --run, or an extraction's output folder")
     p.add_argument("--top", type=int, default=20, metavar="N", help="lines of each list (20)")
     p.add_argument("--summary", metavar="FILE.parquet", help="a line a trace, as Parquet")
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     add_json(p)
     p.set_defaults(func=run, parser=p)
 

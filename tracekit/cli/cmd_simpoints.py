@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tracekit.cli.common_options import add_force, add_quiet
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
@@ -50,8 +51,8 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--warmup", type=int, default=0, help="instructions before a region (0)")
     p.add_argument("--level", choices=("auto", "micro", "macro"), default="auto", help="of rows")
     p.add_argument("--cpu", help="of a trace of several CPUs, the one to look at")
-    p.add_argument("--force", action="store_true", help="replace existing files")
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_force(p)
+    add_quiet(p)
     add_json(p)
     p.set_defaults(func=run, parser=p)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse
@@ -36,7 +36,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "-o", "--output", metavar="FILE.npy", help="cycles of every row, float32 [rows, machines]"
     )
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     p.add_argument(
         "--segments",
         type=int,
@@ -45,7 +45,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "where machines are fewer than threads, and not to the cycle",
     )
     add_threads(p)
-    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(p)
     add_json(p)
     add_cluster(p)
     add_sampling(p)

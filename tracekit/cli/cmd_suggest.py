@@ -8,7 +8,8 @@ import contextlib
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.numbers import add_threads, at_least
+from tracekit.cli.common_options import add_threads
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
 
@@ -19,7 +20,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("-n", "--count", type=int, default=3, help="how many programs (3)")
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     add_threads(p)
-    p.add_argument("--seed", type=at_least(0), default=0, help="of the random designs")
+    p.add_argument("--seed", type=at_least(0), default=0, help="of the random designs (0)")
     add_json(p)
     add_cluster(p)
     p.set_defaults(func=run, parser=p)

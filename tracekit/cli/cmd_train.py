@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tracekit.cli.common_options import add_threads
 from tracekit.cli.events import echo
-from tracekit.cli.numbers import add_threads, at_least, minutes_or_none
+from tracekit.cli.numbers import at_least, minutes_or_none
 from tracekit.cli.unused import refuse
 from tracekit.errors import FormatError, TracekitError
 
@@ -32,7 +33,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--patience",
         type=at_least(1),
         default=10,
-        help="passes without gain on the validation families",
+        help="passes without gain on the validation families (10)",
     )
     paper.add_argument(
         "--streams", type=at_least(1), default=64, help="rows that are computed at once"

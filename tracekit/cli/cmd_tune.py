@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
+from tracekit.cli.common_options import add_force, add_threads
 from tracekit.cli.events import Events
-from tracekit.cli.numbers import add_threads, at_least
+from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
 
@@ -28,7 +29,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "-o", "--output", required=True, help="the machine's file, for predict --machine"
     )
-    p.add_argument("--force", action="store_true", help="replace it")
+    add_force(p)
     p.add_argument("--name", required=True, help="of the machine")
     p.add_argument("--column", help="which machine of the joined files it is (--name unless given)")
     p.add_argument(
@@ -49,7 +50,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--seed",
         type=at_least(0),
         default=0,
-        help="of the cores that are drawn without --parameters",
+        help="of the cores that are drawn without --parameters (0)",
     )
     add_json(p)
     add_cluster(p)

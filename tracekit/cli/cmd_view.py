@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.common_options import add_force, add_threads
 from tracekit.cli.report import add_json, reported
 
 
@@ -32,7 +32,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="what is written; .gz: compressed"
     )
-    p.add_argument("--force", action="store_true", help="replace an existing file")
+    add_force(p)
     add_threads(p)
     add_json(p)
     p.set_defaults(func=run)

@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from tracekit.cli.common_options import add_threads
 from tracekit.cli.intermixed import Intermixed
-from tracekit.cli.numbers import add_threads
 from tracekit.cli.report import add_json, reported
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from tracekit.cli.numbers import add_threads
+from tracekit.cli.common_options import add_force, add_threads
 from tracekit.cli.report import add_json, reported
 from tracekit.text import note
 
@@ -37,7 +37,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--phases", type=int, default=20, metavar="N", help="ranges of rows in the JSON (20)"
     )
-    p.add_argument("--force", action="store_true", help="replace an existing file")
+    add_force(p)
     add_threads(p)
     add_json(p)
     p.set_defaults(func=run)

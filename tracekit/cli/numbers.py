@@ -6,20 +6,12 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from typing import Any
 
-__all__ = ["add_threads", "at_least", "minutes_or_none", "seconds", "seconds_or_none"]
+__all__ = ["at_least", "minutes_or_none", "seconds", "seconds_or_none"]
 
 
 #: The largest whole number that the compiled code takes.
 _MOST = 2**63 - 1
-
-
-def add_threads(p: Any) -> None:
-    """``--threads``, of tracekit's own work; all processors that it may use unless given."""
-    p.add_argument(
-        "--threads", type=at_least(1, 65536), metavar="N", help="worker threads (all processors)"
-    )
 
 
 def at_least(least: int, most: int = _MOST) -> Callable[[str], int]:

@@ -1,0 +1,26 @@
+"""Options that many commands have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracekit.cli.numbers import at_least
+
+__all__ = ["add_force", "add_quiet", "add_threads"]
+
+
+def add_force(p: Any) -> None:
+    """``--force``, of a command whose outputs are named on the command line."""
+    p.add_argument("--force", action="store_true", help="replace existing output")
+
+
+def add_quiet(p: Any) -> None:
+    """``-q``, of a command that shows its progress."""
+    p.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def add_threads(p: Any) -> None:
+    """``--threads``, of tracekit's own work; all processors that it may use unless given."""
+    p.add_argument(
+        "--threads", type=at_least(1, 65536), metavar="N", help="worker threads (all processors)"
+    )
