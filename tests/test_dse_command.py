@@ -1,0 +1,72 @@
+"""``tracekit dse``: each program under a name of its own, and what a trace lacks."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+import tracekit
+from tracekit.cli.main import main
+from tracekit.store.debug_flags import WITHOUT
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("dse") / "space.json"
+    path.write_text(json.dumps({"base": "ns_8w", "vary": {"rob": [32, 64]}}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def feats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dse") / "f.zst"
+    tracekit.extract(GOLDEN / "strsort.riscv.trace.xz", out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["a.zst", "b.x86.zst"], ["a", "b"]),
+        (["feats.system.cpu0.zst", "feats.system.cpu1.zst"], None),
+        (["lua.arm.zst", "zstd.zst", "lua.x86.zst"], ["lua.arm", "zstd", "lua.x86"]),
+        (["one/feats.zst", "two/feats.zst", "c.zst"], ["one/feats.zst", "two/feats.zst", "c"]),
+    ],
+)
+def test_no_program_hides_another(
+    files: list[str],
+    names: list[str] | None,
+    space: Path,
+    feats: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for f in files:
+        Path(f).parent.mkdir(exist_ok=True)
+        Path(f).write_bytes(feats.read_bytes())
+    names = names or [f.removesuffix(".zst") for f in files]
+    assert main(["dse", str(space), *files, "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["programs"]) == names
+    assert main(["dse", str(space), files[0], *files]) == 2
+    assert f"{files[0]} is given twice" in capsys.readouterr().err
+
+
+def test_what_a_trace_lacks_is_told(
+    space: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = lzma.decompress((GOLDEN / "strsort.riscv.trace.xz").read_bytes()).splitlines(True)
+    (tmp_path / "t").write_bytes(b"".join(x for x in lines if x.startswith(b"O3PipeView")))
+    out = str(tmp_path / "f.zst")
+    tracekit.extract(tmp_path / "t", out)
+    for command in (["dse", str(space), out], ["mrc", out], ["mrc", out, "--stream", "data"]):
+        assert main(command) == 0
+        assert f"{out}: {WITHOUT['ExecEnable']}" in capsys.readouterr().err
+    assert main(["mrc", out, "--stream", "fetch"]) == 0
+    assert not capsys.readouterr().err
