@@ -217,6 +217,15 @@ def _without_help(parser: argparse.ArgumentParser) -> list[str]:
     return out
 
 
+def test_an_option_that_comes_twice_adds_to_the_first(feats, capsys):
+    path = str(feats)
+    for line in (["simulate", path, "-m", "ns_8w", "-m", "u007", "-q"],
+                 ["predict", path, "--uarch", "ns_8w", "--uarch", "u007", "-q"]):  # fmt: skip
+        assert main(line) == 0
+        out = capsys.readouterr().out
+        assert "\nns_8w" in out and "\nu007" in out
+
+
 def test_every_option_says_what_it_does():
     assert [w for command in COMMANDS for w in _without_help(create_parser(command))] == []
 

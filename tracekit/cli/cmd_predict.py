@@ -44,11 +44,16 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--uarch",
         nargs="+",
+        action="extend",
         metavar="NAME",
         help="only these machines (of the model; of programs also real ones)",
     )
     p.add_argument(
-        "--machine", nargs="+", metavar="FILE", help="machines that tracekit tune or measure wrote"
+        "--machine",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="machines that tracekit tune or measure wrote",
     )
     p.add_argument(
         "--by",

@@ -41,6 +41,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "-m",
         "--machines",
         nargs="+",
+        action="extend",
         metavar="M",
         help=f"JSON files, or names; the first one's limits are shown ({', '.join(MACHINES)})",
     )
