@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,37 @@ def test_what_a_trace_lacks_is_told(
     assert any(WITHOUT["ExecEnable"][1:] in note for note in told)
     assert main(["mrc", out, "--stream", "fetch"]) == 0
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        (["--objective", "area * time"], "area is not known"),
+        (["--cost", "area", "--plot", "p.png"], "area is not known"),
+        (["--known", {"g": {"0": 1}}], "cycles of g are known"),
+        (["--known", {"f": {"2": 1}}], "design 2 or its cycles 1.0 is out of range"),
+    ],
+)
+def test_what_cannot_be_ranked_is_told_before_the_work(
+    how: list[Any],
+    told: str,
+    space: Path,
+    feats: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tracekit.exploration.dse.totals", None)  # that walks
+    (tmp_path / "known.json").write_text(json.dumps(how[1]))
+    line = [h if isinstance(h, str) else "known.json" for h in how]
+    assert main(["dse", str(space), str(feats), *line]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_cost_may_name_what_does_not_vary(space: Path, feats: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "p.svg"
+    line = ["--cost", "rob + l2_kb / 64", "--plot", str(picture)]
+    assert main(["dse", str(space), str(feats), *line]) == 0
+    assert picture.stat().st_size > 1000

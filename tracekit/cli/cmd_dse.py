@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--cost is drawn against time: give --plot too")
     check_picture(args.plot, args.force)
     space = load_space(args.space)
+    if args.cost:
+        space.values(args.cost)  # told before the work
     known = load_known(args.known) if args.known else {}
     traces = {n: tracekit.open(f) for n, f in zip(_names(args.files), args.files, strict=True)}
     for trace in traces.values():
