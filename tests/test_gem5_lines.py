@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,39 @@ def test_texts_that_differ_in_one_byte(tmp_path: Path, length) -> None:
     trace, _ = extracted(tmp_path, "".join(line.format(500 * k, t) for k, t in enumerate(texts, 1)))
     with trace:
         assert [trace.statics.disassembly[i] for i in trace["static_id"]] == texts
+
+
+@pytest.mark.parametrize("kind", ["both", "Exec lines"])
+def test_runs_one_after_another_are_told(tmp_path: Path, kind: str) -> None:
+    """Ticks begin anew: the later run's rows would take no cycles without a word."""
+    golden = Path(__file__).parent / "golden" / "strsort.riscv.trace.xz"
+    lines = lzma.decompress(golden.read_bytes()).decode().splitlines(keepends=True)
+    if kind != "both":
+        lines = [x for x in lines if not x.startswith("O3PipeView")]
+    text = "".join(lines)
+    trace, anomalies = extracted(tmp_path, text)
+    with trace:
+        rows = len(trace)
+    assert not anomalies
+    trace, anomalies = extracted(tmp_path, text + text)
+    with trace:
+        assert len(trace) == 2 * rows
+    assert anomalies == {"ticks_go_back": {"count": 1, "first_offset": len(text)}}
+
+
+def test_each_cpu_has_ticks_of_its_own(tmp_path: Path) -> None:
+    """A run that switches CPUs prints one behind the other, and one may lag."""
+    lines = [LINE.format(tick=500 * k, pc=0x400000 + 4 * k, more="") for k in range(1, 40)]
+    other = [x.replace("system.cpu:", "system.switch_cpus:") for x in lines]
+    for text in (lines + other, [x for pair in zip(lines[9:], other, strict=False) for x in pair]):
+        (tmp_path / "t").write_text("".join(text))
+        assert not tracekit.extract(tmp_path / "t", tmp_path / "f.zst", force=True).anomalies
+
+
+def test_a_tick_beyond_what_counts(tmp_path: Path) -> None:
+    lines = [LINE.format(tick=t, pc=0x400000, more="") for t in (1, 2**61 - 1, 2**61, 2**64)]
+    trace, anomalies = extracted(tmp_path, "".join(lines))
+    with trace:
+        assert len(trace) == 2
+    at = len(lines[0] + lines[1])
+    assert anomalies["malformed_line"] == {"count": 1, "first_offset": at}
