@@ -170,3 +170,19 @@ def test_a_tick_beyond_what_counts(tmp_path: Path) -> None:
         assert len(trace) == 2
     at = len(lines[0] + lines[1])
     assert anomalies["malformed_line"] == {"count": 1, "first_offset": at}
+
+
+def test_where_a_row_is_given_up_for_its_block(tmp_path: Path) -> None:
+    """The oldest of 262,144 rows that wait leaves as the next line comes."""
+    window, more = 1 << 18, 5
+    line = "{k:7}: system.cpu: 0x400000    : nop   : IntAlu :   FetchSeq={k}  flags=(IsNop)\n"
+    lines = [line.format(k=k) for k in range(1, window + more + 1)]
+    last = window + more
+    stages = "".join(f"O3PipeView:{s}:{last}\n" for s in ("decode", "rename", "dispatch"))
+    stages += f"O3PipeView:issue:{last}\nO3PipeView:complete:{last}\nO3PipeView:retire:{last}\n"
+    block = f"O3PipeView:fetch:{last}:0x00400000:0:{last}:  nop\n{stages}"
+    trace, anomalies = extracted(tmp_path, "".join(lines) + block)
+    with trace:
+        assert len(trace) == window + more
+    at = len("".join(lines[:window]))
+    assert anomalies == {"block_missing": {"count": more, "first_offset": at}}
