@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 from pathlib import Path
 
 import pytest
@@ -138,7 +139,8 @@ def test_texts_that_differ_in_one_byte(tmp_path: Path, length) -> None:
 
 @pytest.mark.parametrize("kind", ["both", "Exec lines"])
 def test_runs_one_after_another_are_told(tmp_path: Path, kind: str) -> None:
-    """Ticks begin anew: the later run's rows would take no cycles without a word."""
+    """Where ticks begin anew the later run's rows take no cycles; where they go on, as from a later
+    checkpoint, the cycles in between count."""
     golden = Path(__file__).parent / "golden" / "strsort.riscv.trace.xz"
     lines = lzma.decompress(golden.read_bytes()).decode().splitlines(keepends=True)
     if kind != "both":
@@ -151,7 +153,14 @@ def test_runs_one_after_another_are_told(tmp_path: Path, kind: str) -> None:
     trace, anomalies = extracted(tmp_path, text + text)
     with trace:
         assert len(trace) == 2 * rows
-    assert anomalies == {"ticks_go_back": {"count": 1, "first_offset": len(text)}}
+    told = {"another_run": {"count": 1, "first_offset": len(text)}}
+    assert anomalies == told
+    later = re.sub(r"(?m)^ *(\d+)(?=: )", lambda m: str(int(m[1]) + 10**9), text)
+    later = re.sub(r":([1-9]\d{4,})(?=$|:)", lambda m: f":{int(m[1]) + 10**9}", later, flags=re.M)
+    trace, anomalies = extracted(tmp_path, text + later)
+    with trace:
+        assert len(trace) == 2 * rows
+    assert anomalies == told
 
 
 def test_each_cpu_has_ticks_of_its_own(tmp_path: Path) -> None:

@@ -261,8 +261,9 @@ inline void Gem5Text::take_line(CpuStream& c, std::uint32_t sid, std::uint64_t w
   ++exec_lines_;
   ++c.lines;
   has_seq_ |= f.has_seq;
-  if (when < c.when) count("ticks_go_back", at);
+  if (when < c.when || (f.seq && f.seq < c.seq)) count("another_run", at);
   c.when = when;
+  c.seq = f.seq;
   std::uint8_t bits = 0;
   if (f.has_addr) bits |= row_bit::has_addr;
   if (f.predicated_off) bits |= row_bit::predicated_off;

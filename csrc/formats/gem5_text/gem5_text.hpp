@@ -27,7 +27,7 @@ struct CpuStream {
   ExecOrder order;
   RowBatch rows;                    // of blocks alone
   std::uint64_t lines{}, blocks{};  // its own of the text's
-  std::uint64_t when{};             // tick of its last line
+  std::uint64_t when{}, seq{};      // tick and FetchSeq of its last line
   std::uint64_t gave_up_at{};       // where the first row was written without its block
 
   // The rows that are whole, in commit order.  `spare`: an empty batch, for its memory.
