@@ -144,7 +144,6 @@ def test_output_that_must_not_be_replaced(cli, tmp_path, trace):
 
 def test_usage(cli, tmp_path, trace):
     feats = tmp_path / "f.zst"
-    assert cli("extract", trace, "-o", feats, "--count", "0")[0] == 2
     assert cli("extract", trace, "-o", feats, "--line-bytes", "63")[0] == 2
     assert cli("extract", trace, "-o", feats, "--chunk-rows", "1")[0] == 2
     code, line, _ = cli("extract", trace, "-o", feats, "--start", "100000")
@@ -153,7 +152,8 @@ def test_usage(cli, tmp_path, trace):
     code, line, _ = cli("dump", feats, "--columns", "nope")
     assert code == 2 and "no column 'nope'" in line
     assert cli("dump", feats, "--rows", "x")[0] == 2
-    for args in (["frobnicate"], [], ["extract"]):
+    none = ["extract", str(trace), "-o", str(feats), "--count", "0"]
+    for args in (["frobnicate"], [], ["extract"], none):
         with pytest.raises(SystemExit) as e:
             main(args)
         assert e.value.code == 2
@@ -267,6 +267,16 @@ def test_anomaly_offsets(tmp_path):
     want = len("".join(lines[:at]))
     result = extract_rows(tmp_path / "t", "".join([*lines[:at], "hello\n", *lines[at:]]))
     assert result.anomalies["other_line"] == {"count": 1, "first_offset": want}
+    lone = _lone_block(10**7)
+    result = extract_rows(tmp_path / "t", "".join([*lines[:at], lone, *lines[at:], lone]))
+    assert result.anomalies == {"block_without_exec": {"count": 2, "first_offset": want}}
+    blocks = [_lone_block(seq) for seq in range(1, 100)]
+    result = extract_rows(tmp_path / "t", "".join([*blocks, blocks[50]]))
+    at = len("".join(blocks))
+    assert result.anomalies == {"late_block": {"count": 1, "first_offset": at}}
+    first = _lone_block(1)
+    result = extract_rows(tmp_path / "t", first + "".join(lines))
+    assert result.anomalies == {"block_without_exec": {"count": 1, "first_offset": 0}}
 
 
 def test_late_exec_lines(tmp_path):

@@ -98,6 +98,30 @@ def test_numbers_are_that_cpus_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert blocks + whole["squashed"] == whole["blocks"]
 
 
+def test_of_one_cpu_of_several_the_number_is_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = str(two(tmp_path)), str(tmp_path / "f.zst")
+    assert main(["extract", path, "-o", out, "--cpu", "system.cpu1"]) == 0
+    *_, wrote, said = capsys.readouterr().err.splitlines()
+    assert "squashed" not in wrote and "does not say which CPU's" in said
+
+
+@pytest.mark.parametrize("part", [["--count", "100"], ["--start", "100"]])
+def test_of_a_part_no_number_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: list[str]
+) -> None:
+    """Blocks that never committed stand at no row: which of them belong to the part, no text
+    tells."""
+    (tmp_path / "in").write_text(synthetic.text(3, 500))
+    out = str(tmp_path / "f.zst")
+    assert main(["extract", str(tmp_path / "in"), "-o", out, *part]) == 0
+    assert main(["info", out]) == 0
+    assert "squashed" not in "".join(capsys.readouterr())
+    assert main(["info", out, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["squashed"] is None
+
+
 def test_of_one_cpu_the_number_is_known(tmp_path: Path) -> None:
     (tmp_path / "in").write_text(synthetic.text(3, 500))
     result = tracekit.extract(tmp_path / "in", tmp_path / "f.zst")

@@ -113,6 +113,13 @@ def test_windows(trace):
     )
 
 
+def test_windows_longer_than_every_chunk_are_no_empty_file(trace):
+    longest = int(np.diff(trace.starts).max())
+    assert next(trace.windows("perfvec", longest)).shape == (longest, 51)
+    with pytest.raises(tracekit.UsageError, match=f"the longest chunk has {longest:,}"):
+        trace.windows("perfvec", longest + 1, target="cycles")
+
+
 def test_ranges(trace):
     n = len(trace)
     assert trace.column("pc", (n, n)).size == 0

@@ -13,6 +13,7 @@ from tracekit import Machine
 from tracekit.cli.main import main
 from tracekit.errors import FormatError
 from tracekit.sim import gem5_machine, load_machine
+from tracekit.sim.gem5_config import gem5_caches
 from tracekit.sim.parameters import machine_errors
 
 #: gem5's classes of the memories: tCL, tRCD, tRP, tRAS, tBURST (ps), bus, burst length, devices.
@@ -266,6 +267,32 @@ def test_a_cpu_that_is_switched_out_is_not_meant(tmp_path, kind):
     pool = "system.other.fuPool"
     objects |= {"system.other": {**here, "fuPool": pool}, **units(MACHINE, pool)}
     assert gem5_machine(written(tmp_path / "both", objects, kind))[0]["rob"] == 40
+
+
+@pytest.mark.parametrize("kind", ["ini", "json"])
+def test_a_cpu_that_is_switched_in_takes_the_wires_of_the_other(tmp_path, kind):
+    """A run that begins on an atomic CPU (--fast-forward) writes the other without its ports."""
+    objects = config(MACHINE)
+    cpu = objects["system.cpu"]
+    ports = {k: cpu.pop(k) for k in ("icache_port", "dcache_port")}
+    objects["system.switch_cpus"] = {**cpu, "switched_out": True, "cpu_id": 0}
+    objects |= units(MACHINE, "system.switch_cpus.fuPool")
+    wrong = {k: f"system.{k}" for k in ports}
+    objects["system.cpu1"] = {"type": "BaseAtomicSimpleCPU", "cpu_id": 1, **wrong}
+    objects["system.cpu"] = {"type": "BaseAtomicSimpleCPU", "cpu_id": 0, **ports}
+    path = written(tmp_path / "run", objects, kind)
+    same(gem5_machine(path)[0], MACHINE)
+    caches = {"l1i": "system.cpu.icache", "l1d": "system.cpu.dcache"}
+    assert gem5_caches(path) == gem5_caches(path, "system.switch_cpus") == caches
+
+
+def test_of_several_clock_periods_the_first_is_simulated(tmp_path):
+    """Those of dynamic voltage and frequency scaling."""
+    objects = config(MACHINE)
+    objects["system.clk"]["clock"] = "400 500 667"
+    found, notes = gem5_machine(written(tmp_path / "run", objects, "ini"))
+    assert found["clock_ghz"] == 2.5
+    assert "system.clk.clock has 3 periods; 400 is simulated" in notes
 
 
 def test_commands_tell_what_is_not_simulated(tmp_path, capsys):

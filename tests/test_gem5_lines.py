@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import re
 from pathlib import Path
 
 import pytest
@@ -133,3 +135,63 @@ def test_texts_that_differ_in_one_byte(tmp_path: Path, length) -> None:
     trace, _ = extracted(tmp_path, "".join(line.format(500 * k, t) for k, t in enumerate(texts, 1)))
     with trace:
         assert [trace.statics.disassembly[i] for i in trace["static_id"]] == texts
+
+
+@pytest.mark.parametrize("kind", ["both", "Exec lines"])
+def test_runs_one_after_another_are_told(tmp_path: Path, kind: str) -> None:
+    """Where ticks begin anew the later run's rows take no cycles; where they go on, as from a later
+    checkpoint, the cycles in between count."""
+    golden = Path(__file__).parent / "golden" / "strsort.riscv.trace.xz"
+    lines = lzma.decompress(golden.read_bytes()).decode().splitlines(keepends=True)
+    if kind != "both":
+        lines = [x for x in lines if not x.startswith("O3PipeView")]
+    text = "".join(lines)
+    trace, anomalies = extracted(tmp_path, text)
+    with trace:
+        rows = len(trace)
+    assert not anomalies
+    trace, anomalies = extracted(tmp_path, text + text)
+    with trace:
+        assert len(trace) == 2 * rows
+    told = {"another_run": {"count": 1, "first_offset": len(text)}}
+    assert anomalies == told
+    later = re.sub(r"(?m)^ *(\d+)(?=: )", lambda m: str(int(m[1]) + 10**9), text)
+    later = re.sub(r":([1-9]\d{4,})(?=$|:)", lambda m: f":{int(m[1]) + 10**9}", later, flags=re.M)
+    trace, anomalies = extracted(tmp_path, text + later)
+    with trace:
+        assert len(trace) == 2 * rows
+    assert anomalies == told
+
+
+def test_each_cpu_has_ticks_of_its_own(tmp_path: Path) -> None:
+    """A run that switches CPUs prints one behind the other, and one may lag."""
+    lines = [LINE.format(tick=500 * k, pc=0x400000 + 4 * k, more="") for k in range(1, 40)]
+    other = [x.replace("system.cpu:", "system.switch_cpus:") for x in lines]
+    for text in (lines + other, [x for pair in zip(lines[9:], other, strict=False) for x in pair]):
+        (tmp_path / "t").write_text("".join(text))
+        assert not tracekit.extract(tmp_path / "t", tmp_path / "f.zst", force=True).anomalies
+
+
+def test_a_tick_beyond_what_counts(tmp_path: Path) -> None:
+    lines = [LINE.format(tick=t, pc=0x400000, more="") for t in (1, 2**61 - 1, 2**61, 2**64)]
+    trace, anomalies = extracted(tmp_path, "".join(lines))
+    with trace:
+        assert len(trace) == 2
+    at = len(lines[0] + lines[1])
+    assert anomalies["malformed_line"] == {"count": 1, "first_offset": at}
+
+
+def test_where_a_row_is_given_up_for_its_block(tmp_path: Path) -> None:
+    """The oldest of 262,144 rows that wait leaves as the next line comes."""
+    window, more = 1 << 18, 5
+    line = "{k:7}: system.cpu: 0x400000    : nop   : IntAlu :   FetchSeq={k}  flags=(IsNop)\n"
+    lines = [line.format(k=k) for k in range(1, window + more + 1)]
+    last = window + more
+    stages = "".join(f"O3PipeView:{s}:{last}\n" for s in ("decode", "rename", "dispatch"))
+    stages += f"O3PipeView:issue:{last}\nO3PipeView:complete:{last}\nO3PipeView:retire:{last}\n"
+    block = f"O3PipeView:fetch:{last}:0x00400000:0:{last}:  nop\n{stages}"
+    trace, anomalies = extracted(tmp_path, "".join(lines) + block)
+    with trace:
+        assert len(trace) == window + more
+    at = len("".join(lines[:window]))
+    assert anomalies == {"block_missing": {"count": more, "first_offset": at}}

@@ -21,6 +21,7 @@ from tracekit.opening import at_level
 from tracekit.schema import BITS, COLUMNS, STAGES
 from tracekit.store.reader import TraceFile
 from tracekit.store.statics import ARRAYS
+from tracekit.store.summary import summary
 
 GOLDEN = ROOT / "tests" / "golden"
 X86 = GOLDEN / "lua.x86.trace.xz"
@@ -50,6 +51,18 @@ def micro(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("levels") / "micro.zst"
     tracekit.extract(X86, out, level="micro")
     return out
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda p: p.name)
+@pytest.mark.parametrize("count", [None, 200, 1089, 1501])
+def test_both_levels_count_the_same_instructions(
+    trace: Path, count: int | None, tmp_path: Path
+) -> None:
+    """A fault and its retry are one; one that the trace ends inside of is none."""
+    tracekit.extract(trace, tmp_path / "micro.zst", count=count)
+    tracekit.extract(tmp_path / "micro.zst", tmp_path / "macro.zst", level="macro")
+    micro, macro = (summary(tmp_path / f"{n}.zst") for n in ("micro", "macro"))
+    assert micro["instructions"] == macro["instructions"] == macro["rows"]
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda p: p.name)

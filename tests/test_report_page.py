@@ -297,6 +297,8 @@ def test_command_report(trace, tmp_path, capsys):
     assert "give a file, a program after --, or --pid" in capsys.readouterr().err
     assert main([*args, "--force", "--seconds", "3"]) == 2
     assert "--seconds" in capsys.readouterr().err
+    assert main(["report", str(trace.path), str(trace.path), "-o", str(tmp_path / "n.html")]) == 2
+    assert "a report is of one" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")

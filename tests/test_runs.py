@@ -31,6 +31,7 @@ from tracekit.mixture.model import load_model
 from tracekit.sim import spread as spread_module
 from tracekit.sim import totals
 from tracekit.sim.spread import pieces, spread_totals
+from tracekit.store.instruction_bounds import instruction_count
 from tracekit.text import shown
 
 TRACES = 4
@@ -192,7 +193,7 @@ def test_statistics_are_those_of_the_columns(traces, tmp_path, more):
             if c.domain != "timed" and n not in ("static_id", "addr", "bits")
         }
         cycles = f.targets("cycles").sum()
-        instructions = int(statics.count[statics.ends()].sum())
+        instructions = instruction_count(f)
         assert told.pop("cycles") == pytest.approx(cycles) and cycles > 0
         assert told.pop("cpi") == pytest.approx(cycles / instructions)
         assert told == {
@@ -303,6 +304,7 @@ def test_predictions_in_pieces_are_the_same(feats, small_pieces):
             found = predict_many(run, [str(f) for f in feats[:2]], model, own)
             for path, r in zip(feats, found, strict=False):
                 whole = tracekit.predict(path, model, machines=own["machines"], by=own["by"])
+                assert isinstance(r, tracekit.PredictionResult)
                 assert json.dumps(r.to_dict()) == json.dumps(whole.to_dict())
 
 
@@ -353,6 +355,21 @@ def test_samples_by_phase_in_pieces_are_the_same(feats, tmp_path, small_pieces, 
     for more in ([], ["--run", str(tmp_path)]):
         assert main(["predict", str(feats[0]), *how, "--by", "pc", *more]) == 2
         assert "parts are of all rows" in capsys.readouterr().err
+
+
+def test_a_trace_that_fails_costs_no_other_its_prediction(feats, tmp_path, capsys):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.zst").write_bytes(feats[0].read_bytes()[:-100])
+    paths = [str(p) for p in (tmp_path / "a.zst", feats[0], tmp_path / "b.zst", feats[1])]
+    how = ["predict", *paths, "--run", str(tmp_path / "run"), "--uarch", "u007"]
+    assert main(how) == 1
+    out, err = capsys.readouterr()
+    assert out.count("u007") == 2 and "files" not in out
+    assert [f"{tmp_path}/{n}.zst: file is cut short" in err for n in ("a", "b")] == [True] * 2
+    assert main([*how, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [f["path"] for f in found["files"]] == [str(feats[0]), str(feats[1])]
+    assert found["total"] is None
 
 
 def test_weighted_traces_through_a_run(feats, tmp_path, capsys):

@@ -281,7 +281,7 @@ def test_stacks_by_row_and_phase(trace, machine_file, tmp_path, capsys):
     assert main([*args, "--by-row", str(out)]) == 1
     assert "exists" in capsys.readouterr().err
     assert main([*args, "--by-row", str(tmp_path / "rows.csv")]) == 2
-    assert "tells no format" in capsys.readouterr().err
+    assert "go to .parquet or .arrow" in capsys.readouterr().err
     assert main([*args, "--by-row", str(tmp_path / "rows.champsim")]) == 2
     assert main([*args, "--phases", "0"]) == 2
 

@@ -86,9 +86,9 @@ class ExtractedFile:
 class ExtractionResult:
     """What `extract` did.
 
-    ``outputs``: the files.  ``anomalies``: damage that was survived, kind → ``count`` and
-    ``first_offset`` (byte of the decompressed input; docs/inputs.md).  ``stats``: the source's
-    numbers.  ``input``: path, size and hashes of what was read.
+    ``outputs``: the files.  ``anomalies``: damage that was survived, kind → ``count`` and, where it
+    is known, ``first_offset`` (byte of the decompressed input; docs/inputs.md).  ``stats``: the
+    source's numbers, of one output its file's.  ``input``: path, size and hashes of what was read.
     """
 
     outputs: list[ExtractedFile]

@@ -226,6 +226,7 @@ py::object export_moments(const ColumnMoments& moments) {
         py::make_tuple(m.count, m.never, m.total, m.squares, m.least, m.most);
   }
   d["ticks"] = py::make_tuple(moments.first_retired(), moments.last_retired());
+  d["instructions"] = moments.instructions();
   return d;
 }
 

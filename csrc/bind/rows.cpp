@@ -32,7 +32,7 @@ py::dict export_counters(const Counters& counters) {
   for (const auto& [kind, a] : counters.kinds()) {
     py::dict one;
     one["count"] = a.count;
-    one["first_offset"] = a.first_offset;
+    if (a.first_offset) one["first_offset"] = *a.first_offset;
     d[py::str(kind)] = one;
   }
   return d;

@@ -3,18 +3,20 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace tracekit {
 
 struct Anomaly {
   std::uint64_t count{};
-  std::uint64_t first_offset{};  // byte in the (decompressed) stream where the first one stood
+  // Byte in the (decompressed) stream where the first one stood, where that is known.
+  std::optional<std::uint64_t> first_offset;
 };
 
 class Counters {
  public:
-  void add(const std::string& kind, std::uint64_t offset, std::uint64_t n = 1) {
+  void add(const std::string& kind, std::optional<std::uint64_t> offset, std::uint64_t n = 1) {
     auto [it, fresh] = kinds_.try_emplace(kind);
     if (fresh) it->second.first_offset = offset;
     it->second.count += n;

@@ -75,11 +75,24 @@ void ColumnMoments::add(const FeatureBatch& rows, std::size_t begin, std::size_t
   of_some(column::window_now, rows.window_now, branch_);
   add_reals(moments_[column::p_local], rows.p_local.data(), branch_);
   add_reals(moments_[column::p_global], rows.p_global.data(), branch_);
+  count_instructions(rows, begin, end, statics);
   if (!rows.timed) return;
   const std::uint64_t* retired = rows.ticks[stage::retire].data();
   for (std::size_t i = begin; i < end; ++i) {
     if (!first_retired_) first_retired_ = retired[i];
     last_retired_ = std::max(last_retired_, retired[i]);
+  }
+}
+
+void ColumnMoments::count_instructions(const FeatureBatch& rows, std::size_t begin, std::size_t end,
+                                       const std::vector<HotStatic>& statics) {
+  for (std::size_t i = begin; i < end; ++i) {
+    const HotStatic& h = statics[rows.sid[i]];
+    begun_ += !open_ || h.pc != pc_ || (h.upc == 0 && !faulted_);
+    pc_ = h.pc;
+    faulted_ = rows.bits[i] & row_bit::fault;
+    ends_known_ |= h.upc != 0 && h.is(HotStatic::last);
+    open_ = !h.is(faulted_ ? HotStatic::syscall : HotStatic::last);
   }
 }
 

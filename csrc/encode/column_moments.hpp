@@ -30,10 +30,17 @@ class ColumnMoments {
   // Ticks of retirement: the first that is not 0, and the largest.
   std::uint64_t first_retired() const { return first_retired_; }
   std::uint64_t last_retired() const { return last_retired_; }
+  // Instructions of rows of the micro level, by the rules that join them (macro/macro_join.hpp).
+  std::uint64_t instructions() const { return begun_ - (open_ && ends_known_); }
 
  private:
+  void count_instructions(const FeatureBatch& rows, std::size_t begin, std::size_t end,
+                          const std::vector<HotStatic>& statics);
+
   std::array<Moments, column::count> moments_{};
   std::uint64_t first_retired_{}, last_retired_{};
+  std::uint64_t begun_{}, pc_{};  // instructions so far, and where the last one stands
+  bool open_{}, faulted_{}, ends_known_{};
   std::vector<std::uint32_t> memory_, branch_;  // scratch of one call: the rows of these domains
 };
 

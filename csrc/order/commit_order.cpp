@@ -17,12 +17,14 @@ void push_row(RowBatch& out, std::uint32_t sid, std::uint64_t addr, std::uint8_t
 
 }  // namespace
 
-void ExecOrder::add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std::uint16_t upc,
+bool ExecOrder::add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std::uint16_t upc,
                     std::uint32_t sid, std::uint64_t addr, std::uint8_t bits) {
+  bool gave_up = false;
   if (tail_ - head_ == waiting_.size()) {
     if (waiting_.size() < max_window) {
       grow();
     } else {  // the oldest is not done: the head never rests on one that is
+      gave_up = true;
       ++forced_;
       give_up(head_++);
       drain();
@@ -47,6 +49,7 @@ void ExecOrder::add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std
     give_up(tail_ - 1);
     drain();
   }
+  return gave_up;
 }
 
 // The row leaves without a block.
@@ -98,7 +101,7 @@ void ExecOrder::index(std::size_t size) {
     if (!at(n).done) by_seq_[at(n).seq & by_seq_mask_] = n;
 }
 
-void SeqOrder::add(const Block& b, std::uint32_t sid, RowBatch& out) {
+bool SeqOrder::add(const Block& b, std::uint32_t sid, RowBatch& out) {
   if (!started_) {
     // The first block seen is seldom the oldest; leave room for those before it.
     started_ = true;
@@ -106,10 +109,7 @@ void SeqOrder::add(const Block& b, std::uint32_t sid, RowBatch& out) {
     top_ = head_;
   }
   if (b.seq < head_ && !emitted_ && top_ - b.seq <= slots_.size()) head_ = b.seq;
-  if (b.seq < head_) {
-    ++late_;
-    return;
-  }
+  if (b.seq < head_) return false;
   while (b.seq - head_ >= slots_.size()) {
     if (slots_.size() < max_window)
       grow();
@@ -117,12 +117,13 @@ void SeqOrder::add(const Block& b, std::uint32_t sid, RowBatch& out) {
       advance_to(b.seq - max_window + 1, out);
   }
   Slot& slot = at(b.seq);
-  if (slot.state != State::empty) ++late_;  // seen twice: the later one wins
+  const bool free = slot.state == State::empty;  // seen twice: the later one wins
   std::copy(std::begin(b.tick), std::end(b.tick), std::begin(slot.tick));
   slot.sid = sid;
   slot.state = b.tick[stage::retire] ? State::committed : State::squashed;
   top_ = std::max(top_, b.seq + 1);
   drain(out);
+  return free;
 }
 
 void SeqOrder::finish(RowBatch& out) { advance_to(top_, out); }

@@ -23,10 +23,9 @@ struct Block {
 };
 
 struct OrderStats {
-  std::uint64_t squashed{};            // blocks of instructions that never committed
-  std::uint64_t trapped{};             // Exec line, block with retire 0
-  std::uint64_t untimed{};             // Exec line, no block
-  std::uint64_t block_without_exec{};  // retired, but no Exec line
+  std::uint64_t squashed{};  // blocks of instructions that never committed
+  std::uint64_t trapped{};   // Exec line, block with retire 0
+  std::uint64_t untimed{};   // Exec line, no block
 };
 
 // Rows known by Exec lines, waiting for their blocks.  They wait in the columns they will leave in.
@@ -36,8 +35,9 @@ class ExecOrder {
   static constexpr std::size_t max_by_seq = std::size_t{1} << 22;
   static constexpr std::uint64_t none = ~std::uint64_t{0};
 
-  // A line without FetchSeq (seq 0) waits for no block.
-  void add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std::uint16_t upc,
+  // A line without FetchSeq (seq 0) waits for no block.  Whether the oldest row was given up for
+  // it, because the window was full.
+  bool add(std::uint64_t seq, std::uint64_t when, std::uint64_t pc, std::uint16_t upc,
            std::uint32_t sid, std::uint64_t addr, std::uint8_t bits);
   // The number of this CPU's row that waits for such a block, or none.
   std::uint64_t find(std::uint64_t seq, std::uint64_t pc, std::uint16_t upc,
@@ -64,10 +64,11 @@ class ExecOrder {
     rows_.timed = blocks_seen_ = at(n).done = true;
     drain();
   }
-  // A block that no CPU has a row for.
-  void unmatched(std::uint64_t retire) {
+  // A block that no CPU has a row for.  Whether it retired: its Exec line is missing.
+  bool unmatched(std::uint64_t retire) {
     blocks_seen_ = true;
-    ++(retire == 0 ? stats_.squashed : stats_.block_without_exec);
+    stats_.squashed += retire == 0;
+    return retire != 0;
   }
   void finish();
   // The rows that wait for nothing any more, in commit order.  `spare`: an empty batch, for its
@@ -113,13 +114,13 @@ class SeqOrder {
  public:
   static constexpr std::size_t max_window = std::size_t{1} << 17;
 
-  // A block that is whole.  sid is meaningless where the tick of retire is 0.
-  void add(const Block& b, std::uint32_t sid, RowBatch& out);
+  // A block that is whole.  sid is meaningless where the tick of retire is 0.  False where its
+  // place was given away before, or another block has it.
+  bool add(const Block& b, std::uint32_t sid, RowBatch& out);
   void finish(RowBatch& out);
 
   bool started() const { return started_; }
   const OrderStats& stats() const { return stats_; }
-  std::uint64_t late() const { return late_; }  // came after their place was given away
 
  private:
   enum class State : std::uint8_t { empty, committed, squashed };
@@ -137,7 +138,6 @@ class SeqOrder {
   std::vector<Slot> slots_ = std::vector<Slot>(1024);
   std::uint64_t head_{}, top_{};  // next seq to give out; one past the largest seen
   bool started_{}, emitted_{};
-  std::uint64_t late_{};
   OrderStats stats_;
 };
 

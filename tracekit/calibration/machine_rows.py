@@ -181,7 +181,11 @@ def add_machines(model: Mixture, paths: Sequence[str | Path]) -> Mixture:
 def _add(model: Mixture, path: Path) -> Mixture:
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("version") != VERSION:
-        raise FormatError("no machine that this version's tracekit tune wrote", path=str(path))
+        raise FormatError(
+            "no machine that this version's tracekit tune wrote",
+            path=str(path),
+            hint="`tracekit simulate -m` takes a machine's parameters",
+        )
     cores, row, columns, machine = (data.get(k) for k in ("cores", "row", "columns", "machine"))
     if not isinstance(machine, dict) or not isinstance(columns, list):
         raise FormatError("machine or columns is missing", path=str(path))

@@ -44,6 +44,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit dse``; returns the exit code."""
     import tracekit
+    from tracekit.cli.trace_notes import tell_limits
     from tracekit.errors import UsageError
     from tracekit.exploration import explore, load_known, load_space
     from tracekit.plotting import check_picture
@@ -54,8 +55,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--cost is drawn against time: give --plot too")
     check_picture(args.plot, args.force)
     space = load_space(args.space)
+    if args.cost:
+        space.values(args.cost)  # told before the work
     known = load_known(args.known) if args.known else {}
-    traces = {Path(f).name.split(".")[0]: tracekit.open(f) for f in args.files}
+    traces = {n: tracekit.open(f) for n, f in zip(_names(args.files), args.files, strict=True)}
+    for trace in traces.values():
+        tell_limits(trace)
     how = (space, traces, args.objective, known, args.threads)
     plan = plan_of(args)
     if wanted(args):
@@ -76,6 +81,19 @@ def run(args: argparse.Namespace) -> int:
         _print(f"{name}: {args.objective}", space.points, p, args.top)
     print_seed(plan)
     return 0
+
+
+def _names(files: Sequence[str]) -> list[str]:
+    """Programs' names: those of their files up to the first dot; where files share one, up to
+    .zst, and where they share that, too, with their folders."""
+    from tracekit.errors import UsageError
+
+    if twice := next((f for f in files if files.count(f) > 1), None):
+        raise UsageError(f"{twice} is given twice")
+    names = [Path(f).name.split(".")[0] for f in files]
+    for longer in (lambda f: Path(f).name.removesuffix(".zst"), str):
+        names = [longer(f) if names.count(n) > 1 else n for f, n in zip(files, names, strict=True)]
+    return names
 
 
 def _print(title: str, points: Sequence[Mapping[str, Any]], p: dict[str, Any], top: int) -> None:

@@ -24,6 +24,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--model",
         nargs="+",
+        action="extend",
         required=True,
         metavar="FOLDER",
         help="models of train perfvec, or one of train neuroscalar",

@@ -35,6 +35,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "-m",
         "--machines",
         nargs="+",
+        action="extend",
         required=True,
         metavar="M",
         help="one machine, or two: JSON or name",
@@ -45,7 +46,13 @@ def add_parser(sub: Any, help_text: str) -> None:
         default="function",
         help="the kind of place to list (function)",
     )
-    p.add_argument("--binary", nargs="+", metavar="ELF", help="the program, or both versions of it")
+    p.add_argument(
+        "--binary",
+        nargs="+",
+        action="extend",
+        metavar="ELF",
+        help="the program, or both versions of it",
+    )
     p.add_argument("--top", type=int, default=12, metavar="N", help="parts shown (12)")
     add_threads(p)
     add_json(p)

@@ -53,7 +53,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="rows to leave out (they warm up the features)",
     )
     p.add_argument("--cold", action="store_true", help="rows before --start do not warm up")
-    p.add_argument("--count", type=at_least(0), metavar="N", help="rows to keep")
+    p.add_argument("--count", type=at_least(1), metavar="N", help="rows to keep")
     p.add_argument(
         "--binary", metavar="ELF", help="the traced program: its machine code is decoded"
     )
@@ -236,9 +236,10 @@ def _report(args: argparse.Namespace, results: list[ExtractionResult]) -> None:
                 f"{shown(o.path)}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes "
                 f"({o.bytes / o.rows:.2f} a row){squashed}\n"
             )
-        if len(r.outputs) > 1 and r.stats.get("squashed"):
+        of_all = r.stats if len(r.outputs) > 1 else r.stats.get("all_cpus", {})
+        if isinstance(of_all, dict) and of_all.get("squashed"):
             sys.stderr.write(
-                f"{r.stats['squashed']:,} squashed; the text does not say which CPU's they are\n"
+                f"{of_all['squashed']:,} squashed; the text does not say which CPU's they are\n"
             )
 
 
@@ -246,7 +247,7 @@ def warn(result: ExtractionResult) -> None:
     """Tells on stderr what was survived."""
     for kind, a in result.anomalies.items():
         if kind not in HARMLESS:
-            where = f", the first at byte {a['first_offset']}" if a["first_offset"] else ""
+            where = f", the first at byte {a['first_offset']}" if "first_offset" in a else ""
             note(f"{a['count']} x {kind.replace('_', ' ')}{where}")
     for text in sentences(result.stats.get("missing_debug_flags", ())):
         note(text)

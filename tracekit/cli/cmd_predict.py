@@ -23,6 +23,7 @@ from tracekit.cli.unused import refuse
 
 if TYPE_CHECKING:
     from tracekit import Mixture, PredictionResult, TraceFile
+    from tracekit.errors import TracekitError
     from tracekit.sim import SamplePlan
 
 
@@ -44,11 +45,16 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--uarch",
         nargs="+",
+        action="extend",
         metavar="NAME",
         help="only these machines (of the model; of programs also real ones)",
     )
     p.add_argument(
-        "--machine", nargs="+", metavar="FILE", help="machines that tracekit tune or measure wrote"
+        "--machine",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="machines that tracekit tune or measure wrote",
     )
     p.add_argument(
         "--by",
@@ -145,10 +151,11 @@ def _check_program(what: list[str]) -> None:
 def _features(args: argparse.Namespace) -> int:
     import tracekit
     from tracekit.cli.trace_notes import tell_limits
-    from tracekit.errors import UsageError
+    from tracekit.errors import TracekitError, UsageError
     from tracekit.io.arrays import save_array
     from tracekit.mixture import load_model
     from tracekit.neuroscalar import is_cycle_model
+    from tracekit.text import note
 
     unused = [
         o
@@ -172,8 +179,11 @@ def _features(args: argparse.Namespace) -> int:
         with tracekit.open(path) as trace:
             tell_limits(trace)
     model = with_machine_files(model, args.machine)
+    failed: list[TracekitError] = []
     if wanted(args):
-        results = _many(args, model, plan)
+        found = _many(args, model, plan)
+        failed = [r for r in found if isinstance(r, TracekitError)]
+        results = [r for r in found if not isinstance(r, TracekitError)]
     else:
         results = [
             tracekit.predict(
@@ -190,28 +200,39 @@ def _features(args: argparse.Namespace) -> int:
             )
             for path in args.what
         ]
-    whole = _whole(args, results)
-    if args.save:
+    whole = None if failed else _whole(args, results)  # of some of them it would mislead
+    if args.save and whole is not None:
         save_array(args.save, whole.representation, force=args.force)
+    if not reported(args, lambda: _result(results, whole, plan)):
+        _print(args, results, whole)
+        print_seed(plan)
+    for e in failed:
+        note(e)
+    return 1 if failed else 0
 
-    def result() -> dict[str, Any]:
-        if whole is results[0]:
-            return {**whole.to_dict(), **seed_of(plan)}
-        files = [{**r.to_dict(), **seed_of(plan)} for r in results]
-        return {"files": files, "total": {**whole.to_dict(), **seed_of(plan)}}
 
-    if reported(args, result):
-        return 0
+def _result(
+    results: list[PredictionResult], whole: PredictionResult | None, plan: SamplePlan | None
+) -> dict[str, Any]:
+    files = [{**r.to_dict(), **seed_of(plan)} for r in results]
+    if whole is None:
+        return {"files": files, "total": None}
+    total = {**whole.to_dict(), **seed_of(plan)}
+    return total if whole is results[0] else {"files": files, "total": total}
+
+
+def _print(
+    args: argparse.Namespace, results: list[PredictionResult], whole: PredictionResult | None
+) -> None:
+    several = whole is None or whole is not results[0]
     for r in results:
         print(r)
         if args.by:
             _print_parts(args, r)
-        if whole is not results[0]:
+        if several:
             print()
-    if whole is not results[0]:
+    if several and whole is not None:
         print(whole)
-    print_seed(plan)
-    return 0
 
 
 def _first(paths: list[str]) -> TraceFile:
@@ -231,7 +252,7 @@ def _first(paths: list[str]) -> TraceFile:
 
 def _many(
     args: argparse.Namespace, model: Mixture, plan: SamplePlan | None
-) -> list[PredictionResult]:
+) -> list[PredictionResult | TracekitError]:
     from dataclasses import asdict
 
     from tracekit.cluster import predict_many

@@ -18,6 +18,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--test",
         nargs="+",
+        action="extend",
         default=[],
         metavar="FEATS",
         help="files for the table (those of the calibration unless given)",

@@ -41,6 +41,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "-m",
         "--machines",
         nargs="+",
+        action="extend",
         metavar="M",
         help=f"JSON files, or names; the first one's limits are shown ({', '.join(MACHINES)})",
     )
@@ -66,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("give a file, a program after --, or --pid")
     check_output(args.output, args.force)
     one = args.what[0] if len(args.what) == 1 else None
+    if one is None and args.what and (is_trace_file(args.what[0]) or is_recording(args.what[0])):
+        raise UsageError(f"{args.what[0]} is a trace, and a report is of one")
     with contextlib.ExitStack() as cleanup:
         if one is not None and is_trace_file(one):
             cmd_predict_program.check_recording(args, [], one)

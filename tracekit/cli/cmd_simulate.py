@@ -26,6 +26,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "-m",
         "--machine",
         nargs="+",
+        action="extend",
         metavar="NAME|FILE",
         help="machines: names that `tracekit machines` lists, or JSON files (gem5's parameters, or "
         "a real processor's); unless given the one that the trace was made on, which traces of the "

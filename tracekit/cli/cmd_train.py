@@ -23,7 +23,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     q = models.add_parser("perfvec", help="program representations and a table of machines")
     _common(q, "docs/perfvec.md")
     q.add_argument("--rows", type=at_least(1), help="only the first N rows of each program")
-    q.add_argument("--machines", nargs="+", metavar="NAME", help="default: only these")
+    q.add_argument(
+        "--machines", nargs="+", action="extend", metavar="NAME", help="default: only these"
+    )
     paper = q.add_argument_group("preset paper")
     paper.add_argument("--epochs", type=at_least(1), default=50, help="passes over the data")
     paper.add_argument(
@@ -47,7 +49,9 @@ def add_parser(sub: Any, help_text: str) -> None:
     q.set_defaults(func=run, parser=q)
     n = models.add_parser("neuroscalar", help="cycles of single instructions")
     _common(n, "docs/neuroscalar.md")
-    n.add_argument("--machines", nargs="+", metavar="NAME", help="of the manifest (all)")
+    n.add_argument(
+        "--machines", nargs="+", action="extend", metavar="NAME", help="of the manifest (all)"
+    )
     n.add_argument("--steps", type=int, help="batches")
     n.add_argument("--batch", type=int, help="chunks of a batch")
     n.add_argument("--window", type=int, metavar="L", help="rows of a chunk")

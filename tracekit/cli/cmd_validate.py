@@ -32,14 +32,21 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="what is judged: a file of `tracekit calibrate`, or a known name (zen5)",
     )
     p.add_argument(
-        "--others", nargs="*", default=[], metavar="NAME",
+        "--others", nargs="*", action="extend", default=[], metavar="NAME",
         help="machines of which the nearest is a baseline",
     )  # fmt: skip
     p.add_argument(
         "--half", choices=["development", "test", "fitting"],
         help="programs of this half alone (both); fitting: those that --fit takes",
     )  # fmt: skip
-    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these programs alone")
+    p.add_argument(
+        "--only",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME",
+        help="these programs alone",
+    )
     p.add_argument(
         "--steps", nargs="+", choices=_STEPS, default=list(_STEPS), metavar="STEP",
         help="some of build, time, record, predict (all)",

@@ -156,11 +156,10 @@ def _of_samples(own: Sequence[Mapping[str, Any]]) -> SimulationResult:
 
 def predict_many(
     run: Run, paths: Sequence[str], model: Mixture, options: Mapping[str, Any]
-) -> list[PredictionResult]:
-    """`tracekit.predict` of each trace; the first error where one fails, after all are done.
-    ``options``: ``model`` (its folder, or None), ``machine_files``, ``machines``, ``by``,
-    ``phases``, ``binary``, ``own_machine`` and ``samples`` (a `SamplePlan` as a
-    dictionary, or None); they describe ``model``."""
+) -> list[PredictionResult | TracekitError]:
+    """`tracekit.predict` of each trace, or why it failed. ``options``: ``model`` (its folder, or
+    None), ``machine_files``, ``machines``, ``by``, ``phases``, ``binary``, ``own_machine`` and
+    ``samples`` (a `SamplePlan` as a dictionary, or None); they describe ``model``."""
     more = [options["model"], *options["machine_files"], options["binary"]]
     files = tuple(str(p) for p in more if p is not None)
     given = options.get("samples")
@@ -185,16 +184,20 @@ def predict_many(
     common = {**options, "digest": cores_digest()}
     kind = "predict_groups" if plan is None else "predict_samples"
     both = [run.map(k, t, common) if t else [] for k, t in (("predict", whole), (kind, parts))]
-    done, found = (iter(values(outcomes)) for outcomes in both)
-    out = []
+    done, found = map(iter, both)
+    out: list[PredictionResult | TracekitError] = []
     for path, own in zip(paths, edges, strict=True):
-        if len(own) == 1:
-            out.append(_predicted(next(done)))
-            continue
-        walked = list(itertools.islice(found, len(own)))
-        with open_trace(path) as trace:
-            used = model_for(trace, model, options["machines"], options["own_machine"])
-            out.append(_predicted_from(trace, used, options, walked))
+        outcomes = list(itertools.islice(done if len(own) == 1 else found, len(own)))
+        try:
+            if len(own) == 1:
+                out.append(_predicted(values(outcomes)[0]))
+                continue
+            walked = values(outcomes)
+            with open_trace(path) as trace:
+                used = model_for(trace, model, options["machines"], options["own_machine"])
+                out.append(_predicted_from(trace, used, options, walked))
+        except TracekitError as e:
+            out.append(e)
     return out
 
 

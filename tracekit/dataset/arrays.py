@@ -57,7 +57,14 @@ def open_cycles(path: str | Path, machines: tuple[str, ...], rows: int) -> Array
     if cycles.ndim != 2:
         raise FormatError("cycles are an array of numbers, machines x rows", path=str(path))
     if len(machines) != cycles.shape[0]:
-        raise FormatError(f"{cycles.shape[0]} machines, {len(machines)} names", path=str(path))
+        turned = cycles.shape == (rows, len(machines))
+        raise FormatError(
+            f"{cycles.shape[0]} machines, {len(machines)} names",
+            path=str(path),
+            hint="it is rows x machines, as `simulate -o` writes it: transpose it"
+            if turned
+            else None,
+        )
     if cycles.shape[1] != rows:
         raise FormatError(f"{cycles.shape[1]} rows; the features have {rows}", path=str(path))
     return np.asarray(cycles)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.store.reader import TraceFile
+from tracekit.store.row_windows import check_longest
 
 __all__ = ["Windows", "taken"]
 
@@ -108,12 +109,7 @@ class Windows:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             starts = tuple(pool.map(of, self.paths))
         longest = max((int(np.diff(s).max(initial=0)) for s in starts), default=0)
-        if longest < self.length:
-            raise UsageError(
-                f"no window of {self.length:,} rows: the longest chunk has {longest:,}",
-                path=self.paths[0] if len(self.paths) == 1 else None,
-                hint="tracekit extract --chunk-rows makes longer ones",
-            )
+        check_longest(longest, self.length, self.paths[0] if len(self.paths) == 1 else None)
         return starts
 
     def _places(self, epoch: int, number: int, shards: int) -> list[tuple[int, int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,19 @@ class Space:
         #: What gem5 could not run, each once.
         self.notes = list(dict.fromkeys(n for m in self.machines for n in machine_notes(m)))
 
+    def numbers(self) -> dict[str, F64]:
+        """Each parameter that is a number: its values by design."""
+        return {
+            k: np.array([float(m[k]) for m in self.machines])
+            for k, v in self.machines[0].items()
+            if isinstance(v, int | float) and not isinstance(v, bool)
+        }
+
+    def values(self, expression: str) -> F64:
+        """An expression of the parameters, by design; UsageError where it has other names."""
+        found = Expression(expression)(self.numbers())
+        return np.broadcast_to(found, len(self.points)).astype(np.float64)
+
 
 def load_space(path: str | Path) -> Space:
     """{"base": machine, "vary": {"l1d_kb": [4, 8], …}} as JSON.  The machine is an object of
@@ -127,6 +140,9 @@ def explore(
     ``spread``).
     """
     expression = Expression(objective)
+    numbers = space.numbers()
+    expression.check_names({*numbers, "cycles", "time"})  # walking may take hours
+    _check_known(space, traces, known or {})
     sampled: dict[str, SampledCycles] = {}
     if spread is not None:
         if samples is not None:
@@ -140,11 +156,6 @@ def explore(
         raw = _walked(space, traces, threads, quiet)
     factor, unused = _correction(space, raw, known or {})
     periods = np.array([period(m) for m in space.machines])
-    numbers = {
-        k: np.array([float(m[k]) for m in space.machines])
-        for k, v in space.machines[0].items()
-        if isinstance(v, int | float) and not isinstance(v, bool)
-    }
     out: dict[str, Any] = {
         "objective": objective,
         "designs": space.points,
@@ -223,6 +234,24 @@ def _walked(
     return out
 
 
+def _check_known(
+    space: Space, programs: Iterable[str], known: Mapping[str, Mapping[int, float]]
+) -> None:
+    """Raises UsageError for known cycles of no program, of no design, or that are none."""
+    programs = list(programs)
+    for program, values in known.items():
+        if program not in programs:
+            raise UsageError(
+                f"cycles of {program} are known, but it is not among the traces",
+                hint=f"they are {', '.join(programs)}",
+            )
+        for design, cycles in values.items():
+            if not 0 <= design < len(space.points) or not 0 < cycles < math.inf:
+                raise UsageError(
+                    f"{program}: design {design} or its cycles {cycles} is out of range"
+                )
+
+
 def _correction(
     space: Space, raw: Mapping[str, F64], known: Mapping[str, Mapping[int, float]]
 ) -> tuple[F64, list[str]]:
@@ -230,15 +259,7 @@ def _correction(
     n = len(space.points)
     at, ratios = [], []
     for program, values in known.items():
-        if program not in raw:
-            raise UsageError(f"cycles of {program} are known, but it is not among the traces")
-        logs = []
-        for design, cycles in values.items():
-            if not 0 <= design < n or not 0 < cycles < math.inf:
-                raise UsageError(
-                    f"{program}: design {design} or its cycles {cycles} is out of range"
-                )
-            logs.append((design, float(np.log(cycles / raw[program][design]))))
+        logs = [(d, float(np.log(cycles / raw[program][d]))) for d, cycles in values.items()]
         mean = float(np.mean([x for _, x in logs])) if logs else 0.0
         at += [d for d, _ in logs]
         ratios += [

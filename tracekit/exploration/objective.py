@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -69,13 +69,17 @@ class Expression:
         if self._at < len(self._tokens):
             raise self._error(self._tokens[self._at][2], "an operator is needed")
 
-    def __call__(self, values: Mapping[str, Any]) -> F64:
-        """The value; UsageError where a name is not given or the result is not finite."""
-        if missing := sorted(self.names - values.keys()):
+    def check_names(self, known: Set[str]) -> None:
+        """Raises UsageError where it has a name that is not ``known``."""
+        if missing := sorted(self.names - known):
             raise UsageError(
                 f"{self.text!r}: {', '.join(missing)} is not known",
-                hint=f"known: {', '.join(sorted(values))}",
+                hint=f"known: {', '.join(sorted(known))}",
             )
+
+    def __call__(self, values: Mapping[str, Any]) -> F64:
+        """The value; UsageError where a name is not given or the result is not finite."""
+        self.check_names(values.keys())
         given = {k: np.asarray(values[k], np.float64) for k in self.names}
         with np.errstate(all="ignore"):
             out = np.asarray(self._root(given), np.float64)

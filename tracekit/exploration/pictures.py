@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.exploration.dse import Space, pareto
-from tracekit.exploration.objective import Expression
 from tracekit.plotting import figure, save
 
 __all__ = ["dse_plot"]
@@ -64,12 +63,7 @@ def _heat_maps(
 
 
 def _against_cost(times: dict[str, F64], space: Space, cost: str, path: str, force: bool) -> None:
-    numbers = {
-        k: np.array([float(p[k]) for p in space.points])
-        for k, v in space.points[0].items()
-        if isinstance(v, int | float)
-    }
-    x = np.broadcast_to(Expression(cost)(numbers), len(space.points)).astype(np.float64)
+    x = space.values(cost)
     fig, ax = figure(7, 4.5)
     for name, y in times.items():
         (dots,) = ax.plot(x, y, ".", ms=4, alpha=0.5, label=name)

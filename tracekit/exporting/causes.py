@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,9 +30,11 @@ def check_causes_output(
     output: str | os.PathLike[str], source: str | os.PathLike[str], *, force: bool = False
 ) -> str:
     """The format that ``output`` tells, parquet or arrow.  Raises what `export_causes` would."""
-    to = format_of(output)
+    to = None
+    with contextlib.suppress(UsageError):  # whose hint names `export`'s options
+        to = format_of(output)
     if to not in ("parquet", "arrow"):
-        raise UsageError(f"stacks by row are for .parquet or .arrow, not {to}")
+        raise UsageError(f"{Path(output).name}: each row's cycles go to .parquet or .arrow")
     check_output(output, force, source)
     return to
 

@@ -29,7 +29,8 @@ def described(
     """
     found = dict(stream.stage.moments() or {})
     first, last = map(int, found.pop("ticks"))
-    instructions = int(statics.count[statics.ends()].sum())
+    begun: int = found.pop("instructions")
+    instructions = written.rows if source["level"] == "macro" else begun
     cycles = None
     if (unit := stream.writer.tick_unit) is not None:
         # The window's clock starts at the retirement before it, or at its own first one.

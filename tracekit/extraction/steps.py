@@ -253,7 +253,7 @@ class Extraction:
                 raise FormatError(
                     f"{a['count']} x {kind.replace('_', ' ')} (--strict)",
                     path=self._input.name,
-                    offset=a["first_offset"] or None,
+                    offset=a.get("first_offset"),
                 )
 
     def _add(self, number: int, name: str, batch: Any) -> None:
@@ -295,7 +295,7 @@ class Extraction:
         assert self._source is not None
         found = self._source.counters()
         if self._damaged:
-            one = found.setdefault("damaged_cpu_name", {"count": 0, "first_offset": 0})
+            one = found.setdefault("damaged_cpu_name", {"count": 0})
             one["count"] += self._damaged
         return found
 
@@ -321,6 +321,8 @@ class Extraction:
             s.finish()
         written = [s for s in self._streams.values() if s.writer.rows]
         anomalies, stats = self._counters(), source.stats()
+        if self._o.start or self._o.count is not None or not stats.get("blocks", 1):
+            stats.pop("squashed", None)  # no row is one: which of them belong to a part is not told
         if not written:
             known = [n for n in source.cpus() if n]
             if self._o.cpu is not None and self._o.cpu not in known:
@@ -342,6 +344,8 @@ class Extraction:
             path = with_name(self._output, s.name) if len(written) > 1 else self._output
             own = self._own_stats(s, stats) if several else stats
             outputs.append(self._write_index(s, path, anomalies, own))
+        if len(written) == 1:
+            stats = own
         if self._missing:
             stats = {**stats, "missing_debug_flags": [*self._missing]}
         return ExtractionResult(outputs, anomalies, stats, self._input.provenance())

@@ -75,10 +75,7 @@ class FeatsFile(Pulled):
     def counters(self) -> dict[str, dict[str, int]]:
         """The anomalies of the trace that the file was made of."""
         found = self._trace.index["anomalies"]
-        return {
-            k: {"count": v["count"], "first_offset": v.get("first_offset", 0)}
-            for k, v in found.items()
-        }
+        return {k: {n: x for n, x in v.items() if isinstance(x, int)} for k, v in found.items()}
 
     def stats(self) -> dict[str, Any]:
         """What the file says of its source."""

@@ -56,7 +56,7 @@ class TksFile(Pulled):
         """Anomalies by kind: how many, and where the first one is."""
         out = super().counters()
         if self._reader.totals is None and self.position:
-            out["the recording was cut short"] = {"count": 1, "first_offset": 0}
+            out["the recording was cut short"] = {"count": 1}
         return out
 
     def stats(self) -> dict[str, Any]:

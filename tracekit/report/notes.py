@@ -15,6 +15,7 @@ from tracekit.mixture.model import check_trace, load_model
 from tracekit.prediction.program import unlike_training
 from tracekit.prediction.sampling import interleaved_threads, ranges_of
 from tracekit.sim import KeptRows, totals
+from tracekit.store.debug_flags import without_debug_flags
 from tracekit.store.reader import TraceFile
 
 __all__ = ["intervals", "notes"]
@@ -55,7 +56,7 @@ def intervals(
 
 def notes(trace: TraceFile) -> list[str]:
     """Plain sentences: what may not be concluded."""
-    out = []
+    out = without_debug_flags(trace)
     ranges = ranges_of(trace)
     arch = trace.arch
     try:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tracekit.errors import FormatError
 from tracekit.io.files import parse_json, read_limited
-from tracekit.sim.gem5_defaults import departures
+from tracekit.sim.gem5_defaults import UNUSED_IN_ORDER, departures
 from tracekit.sim.memories import MEMORIES
 from tracekit.sim.parameters import MACHINE_PARAMETERS, PREDICTORS
 
@@ -82,31 +82,6 @@ _FIXED_CACHE: Final[dict[str, int | str]] = {
     "write_buffers": 8,
     "sequential_access": "false",
     "clusivity": "mostly_incl",
-}
-#: Parameters that a Minor CPU does not have: gem5's own of the O3 CPU.
-_UNUSED_IN_ORDER: Final = {
-    "rob": 192,
-    "iq": 64,
-    "lq": 32,
-    "sq": 32,
-    "phys_int": 256,
-    "phys_float": 256,
-    "phys_vec": 256,
-    "fetch_buffer": 64,
-    "fetch_queue": 32,
-    "issue_to_exec": 1,
-    "int_alu": 2,
-    "int_mul": 1,
-    "int_mul_lat": 3,
-    "int_div_lat": 9,
-    "fp": 1,
-    "fp_add_lat": 6,
-    "fp_mul_lat": 6,
-    "fp_div_lat": 6,
-    "simd": 1,
-    "load_ports": 1,
-    "store_ports": 1,
-    "agu_lat": 1,
 }
 #: A machine's key of a unit -> the operation class that tells its latency, its count, or both.
 _LATENCIES: Final = {
@@ -199,7 +174,8 @@ class _Reader:
     def first(self, cpu: str | None) -> dict[str, str]:
         """The paths of the first caches."""
         name = self._cpu(cpu)
-        found = {f"l1{k[0]}": self._below(name, f"{k}_port") for k in ("icache", "dcache")}
+        wired = self._wired(name)
+        found = {f"l1{k[0]}": self._below(wired, f"{k}_port") for k in ("icache", "dcache")}
         return {level: path for level, path in found.items() if path is not None}
 
     def _cpu(self, cpu: str | None) -> str:
@@ -271,6 +247,8 @@ class _Reader:
         period = self._int(domain, "clock") if domain else 0
         if period < 1:
             raise FormatError(f"{cpu} has no clock", path=self._path)
+        if domain and len(periods := self._get(domain, "clock").split()) > 1:
+            self._notes.append(f"{domain}.clock has {len(periods)} periods; {period} is simulated")
         return round(1000 / period, 6)
 
     # ---- the core
@@ -326,7 +304,7 @@ class _Reader:
             self._fixed(cpu, {key: 1})
         self._notes.append("the units are those of Minor's default pool")
         return {
-            **_UNUSED_IN_ORDER,
+            **UNUSED_IN_ORDER,
             "width": width,
             "issue_width": width,
             "front_delay": self._int(cpu, "executeBranchDelay"),
@@ -353,6 +331,18 @@ class _Reader:
 
     # ---- caches and memory
 
+    def _wired(self, cpu: str) -> str:
+        """The CPU that has the wires: a run writes its configuration before it switches CPUs, and
+        the one that is switched in takes those of the CPU of its number."""
+        own = self._config[cpu]
+        if own.get("switched_out") != "true" or own.get("icache_port"):
+            return cpu
+        for name, other in self._config.items():
+            kind, number = other.get("type", ""), other.get("cpu_id")
+            if kind.endswith("CPU") and number == own.get("cpu_id") and other.get("icache_port"):
+                return name
+        return cpu
+
     def _below(self, obj: str, port: str, seen: frozenset[str] = frozenset()) -> str | None:
         """The next cache behind a port; None where memory is."""
         for peer in self._config[obj].get(port, "").split():
@@ -369,7 +359,8 @@ class _Reader:
         return None
 
     def _caches(self, cpu: str) -> dict[str, Any]:
-        first = {k: self._below(cpu, f"{k}_port") for k in ("icache", "dcache")}
+        wired = self._wired(cpu)
+        first = {k: self._below(wired, f"{k}_port") for k in ("icache", "dcache")}
         if missing := [k for k, c in first.items() if c is None]:
             raise FormatError(
                 f"no classic cache at the {' and '.join(missing)} of {cpu}", path=self._path

@@ -12,8 +12,35 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
-__all__ = ["departures"]
+__all__ = ["UNUSED_IN_ORDER", "departures"]
+
+#: Parameters that a Minor CPU does not have: gem5's own of the O3 CPU.
+UNUSED_IN_ORDER: Final = {
+    "rob": 192,
+    "iq": 64,
+    "lq": 32,
+    "sq": 32,
+    "phys_int": 256,
+    "phys_float": 256,
+    "phys_vec": 256,
+    "fetch_buffer": 64,
+    "fetch_queue": 32,
+    "issue_to_exec": 1,
+    "int_alu": 2,
+    "int_mul": 1,
+    "int_mul_lat": 3,
+    "int_div_lat": 9,
+    "fp": 1,
+    "fp_add_lat": 6,
+    "fp_mul_lat": 6,
+    "fp_div_lat": 6,
+    "simd": 1,
+    "load_ports": 1,
+    "store_ports": 1,
+    "agu_lat": 1,
+}
 
 _Config = Mapping[str, Mapping[str, str]]
 

@@ -443,8 +443,9 @@ class TraceFile(Dataframes):
         targets).
 
         In order, or, with ``shuffle`` as a seed, chunks in random order and the windows of each
-        chunk in random order: a chunk is decoded once.  Windows do not cross chunks.  ``stride``
-        rows from one window to the next, ``length`` unless given.
+        chunk in random order: a chunk is decoded once.  Windows do not cross chunks; `UsageError`
+        where no chunk has the rows of one.  ``stride`` rows from one window to the next, ``length``
+        unless given.
         """
         step = length if stride is None else stride
         return row_windows(self, name, length, target, shuffle, step)

@@ -41,10 +41,22 @@ def row_windows(
     """As `TraceFile.windows`; with a ``target`` its values, too."""
     if length < 1 or stride < 1:
         raise UsageError("windows: length and stride are at least 1")
+    check_longest(int(np.diff(trace.starts).max(initial=0)), length)
     places = _places(trace, length, shuffle, stride)
     if target is None:
         return _features(trace, name, length, places)
     return _with_targets(trace, name, length, target, places)
+
+
+def check_longest(longest: int, length: int, path: str | None = None) -> None:
+    """Raises UsageError where no chunk has the rows of a window: ``longest`` is the longest one's.
+    Silence would look like an empty file."""
+    if longest < length:
+        raise UsageError(
+            f"no window of {length:,} rows: the longest chunk has {longest:,}",
+            path=path,
+            hint="tracekit extract --chunk-rows makes longer ones",
+        )
 
 
 def _features(

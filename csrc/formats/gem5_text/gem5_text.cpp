@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "formats/common/scan.hpp"
-#include "formats/gem5_text/exec_line.hpp"
 #include "formats/gem5_text/same_bytes.hpp"
 #include "formats/gem5_text/text_views.hpp"
 #include "isa/text_decode.hpp"
@@ -202,25 +201,24 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
   q += c->prefix.size();
 
   const char* const head = q;
-  std::uint64_t addr = 0, seq = 0;
-  std::uint8_t bits = 0;
+  ExecFields f;
   const auto fits = [&](std::uint32_t sid) {
     const StaticText::Known& t = c->text[sid];
     if (end - head < static_cast<std::ptrdiff_t>(t.head_size) + t.tail_size + 128) return false;
     if (!same_bytes(head, c->text.head(t), t.head_size)) return false;
     q = head + t.head_size;
-    bits = 0;
-    seq = addr = 0;
+    f = {};
     if (q[0] == ' ' && scan::starts(q, " A=0x")) {
       const char* hex = q + 5;
-      q = scan::hexadecimal(hex, addr);
+      q = scan::hexadecimal(hex, f.addr);
       if (!q || q == hex) return false;
-      bits = row_bit::has_addr;
+      f.has_addr = true;
     }
     if (scan::starts(q, "  FetchSeq=")) {
       const char* number = q + 11;
-      q = scan::decimal(number, seq);
+      q = scan::decimal(number, f.seq);
       if (!q || q == number) return false;
+      f.has_seq = true;
     }
     if (!same_bytes(q, c->text.tail(t), t.tail_size)) return false;
     q += t.tail_size;
@@ -252,20 +250,33 @@ const char* Gem5Text::fast_exec(const char* p, const char* end) {
     if (sid == StaticTable::none) return nullptr;
   }
   last_cpu_ = c;
-  follow(*c, sid);
-  ++exec_lines_;
-  ++c->lines;
-  has_seq_ |= seq != 0;
-  const StaticText::Known& inst = c->text[sid];
-  c->order.add(seq, when, inst.pc, inst.upc, sid, addr, bits);
+  take_line(*c, sid, when, f, p);
   return q + 1;
+}
+
+// A line that is whole: a row.
+inline void Gem5Text::take_line(CpuStream& c, std::uint32_t sid, std::uint64_t when,
+                                const ExecFields& f, const char* at) {
+  follow(c, sid);
+  ++exec_lines_;
+  ++c.lines;
+  has_seq_ |= f.has_seq;
+  if (when < c.when || (f.seq && f.seq < c.seq)) count("another_run", at);
+  c.when = when;
+  c.seq = f.seq;
+  std::uint8_t bits = 0;
+  if (f.has_addr) bits |= row_bit::has_addr;
+  if (f.predicated_off) bits |= row_bit::predicated_off;
+  const StaticText::Known& inst = c.text[sid];
+  if (c.order.add(f.seq, when, inst.pc, inst.upc, sid, f.addr, bits) && c.order.forced() == 1)
+    c.gave_up_at = base_ + offset(at);
 }
 
 bool Gem5Text::exec_line(const char* begin, const char* end) {
   scan::Cursor c(begin, end);
   std::uint64_t when = 0, ignored = 0, thread = 0;
   c.skip_blanks();
-  if (!c.eat_decimal(when) || when >= max_tick || !c.eat(": ")) return false;
+  if (!c.eat_decimal(when) || !c.eat(": ")) return false;
   c.eat("ExecEnable: ");  // FmtFlag
   const std::string_view rest = view(c.at(), end);
   const std::size_t colon = rest.find(": ");
@@ -283,6 +294,10 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
   }
   const auto text = split_exec(view(c.at(), end));
   if (!text) return false;
+  if (when >= max_tick) {
+    count("malformed_line", begin);
+    return true;
+  }
   if (!std::all_of(name.begin(), name.end(), [](char ch) { return ch > ' ' && ch <= '~'; })) {
     count("damaged_cpu_name", begin);
     return true;
@@ -306,11 +321,11 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
     }
     // The blocks before the first Exec line belong to instructions from before it.
     CpuStream& first = cpu(name);
-    for (const Block& b : early_) first.order.unmatched(b.tick[stage::retire]);
+    for (const Early& e : early_)
+      if (first.order.unmatched(e.block.tick[stage::retire]))
+        counters_.add("block_without_exec", e.at);
     early_.clear();
     early_.shrink_to_fit();
-    early_text_.clear();
-    early_text_.shrink_to_fit();
   }
   ExecFields f;
   parse_exec_fields(text->fields, f);
@@ -330,14 +345,7 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
     has_flags_ |= !text->tail.empty();
     sid = add_static(s, std::move(fresh.inst), text->head, text->tail);
   }
-  follow(s, sid);
-  ++exec_lines_;
-  ++s.lines;
-  has_seq_ |= f.has_seq;
-  std::uint8_t bits = 0;
-  if (f.has_addr) bits |= row_bit::has_addr;
-  if (f.predicated_off) bits |= row_bit::predicated_off;
-  s.order.add(f.has_seq ? f.seq : 0, when, text->pc, text->upc, sid, f.addr, bits);
+  take_line(s, sid, when, f, begin);
   return true;
 }
 
@@ -372,30 +380,27 @@ void Gem5Text::take_block(const Block& b, std::string_view disassembly) {
     if (row != ExecOrder::none) {
       owner->order.complete(row, b.tick);
       ++owner->blocks;
-    } else {
-      last_cpu_->order.unmatched(b.tick[stage::retire]);
+    } else if (last_cpu_->order.unmatched(b.tick[stage::retire])) {
+      counters_.add("block_without_exec", open_at_);
     }
     return;
   }
   constexpr std::size_t undecided = 1 << 16;
   if (!seq_order_.started() && early_.size() < undecided) {
-    early_.push_back(b);
-    early_text_.emplace_back(disassembly);
+    early_.push_back({b, std::string(disassembly), open_at_});
     return;
   }
   flush_early();
-  sort_block(b, disassembly);
+  sort_block(b, disassembly, open_at_);
 }
 
 void Gem5Text::flush_early() {
-  std::vector<Block> blocks;
-  std::vector<std::string> text;
-  blocks.swap(early_);
-  text.swap(early_text_);
-  for (std::size_t i = 0; i < blocks.size(); ++i) sort_block(blocks[i], text[i]);
+  std::vector<Early> early;
+  early.swap(early_);
+  for (const Early& e : early) sort_block(e.block, e.text, e.at);
 }
 
-void Gem5Text::sort_block(const Block& b, std::string_view disassembly) {
+void Gem5Text::sort_block(const Block& b, std::string_view disassembly, std::uint64_t at) {
   CpuStream& c = cpu("");
   ++c.blocks;
   std::uint32_t sid = 0;
@@ -411,7 +416,7 @@ void Gem5Text::sort_block(const Block& b, std::string_view disassembly) {
       sid = add_static(c, std::move(inst), disassembly, {});
     }
   }
-  seq_order_.add(b, sid, c.rows);
+  if (!seq_order_.add(b, sid, c.rows)) counters_.add("late_block", at);
 }
 
 CpuStream& Gem5Text::cpu(std::string_view name) {
@@ -440,14 +445,9 @@ void Gem5Text::follow(CpuStream& c, std::uint32_t sid) {
 
 Counters Gem5Text::counters() const {
   Counters all = counters_;
-  const auto add = [&](const char* kind, std::uint64_t n) {
-    if (n) all.add(kind, 0, n);
-  };
-  std::uint64_t forced = 0;
-  for (const auto& c : cpus_) forced += c->order.blocks_seen() ? c->order.forced() : 0;
-  add("block_missing", forced);
-  add("block_without_exec", order_stats().block_without_exec);
-  add("late_block", seq_order_.late());
+  for (const auto& c : cpus_)
+    if (c->order.blocks_seen() && c->order.forced())
+      all.add("block_missing", c->gave_up_at, c->order.forced());
   return all;
 }
 
@@ -458,7 +458,6 @@ OrderStats Gem5Text::order_stats() const {
     sum.squashed += s.squashed;
     sum.trapped += s.trapped;
     sum.untimed += s.untimed;
-    sum.block_without_exec += s.block_without_exec;
   }
   return sum;
 }

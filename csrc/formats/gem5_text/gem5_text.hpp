@@ -14,6 +14,7 @@
 #include "core/static_table.hpp"
 #include "formats/common/scan.hpp"
 #include "formats/gem5_text/block_shape.hpp"
+#include "formats/gem5_text/exec_line.hpp"
 #include "formats/gem5_text/static_text.hpp"
 #include "order/commit_order.hpp"
 
@@ -26,6 +27,8 @@ struct CpuStream {
   ExecOrder order;
   RowBatch rows;                    // of blocks alone
   std::uint64_t lines{}, blocks{};  // its own of the text's
+  std::uint64_t when{}, seq{};      // tick and FetchSeq of its last line
+  std::uint64_t gave_up_at{};       // where the first row was written without its block
 
   // The rows that are whole, in commit order.  `spare`: an empty batch, for its memory.
   RowBatch take(RowBatch spare = {}) {
@@ -78,11 +81,13 @@ class Gem5Text {
   void block_line(const char* begin, const char* end);
   void boom_line(std::uint64_t seq, std::string_view rest, const char* begin);
   bool exec_line(const char* begin, const char* end);
+  void take_line(CpuStream& c, std::uint32_t sid, std::uint64_t when, const ExecFields& fields,
+                 const char* at);
   void drop_open_block();
   // Ticks over max_tick are damage.
   void take_checked(const Block& b, std::string_view disassembly);
   void take_block(const Block& b, std::string_view disassembly);
-  void sort_block(const Block& b, std::string_view disassembly);
+  void sort_block(const Block& b, std::string_view disassembly, std::uint64_t at);
   void flush_early();
   CpuStream& cpu(std::string_view name);
   std::uint32_t add_static(CpuStream& c, StaticInst inst, std::string_view head,
@@ -118,8 +123,12 @@ class Gem5Text {
   struct Boom;
   std::unique_ptr<Boom> boom_;
   // The first blocks, kept until it is known whether there are Exec lines at all.
-  std::vector<Block> early_;
-  std::vector<std::string> early_text_;
+  struct Early {
+    Block block;
+    std::string text;
+    std::uint64_t at;
+  };
+  std::vector<Early> early_;
 };
 
 }  // namespace tracekit

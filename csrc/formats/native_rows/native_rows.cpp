@@ -122,7 +122,7 @@ std::uint8_t NativeRows::decide(std::uint32_t id, std::uint8_t bits, std::uint32
   if (bits & native_bit::taken_known) return bits & native_bit::taken ? row_bit::taken : 0;
   const std::uint8_t length = known_[id].length;
   if (next == EncodingTable::none || (next_bits & native_bit::restart) || length == 0) {
-    anomalies_.add("a conditional branch whose outcome nothing tells", instructions_);
+    anomalies_.add("a conditional branch whose outcome nothing tells", std::nullopt);
     return 0;
   }
   return (*encodings_)[next].pc == (*encodings_)[id].pc + length ? 0 : row_bit::taken;

@@ -55,7 +55,7 @@ class QemuSource(Pulled):
         """Anomalies by kind: how many, and where the first one is."""
         out = super().counters()
         for kind, n in self.session.anomalies().items():
-            out[kind] = {"count": n, "first_offset": 0}
+            out[kind] = {"count": n}
         return out
 
     def stats(self) -> dict[str, Any]:
