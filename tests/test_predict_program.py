@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from tracekit.cli.main import main
 from tracekit.errors import FormatError
 from tracekit.mixture import load_model
 from tracekit.mixture.distribution import Distribution, wide
+from tracekit.record import procfs
 
 RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 
@@ -48,6 +51,22 @@ def test_the_page_runs(tmp_path):
 def test_a_program_that_is_over_at_once(tmp_path, capsys):
     assert main(["predict", "--period", "30", "--", "true"]) != 0
     assert "--full" in capsys.readouterr().err
+
+
+@RECORDS
+def test_a_program_is_ended_with_us(tmp_path):
+    """SIGTERM while it is sampled: it would run on for nobody."""
+    number = tmp_path / "number"
+    busy = f"import os; open({str(number)!r}, 'w').write(str(os.getpid()))\nwhile True: pass"
+    command = [sys.executable, "-m", "tracekit", "predict", "-q", "--seconds", "600", "--"]
+    with subprocess.Popen([*command, sys.executable, "-c", busy], stderr=subprocess.PIPE) as us:
+        while not number.exists() or not number.read_text():
+            assert us.poll() is None
+            time.sleep(0.01)
+        us.terminate()
+        us.communicate()
+    assert us.returncode == 128 + signal.SIGTERM
+    assert procfs.state(int(number.read_text()), int(number.read_text())) in ("", "Z")
 
 
 @RECORDS
