@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 import signal
@@ -18,7 +19,7 @@ from tests.docs_page import ROOT, commands, run_in
 from tests.test_record import _why_not
 from tracekit.calibration import host
 from tracekit.cli.main import main
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, TracekitError
 from tracekit.mixture import load_model
 from tracekit.mixture.distribution import Distribution, wide
 from tracekit.record import procfs
@@ -171,6 +172,17 @@ def test_lists_of_programs_are_checked(tmp_path):
         path.write_text(json.dumps(bad))
         with pytest.raises(FormatError):
             host.load_natives(path)
+
+
+def test_a_program_that_fails_has_no_time(tmp_path):
+    """Before anything is stepped, and when it fails later."""
+    programs = [host.Native("a", "a", ("true",)), host.Native("b", "b", ("false",))]
+    with pytest.raises(TracekitError, match="false: b ended with exit status 1"):
+        host.measure(load_model(arch="x86"), programs, tmp_path, tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+    cpu = min(os.sched_getaffinity(0))
+    with pytest.raises(TracekitError, match="sh: c ended with signal 9"):
+        host.run_times(host.Native("c", "c", ("sh", "-c", "kill -9 $$")), tmp_path, 1, cpu)
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,9 @@ def counters_offered() -> bool:
     return fd >= 0
 
 
-def run_times(command: Sequence[str], folder: Path, runs: int, cpu: int) -> list[float]:
+def run_times(program: Native, folder: Path, runs: int, cpu: int) -> list[float]:
     """Seconds of processor time of a run, pinned to one processor: ``runs`` numbers, each the mean
-    of a batch that is long enough to be told.
+    of a batch that is long enough to be told.  Raises `TracekitError` where a run fails.
 
     The time is what the scheduler counted for the process, user and system: on a process of a
     millisecond the two cannot be told apart by the clock's ticks.
@@ -133,14 +133,17 @@ def run_times(command: Sequence[str], folder: Path, runs: int, cpu: int) -> list
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {cpu})
-        first = max(_batch(command, folder, 1), 1e-5)
+        name, command = program.name, program.command
+        first = max(_batch(name, command, folder, 1), 1e-5)
         batch = min(200, max(1, round(BATCH / first)))
-        return [_batch(command, folder, batch) / batch for _ in range(runs)]
+        return [_batch(name, command, folder, batch) / batch for _ in range(runs)]
     finally:
         os.sched_setaffinity(0, before)
 
 
-def _batch(command: Sequence[str], folder: Path, n: int) -> float:
+def _batch(name: str, command: Sequence[str], folder: Path, n: int) -> float:
+    """Seconds of so many runs.  Raises `TracekitError` where one fails: its time would be that of a
+    failure."""
     spent = 0.0
     for _ in range(n):
         try:
@@ -156,8 +159,9 @@ def _batch(command: Sequence[str], folder: Path, n: int) -> float:
             raise TracekitError(f"cannot start it: {e.strerror}", path=command[0]) from None
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)  # nobody else is to wait for it
-        if child.returncode < 0:
-            raise TracekitError(f"ended by signal {-child.returncode}", path=command[0])
+        if (code := child.returncode) != 0:
+            how = f"exit status {code}" if code > 0 else f"signal {-code}"
+            raise TracekitError(f"{name} ended with {how}", path=command[0])
         spent += used.ru_utime + used.ru_stime
     return spent
 
@@ -175,10 +179,15 @@ def measure(
     cpu: int | None = None,
     report: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> list[Measured]:
-    """Each program stepped once and timed; recordings are kept in ``work`` and not made again."""
+    """Each program stepped once and timed; recordings are kept in ``work`` and not made again.
+
+    Raises `TracekitError` where a program cannot be run, or fails: before anything is stepped.
+    """
     chosen = max(os.sched_getaffinity(0)) if cpu is None else cpu
     of = {"event": "program", "of": len(programs)}
     out = []
+    for p in programs:
+        _batch(p.name, p.command, folder, 1)
     with kept_folder(work):
         for i, p in enumerate(programs):
             report({**of, "done": i, "name": f"{p.name}: stepping"})
@@ -191,7 +200,7 @@ def measure(
                 )
             instructions, total = _represent(model, place)
             report({**of, "done": i, "name": f"{p.name}: timing"})
-            times = run_times(p.command, folder, runs, chosen)
+            times = run_times(p, folder, runs, chosen)
             middle = statistics.median(times)
             if middle <= 0:
                 raise TracekitError(

@@ -4,7 +4,6 @@ it."""
 from __future__ import annotations
 
 import argparse
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cpus import check_processor
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import UsageError
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -47,8 +46,6 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--cpu: {e.message}") from None
     work = Path(args.work or f"{args.name}.measured")
     folder = Path(args.manifest).resolve().parent
-    for program in programs:
-        _check_run(program.name, program.command, folder)
     with Events("measure") as report:
         measured = measure(
             model, programs, folder, work, runs=args.runs, cpu=args.cpu, report=report
@@ -58,22 +55,6 @@ def run(args: argparse.Namespace) -> int:
     if not reported(args, found):
         _print_measured(found, args.output)
     return 0
-
-
-def _check_run(name: str, command: tuple[str, ...], folder: Path) -> None:
-    """Runs a program once.  Raises `TracekitError` where it fails: its time would be that of a
-    failure."""
-    quiet = subprocess.DEVNULL
-    try:
-        done = subprocess.run(
-            command, cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet, check=False
-        )
-    except OSError as e:
-        why = f"cannot start it: {e.strerror}"
-        raise TracekitError(why, path=command[0]) from None
-    if (code := done.returncode) != 0:
-        how = f"exit status {code}" if code > 0 else f"signal {-code}"
-        raise TracekitError(f"{name} ended with {how}", path=command[0])
 
 
 def _print_measured(found: dict[str, Any], output: str) -> None:
