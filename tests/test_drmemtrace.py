@@ -7,6 +7,7 @@ import itertools
 import lzma
 import os
 import random
+import shutil
 import struct
 import zipfile
 from pathlib import Path
@@ -21,7 +22,7 @@ from oracles.drmemtrace_counts import drmemtrace_counts
 import tracekit
 from tracekit._core import DrmemtraceParser, EncodingTable, NativeBatch
 from tracekit.cli.main import main
-from tracekit.errors import FormatError, TracekitError
+from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.inputs.archives import chunks
 from tracekit.inputs.drmemtrace import Drmemtrace, Thread, is_drmemtrace, thread_files
 
@@ -282,6 +283,23 @@ def test_folder_and_interleaving() -> None:
     assert sorted(np.concatenate([b.address for b in joined])) == sorted(
         np.concatenate([b.address for b in batches])
     )
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_a_damaged_thread_leaves_the_others(tmp_path: Path, damaged: int) -> None:
+    """All of them end in an error that names the file; one that is whole is read by --cpu."""
+    folder = tmp_path / "trace"
+    shutil.copytree(GOLDEN, folder)
+    files = [t.path for t in Drmemtrace(folder).threads]
+    whole = tracekit.extract(folder, tmp_path / "a.zst", cpu="2765552").outputs[0]
+    files[damaged].write_bytes(files[damaged].read_bytes()[:1000])
+    with pytest.raises(TracekitError, match="--cpu reads one thread's file") as told:
+        tracekit.extract(folder, tmp_path / "b.zst")
+    assert told.value.path == str(files[damaged])
+    (one,) = tracekit.extract(folder, tmp_path / "b.zst", cpu="2765552").outputs
+    assert one.rows == whole.rows > 1000
+    with pytest.raises(UsageError, match="no CPU '7'"):
+        tracekit.extract(folder, tmp_path / "c.zst", cpu="7")
 
 
 def test_interleaving_follows_the_timestamps(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +19,10 @@ from tests.docs_page import ROOT, commands, run_in
 from tests.test_record import _why_not
 from tracekit.calibration import host
 from tracekit.cli.main import main
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, TracekitError
 from tracekit.mixture import load_model
 from tracekit.mixture.distribution import Distribution, wide
+from tracekit.record import procfs
 
 RECORDS = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 
@@ -48,6 +52,22 @@ def test_the_page_runs(tmp_path):
 def test_a_program_that_is_over_at_once(tmp_path, capsys):
     assert main(["predict", "--period", "30", "--", "true"]) != 0
     assert "--full" in capsys.readouterr().err
+
+
+@RECORDS
+def test_a_program_is_ended_with_us(tmp_path):
+    """SIGTERM while it is sampled: it would run on for nobody."""
+    number = tmp_path / "number"
+    busy = f"import os; open({str(number)!r}, 'w').write(str(os.getpid()))\nwhile True: pass"
+    command = [sys.executable, "-m", "tracekit", "predict", "-q", "--seconds", "600", "--"]
+    with subprocess.Popen([*command, sys.executable, "-c", busy], stderr=subprocess.PIPE) as us:
+        while not number.exists() or not number.read_text():
+            assert us.poll() is None
+            time.sleep(0.01)
+        us.terminate()
+        us.communicate()
+    assert us.returncode == 128 + signal.SIGTERM
+    assert procfs.state(int(number.read_text()), int(number.read_text())) in ("", "Z")
 
 
 @RECORDS
@@ -152,6 +172,17 @@ def test_lists_of_programs_are_checked(tmp_path):
         path.write_text(json.dumps(bad))
         with pytest.raises(FormatError):
             host.load_natives(path)
+
+
+def test_a_program_that_fails_has_no_time(tmp_path):
+    """Before anything is stepped, and when it fails later."""
+    programs = [host.Native("a", "a", ("true",)), host.Native("b", "b", ("false",))]
+    with pytest.raises(TracekitError, match="false: b ended with exit status 1"):
+        host.measure(load_model(arch="x86"), programs, tmp_path, tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+    cpu = min(os.sched_getaffinity(0))
+    with pytest.raises(TracekitError, match="sh: c ended with signal 9"):
+        host.run_times(host.Native("c", "c", ("sh", "-c", "kill -9 $$")), tmp_path, 1, cpu)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 from pathlib import Path
@@ -212,3 +213,31 @@ def test_a_limit_of_a_file_s_size_is_told(tmp_path: Path) -> None:
     first, last = done.stderr.splitlines()
     assert "by the limit of a file's size (ulimit -f): File too large" in first
     assert "it ended with exit status 70" in last
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_waits_is_ended_with_the_recorder(tmp_path: Path, number: int) -> None:
+    """What it did until then is in the file, though no buffer was full; its status is passed on."""
+    source = WORK.format("work") + "#include <stdio.h>\n#include <unistd.h>\n"
+    source += 'int main(void) { work(2000); puts("!"); fflush(stdout); for (;;) pause(); }'
+    program = build("x86", source, tmp_path / "p", "-static", "-O1")
+    command = [*RECORD, "-q", "-o", str(tmp_path / "o.tks"), "--", str(program)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe) as recorder:
+        assert recorder.stdout is not None and recorder.stdout.read(1) == b"!"
+        recorder.send_signal(number)
+        _, told = recorder.communicate(timeout=TIMEOUT)
+    assert recorder.returncode == 128 + number, told
+    (line,) = told.decode().splitlines()  # -q: the summary alone
+    assert "accesses of 1 process and 1 thread in" in line
+    assert hot(tmp_path / "o.tks").parts["p:work"] > 6_000
+    said = summary(tmp_path / "o.tks")
+    assert said["complete"] and said["totals"]["end"] == "user"
+    assert said["totals"]["exit_status"] == number
+
+
+def test_a_program_whose_name_has_a_line_end(tmp_path: Path) -> None:
+    source = WORK.format("work") + "int main(void) { return work(2000) == 1; }"
+    program = build("x86", source, tmp_path / "a\nb", "-O1")
+    record_qemu([str(program)], tmp_path / "o.tks")
+    assert hot(tmp_path / "o.tks").parts[r"a\nb:work"] > 6_000

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from test_qemu import Row, build, pytestmark, rows_of
 
+from tracekit.cli.main import main
 from tracekit.errors import UsageError
 from tracekit.record.qemu import QemuOptions, QemuSession, QemuTotals, record_qemu
 from tracekit.record.qemu.traits import TOUCHED_PCS
@@ -136,6 +137,28 @@ def test_counts_without_lines(tmp_path: Path) -> None:
     assert not {r.pc for r in rows} & set(TOUCHED_PCS)
     assert totals.executed is not None
     assert json.loads(json.dumps(totals.as_dict()))["executed"] == totals.executed
+
+
+@pytest.mark.parametrize("first", ["", "if (fork()) { wait(0); return 0; }"])
+def test_a_run_that_is_killed_has_no_count(first: str, tmp_path: Path) -> None:
+    """A program that dies, and one whose child does: what was counted then is not the run."""
+    source = "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint main(void) {"
+    source += first + "for (volatile int i = 0; i < 9000; i++) ; abort(); }"
+    program = build("x86", source, tmp_path / "p", "-static")
+    rows, totals, _ = record(program, tmp_path / "s.tks", every=EVERY, insts=LENGTH)
+    assert rows and totals.executed is None
+
+
+def test_a_program_that_ends_before_its_first_sample(tmp_path: Path, capsys) -> None:
+    """It is predicted whole, also where the recording is kept."""
+    program = build("x86", SOURCES["x86"], tmp_path / "p")
+    sampling = ["--engine", "qemu", "--every", "1000000000", "--insts", "700", "--seed", "1"]
+    kept = ["--record", str(tmp_path / "s.tks")]
+    words = ["predict", "-q", "--uarch", "u007", *sampling, *kept, "--", str(program)]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert "recorded whole" in err and "epochs, all of it" in out
+    assert len(rows_of(tmp_path / "s.tks")) > 20_000
 
 
 @pytest.mark.parametrize(

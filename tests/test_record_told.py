@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from tests.test_record import RECORD, TIMEOUT, _why_not, options, programs, runn
 from tracekit.cli.main import main
 from tracekit.errors import RecordError
 from tracekit.inputs.tks import summary
-from tracekit.record import Totals, permission, record_pid
+from tracekit.record import Totals, permission, procfs, record_pid
 
 pytestmark = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 __all__ = ["programs", "running"]  # fixtures
@@ -264,3 +265,40 @@ def test_who_steps_stays_with_the_copy(running: subprocess.Popen[bytes], tmp_pat
         seen |= processors().get(thread.native_id or 0, set())
     thread.join()
     assert after == [mine] and {str(cpu) for cpu in mine} & seen
+
+
+def test_sigterm_ends_the_program_too(programs: dict[str, str], tmp_path: Path) -> None:
+    command = [*RECORD, "-o", str(tmp_path / "x.tks"), "--period", "0", "--epoch", "300"]
+    words = [*command, "--normal-priority", "--", programs["work"]]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as recorder:
+        assert recorder.stderr is not None and b" epoch 0: " in recorder.stderr.readline()
+        recorder.terminate()
+        recorder.wait(TIMEOUT)  # while the program's input has no end
+    assert recorder.returncode == 128 + signal.SIGTERM
+    assert summary(tmp_path / "x.tks")["complete"]
+
+
+def test_sigterm_leaves_a_process_that_ran_before(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    command = [*RECORD, "-o", str(tmp_path / "x.tks"), "--period", "0", "--epoch", "300"]
+    words = [*command, "--normal-priority", "--pid", str(running.pid)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as recorder:
+        assert recorder.stderr is not None and b" epoch 0: " in recorder.stderr.readline()
+        recorder.terminate()
+        recorder.communicate(timeout=TIMEOUT)
+    assert recorder.returncode == 128 + signal.SIGTERM and running.poll() is None
+    assert summary(tmp_path / "x.tks")["complete"]
+
+
+def test_names_of_files_in_the_memory_of_a_process(tmp_path: Path) -> None:
+    """The kernel writes the end of a line as \\012, and no other character."""
+    (tmp_path / "a\nb").touch()
+    (tmp_path / r"c\012d").touch()
+    text = b"".join(
+        b"%x000-%x000 r-xp 00000000 fe:00 7  %s\n" % (k, k + 1, os.fsencode(tmp_path / name))
+        for k, name in enumerate((r"a\012b", r"c\012d", "e\u2028f"), 1)
+    )
+    maps = procfs.code_maps(text)
+    assert [Path(m.path).name for m in maps] == ["a\nb", r"c\012d", "e\u2028f"]

@@ -1,6 +1,6 @@
 """Rows of machines whose parameters are not known, from measured times (docs/perfvec.md)."""
 
-from tracekit.calibration.host import BASELINES, check_runs, load_natives, machine_of, measure
+from tracekit.calibration.host import BASELINES, load_natives, machine_of, measure
 from tracekit.calibration.informative_programs import (
     core_information,
     informations,
@@ -11,7 +11,6 @@ from tracekit.calibration.machine_rows import add_machines, tune, write_machine
 __all__ = [
     "BASELINES",
     "add_machines",
-    "check_runs",
     "core_information",
     "informations",
     "load_natives",

@@ -37,7 +37,6 @@ __all__ = [
     "BASELINES",
     "Measured",
     "Native",
-    "check_runs",
     "fit_mix",
     "leave_one_out",
     "load_natives",
@@ -125,9 +124,9 @@ def counters_offered() -> bool:
     return fd >= 0
 
 
-def run_times(command: Sequence[str], folder: Path, runs: int, cpu: int) -> list[float]:
+def run_times(program: Native, folder: Path, runs: int, cpu: int) -> list[float]:
     """Seconds of processor time of a run, pinned to one processor: ``runs`` numbers, each the mean
-    of a batch that is long enough to be told.
+    of a batch that is long enough to be told.  Raises `TracekitError` where a run fails.
 
     The time is what the scheduler counted for the process, user and system: on a process of a
     millisecond the two cannot be told apart by the clock's ticks.
@@ -135,51 +134,36 @@ def run_times(command: Sequence[str], folder: Path, runs: int, cpu: int) -> list
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {cpu})
-        first = max(_batch(command, folder, 1), 1e-5)
+        name, command = program.name, program.command
+        first = max(_batch(name, command, folder, 1), 1e-5)
         batch = min(200, max(1, round(BATCH / first)))
-        return [_batch(command, folder, batch) / batch for _ in range(runs)]
+        return [_batch(name, command, folder, batch) / batch for _ in range(runs)]
     finally:
         os.sched_setaffinity(0, before)
 
 
-def _batch(command: Sequence[str], folder: Path, n: int) -> float:
+def _batch(name: str, command: Sequence[str], folder: Path, n: int) -> float:
+    """Seconds of so many runs.  Raises `TracekitError` where one fails: its time would be that of a
+    failure."""
     spent = 0.0
     for _ in range(n):
-        status, seconds = _run(command, folder)
+        try:
+            child = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                close_fds=False,
+            )
+        except OSError as e:
+            raise TracekitError(f"cannot start it: {e.strerror}", path=command[0]) from None
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)  # nobody else is to wait for it
         if status != 0:
-            raise TracekitError(f"ended with {ending(status)}", path=command[0])
-        spent += seconds
+            raise TracekitError(f"{name} ended with {ending(status)}", path=command[0])
+        spent += used.ru_utime + used.ru_stime
     return spent
-
-
-def _run(command: Sequence[str], folder: Path) -> tuple[int, float]:
-    """Its status as waitpid gives it, and its processor time, user and system."""
-    try:
-        child = subprocess.Popen(
-            list(command),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            close_fds=False,
-        )
-    except OSError as e:
-        raise TracekitError(f"cannot start it: {e.strerror}", path=command[0]) from None
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)  # nobody else is to wait for it
-    return status, used.ru_utime + used.ru_stime
-
-
-def check_runs(programs: Iterable[Native], folder: Path) -> None:
-    """Runs each program once.  Raises `TracekitError` where one fails: its time would be that of a
-    failure."""
-    for p in programs:
-        status, _ = _run(p.command, folder)
-        if status != 0:
-            raise TracekitError(f"{p.name} ended with {ending(status)}", path=p.command[0])
-
-
-# ---- representations
 
 
 def measure(
@@ -192,10 +176,15 @@ def measure(
     cpu: int | None = None,
     report: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> list[Measured]:
-    """Each program stepped once and timed; recordings are kept in ``work`` and not made again."""
+    """Each program stepped once and timed; recordings are kept in ``work`` and not made again.
+
+    Raises `TracekitError` where a program cannot be run, or fails: before anything is stepped.
+    """
     chosen = max(os.sched_getaffinity(0)) if cpu is None else cpu
     of = {"event": "program", "of": len(programs)}
     out = []
+    for p in programs:
+        _batch(p.name, p.command, folder, 1)
     with kept_folder(work):
         for i, p in enumerate(programs):
             report({**of, "done": i, "name": f"{p.name}: stepping"})
@@ -208,7 +197,7 @@ def measure(
                 )
             instructions, total = _represent(model, place)
             report({**of, "done": i, "name": f"{p.name}: timing"})
-            times = run_times(p.command, folder, runs, chosen)
+            times = run_times(p, folder, runs, chosen)
             middle = statistics.median(times)
             if middle <= 0:
                 raise TracekitError(

@@ -36,6 +36,11 @@ _OF_STEPS = (
     "epoch",
 )
 
+_UNCOUNTED = (
+    "a process was killed, or the recording was ended: nobody counted all instructions, so the "
+    "seconds of the run are not known"
+)
+
 
 def add_arguments(p: Any) -> None:
     """The options of recording, and of what is made of it."""
@@ -225,28 +230,34 @@ def _emulate(
     """
     import numpy as np
 
-    from tracekit.errors import FormatError
+    from tracekit.errors import FormatError, ProcessEndedError
+
+    if args.every is None:
+        return _emulated(args, command, features)
+    args.touched = True  # what caches held before a sample
+    if args.skip == 0 and args.insts is not None and args.every > args.insts:
+        draw = np.random.default_rng(args.seed)
+        args.skip = int(draw.integers(args.every - args.insts))
+    try:
+        lacks, executed = _emulated(args, command, features)
+    except (FormatError, ProcessEndedError):
+        note("the program ended before its first sample: it is run again, and recorded whole")
+        args.every, args.insts, args.skip, args.touched = None, None, 0, False
+        return _emulated(args, command, features)
+    return (lacks if executed is not None else [*lacks, _UNCOUNTED]), executed
+
+
+def _emulated(
+    args: argparse.Namespace, command: list[str], features: Path
+) -> tuple[list[str], int | None]:
     from tracekit.record.qemu import extract_qemu, record_qemu
 
-    if args.every is not None:
-        args.touched = True  # what caches held before a sample
-        if args.skip == 0 and args.insts is not None and args.every > args.insts:
-            draw = np.random.default_rng(args.seed)
-            args.skip = int(draw.integers(args.every - args.insts))
     options = cmd_record_qemu.options_of(args, to_error=args.json)
     if args.record:
         totals = record_qemu(command, args.record, options, force=args.force)
         return _missing(totals.silent, totals.anomalies), totals.executed
-    try:
-        session = extract_qemu(command, features, options)[1]
-    except FormatError:
-        if args.every is None:
-            raise
-        note("the program ended before its first sample: it is run again, and recorded whole")
-        args.every, args.insts, args.skip, args.touched = None, None, 0, False
-        options = cmd_record_qemu.options_of(args, to_error=args.json)
-        session = extract_qemu(command, features, options)[1]
-    executed = sum(session.executed().values()) if args.every is not None else None
+    session = extract_qemu(command, features, options)[1]
+    executed = sum(session.executed().values()) if session.counted else None
     return _missing(session.silent(), session.anomalies()), executed
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli import cmd_record_qemu
@@ -149,10 +147,6 @@ def _why_none(totals: Totals, options: RecordOptions) -> str:
     )
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _check_steps(args: argparse.Namespace) -> None:
     """Raises `UsageError` for options that mean nothing in the chosen way of stepping."""
     if not args.random:
@@ -168,7 +162,7 @@ def _check_steps(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``tracekit record``; returns the exit code."""
-    from tracekit.record import RecordOptions, exit_code, record_command, record_pid
+    from tracekit.record import EndSignals, RecordOptions, exit_code, record_command, record_pid
 
     argv = args.program[1:] if args.program[:1] == ["--"] else args.program
     cmd_record_qemu.check(args)
@@ -178,7 +172,7 @@ def run(args: argparse.Namespace) -> int:
     if args.engine == "steps":
         _check_steps(args)
     if args.engine == "qemu":
-        signal.signal(signal.SIGTERM, _end)
+        EndSignals()
         return cmd_record_qemu.run(args, argv)
     if args.threads not in ("all", "main") and not args.threads.isdigit():
         raise UsageError("--threads is all, main or a thread's number")
@@ -206,7 +200,7 @@ def run(args: argparse.Namespace) -> int:
             "stepping the whole program: it runs some thousand times slower "
             "(--engine qemu: some tens of times, on QEMU's processor)"
         )
-    signal.signal(signal.SIGTERM, _end)
+    signals = EndSignals()
     if args.pid is None:
         totals = record_command(argv, args.output, options, progress=tell, force=args.force)
     else:
@@ -226,4 +220,6 @@ def run(args: argparse.Namespace) -> int:
             + _in_place(totals, options)
             + (f"; period chosen {totals.period} s" if totals.period is not None else "")
         )
+    if totals.exit_status is None and signals.number is not None:
+        return 128 + signals.number
     return exit_code(totals.exit_status)

@@ -108,15 +108,15 @@ def run(args: argparse.Namespace, argv: list[str]) -> int:
         return _features(args, argv, tell)
     totals = record_qemu(argv, args.output, options_of(args), force=args.force, progress=tell)
     if not reported(args, totals.as_dict(), to=sys.stderr, indent=None):
-        tell(
+        note(
             f"{args.output}: {totals.instructions} instructions, {totals.accesses} accesses of "
             f"{_several(totals.processes, 'process', 'es')} and "
             f"{_several(totals.threads, 'thread')} in {totals.seconds:.1f} s"
         )
         for name, n in totals.silent.items():
-            tell(f"{n} x {name}: this QEMU does not show its accesses")
+            note(f"{n} x {name}: this QEMU does not show its accesses")
         for kind, n in totals.anomalies.items():
-            tell(f"{n} x {kind}")
+            note(f"{n} x {kind}")
     return _status(totals.exit_status, totals.explanation)
 
 
@@ -137,9 +137,9 @@ def _features(args: argparse.Namespace, argv: list[str], tell: Callable[[str], N
     told = {"outputs": outputs, "anomalies": result.anomalies, "stats": result.stats}
     if not reported(args, told, to=sys.stderr, indent=None):
         for o in result.outputs:
-            tell(f"{o.path}: {o.rows} rows, {o.bytes} bytes")
+            note(f"{o.path}: {o.rows} rows, {o.bytes} bytes")
         for name, n in session.silent().items():
-            tell(f"{n} x {name}: this QEMU does not show its accesses")
+            note(f"{n} x {name}: this QEMU does not show its accesses")
     return _status(session.status, session.explain())
 
 

@@ -193,6 +193,8 @@ class Extraction:
         self._choose_level(folder)
         if self._o.gem5_operands:
             self._use_gem5_operands(folder)
+        if self._o.cpu is not None:  # of a folder with a file each, the others are not read
+            folder.enough |= {i for i, name in enumerate(folder.cpus()) if name != self._o.cpu}
         for rows in folder.batches():
             if self._o.strict:
                 self._check_strict(folder)

@@ -120,16 +120,28 @@ class Drmemtrace:
         self.threads = [
             Thread(f, self.table if shared_table else EncodingTable()) for f in thread_files(path)
         ]
-        first = next(chunks(self.threads[0].path, 4096), b"")
-        if not is_drmemtrace(first):
-            raise FormatError(
-                "not a drmemtrace file: its first record is no header",
-                path=str(self.threads[0].path),
-            )
-        probe = DrmemtraceParser(EncodingTable())
-        probe.feed(first[: len(first) // 12 * 12])
+        probe = self._probe()
         self.filetype: int = probe.filetype or 0
         self.version: int = probe.version
+
+    def _probe(self) -> DrmemtraceParser:
+        """What the beginning of the first whole file tells; raises what is wrong with the first
+        file where none is."""
+        wrong: TracekitError | None = None
+        for path in (t.path for t in self.threads):
+            try:
+                first = next(chunks(path, 4096), b"")
+            except TracekitError as e:
+                wrong = wrong or e
+                continue
+            if is_drmemtrace(first):
+                probe = DrmemtraceParser(EncodingTable())
+                probe.feed(first[: len(first) // 12 * 12])
+                return probe
+            told = "not a drmemtrace file: its first record is no header"
+            wrong = wrong or FormatError(told, path=str(path))
+        assert wrong is not None  # there is a file
+        raise wrong
 
     @property
     def arch(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracekit._core import Rows
+from tracekit.errors import TracekitError
 from tracekit.inputs.drmemtrace import Drmemtrace
 from tracekit.inputs.native import NativeConverter
 from tracekit.inputs.pulled import Pulled, Threads, add_counters
@@ -38,7 +39,16 @@ class DrmemtraceFolder(Pulled):
         return 1 if self.interleaved else len(self._files)
 
     def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
-        """(number, name, rows) of streams, as they come."""
+        """(number, name, rows) of streams, as they come: of files that are wanted alone."""
+        try:
+            yield from self._batches()
+        except TracekitError as e:
+            if len(self._files) == 1 or e.hint:
+                raise
+            hint = "--cpu reads one thread's file; the others are read where this one is not there"
+            raise type(e)(e.message, path=e.path, offset=e.offset, hint=hint) from None
+
+    def _batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
         if self.interleaved:
             for rows in self._converters[0].rows(self._trace.interleaved()):
                 yield [(0, "", rows)]
@@ -46,6 +56,9 @@ class DrmemtraceFolder(Pulled):
             return
         names = self.cpus()
         for i, thread in enumerate(self._trace.threads):
+            if i in self.enough:
+                self.position += size_of(thread.path)
+                continue
             for rows in self._converters[i].rows(b for b, _ in thread.batches()):
                 yield [(i, names[i], rows)]
                 if i in self.enough:

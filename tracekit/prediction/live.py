@@ -128,7 +128,12 @@ def sample(
         reaped = command is not None and not options.follow_forks
         watch.append(Watch(recording.pid, reaped=reaped))
         recording.finish = finish
-        totals = recording.run()
+        try:
+            totals = recording.run()
+        except BaseException:  # a signal that asks us to end, say
+            if command is not None and not leave and recording.totals.exit_status is None:
+                _end(recording.pid)
+            raise
         _look(usage, watch[0], recording.stepped)
     usage.wall = totals.seconds
     usage.epochs, usage.in_place, usage.missing = totals.epochs, totals.in_place, totals.missing

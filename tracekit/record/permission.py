@@ -89,6 +89,19 @@ def _reason(pid: int, status: dict[str, str]) -> tuple[str, str]:
     )
 
 
+def explained(e: OSError) -> RecordError:
+    """What the recorder's own error of (kind, message) means for a user."""
+    kind, message = e.args
+    hint = None
+    if kind == "permission":
+        hint = (
+            "ptrace is not permitted: run as the program's user; "
+            "/proc/sys/kernel/yama/ptrace_scope must be 0 (or 1 and tracekit starts the program); "
+            "a container needs CAP_SYS_PTRACE"
+        )
+    return RecordError(str(message), hint=hint)
+
+
 def _names(uids: set[int]) -> str:
     import pwd
 

@@ -74,14 +74,33 @@ def program(pid: int) -> tuple[str, str]:
     return exe, fields[25] if len(fields) > 25 else ""  # the stack's start, which is random
 
 
+def alive(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    return _fields(Path(f"/proc/{pid}/stat"))[:1] not in ([], ["Z"], ["X"])
+
+
+def real_path(pid: int, path: str) -> str:
+    """The real path of what a process that still runs calls ``path``."""
+    own = f"/proc/{pid}/"
+    if path.startswith("/proc/self/"):
+        path = own + path.removeprefix("/proc/self/")
+    return os.path.realpath(Path(own, "cwd", path))
+
+
+def file_name(shown: str) -> str:
+    """The name of a file that a /proc/PID/maps shows: the end of a line is \\012 there."""
+    name = shown.replace("\\012", "\n")
+    return name if name != shown and not Path(shown).exists() else shown
+
+
 def code_maps(text: bytes) -> list[Mapped]:
     """The executable memory in the text of a /proc/PID/maps, without build-ids."""
     out = []
-    for line in text.decode(errors="surrogateescape").splitlines():
+    for line in text.decode(errors="surrogateescape").split("\n"):
         fields = line.split(None, 5)
         if len(fields) >= 5 and "x" in fields[1]:
             begin, _, end = fields[0].partition("-")
-            path = fields[5] if len(fields) == 6 else ""
+            path = file_name(fields[5]) if len(fields) == 6 else ""
             out.append(Mapped(int(begin, 16), int(end, 16), int(fields[2], 16), path, None))
     return out
 

@@ -20,9 +20,10 @@ from tracekit.errors import ProcessEndedError, RecordError, TracekitError, Usage
 from tracekit.extras import install_command
 from tracekit.inputs.tks import MAPS, TksWriter
 from tracekit.record import procfs
+from tracekit.record.interruption import TerminatedError
 from tracekit.record.missing import described, missing_memory
 from tracekit.record.options import RecordOptions
-from tracekit.record.permission import check_traceable
+from tracekit.record.permission import check_traceable, explained
 from tracekit.record.totals import Totals
 from tracekit.record.usage import Times, thread_times
 from tracekit.symbols import build_id
@@ -76,9 +77,9 @@ def record_command(
     """Starts a program, records it to its end (or as the options say), and waits for it.
 
     ``env`` is its whole environment; ours unless given.  ``force``: ``output`` may be replaced.
-    Ctrl-C ends the recording; the program gets its own.  Raises `TracekitError` where the program
-    cannot be started, and `RecordError` where it cannot be recorded (it then runs on, and is waited
-    for first).
+    Ctrl-C ends the recording; the program gets its own.  A signal of `EndSignals` ends it and is
+    passed on.  Raises `TracekitError` where the program cannot be started, and `RecordError` where
+    it cannot be recorded (it then runs on, and is waited for first).
     """
     options = options or RecordOptions()
     with Recording(list(argv), output, options, progress, force) as recording:
@@ -201,7 +202,7 @@ class Recording:
                         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
                     )
         except _core.RecordSystemError as e:
-            raise _explained(e) from None
+            raise explained(e) from None
         except OSError as e:
             raise TracekitError(f"cannot start it: {e.strerror}", path=self.command[0]) from None
         self._child = True
@@ -224,15 +225,18 @@ class Recording:
         """Records until the end, completes the file, and waits for a program that we started."""
         begin = time.monotonic()
         failure: TracekitError | None = None
+        number = 0
         try:
             if self.options.full:
                 self._run_full()
             else:
                 self._run_epochs(begin)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as e:
             self.totals.end = "user"
+            if isinstance(e, TerminatedError):
+                number = e.number
         except _core.RecordSystemError as e:
-            failure = _explained(e)
+            failure = explained(e)
         except RecordError as e:
             failure = e
         self.totals.seconds = time.monotonic() - begin
@@ -240,15 +244,21 @@ class Recording:
             self._writer.close(self.totals.as_dict())
         if self.finish is not None and self._child and self.totals.exit_status is None:
             self.finish(self.pid)
-        self._wait_for_child()
+        self._wait_for_child(number)
         if failure is not None:
             raise failure
         return self.totals
 
-    def _wait_for_child(self) -> None:
+    def _wait_for_child(self, number: int) -> None:
+        """``number``: of the signal that it is to have first; 0 for none."""
         while self._child and self.totals.exit_status is None:
             try:
+                if number:
+                    os.kill(self.pid, number)
+                    number = 0
                 self.totals.exit_status = os.waitpid(self.pid, 0)[1]
+            except TerminatedError as e:
+                number = e.number
             except KeyboardInterrupt:  # it has been given it too, and decides for itself
                 continue
             except ChildProcessError:
@@ -486,15 +496,3 @@ class Recording:
             seen = Path(f"/proc/{pid}/root")  # the program may live in a container
             self._build_ids[path] = build_id(f"{seen}{path}") or build_id(path)
         return self._build_ids.get(path)
-
-
-def _explained(e: OSError) -> RecordError:
-    kind, message = e.args
-    hint = None
-    if kind == "permission":
-        hint = (
-            "ptrace is not permitted: run as the program's user; "
-            "/proc/sys/kernel/yama/ptrace_scope must be 0 (or 1 and tracekit starts the program); "
-            "a container needs CAP_SYS_PTRACE"
-        )
-    return RecordError(str(message), hint=hint)

@@ -8,6 +8,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 from collections.abc import Mapping
@@ -144,6 +145,16 @@ def _elf(path: str) -> tuple[_Isa, str | None, int]:
                 f.seek(offset)
                 interpreter = f.read(length).rstrip(b"\0").decode(errors="surrogateescape")
     return isa, interpreter, code
+
+
+def why_killed(status: int, arch: str) -> str | None:
+    """What the end of a program of ``arch`` by a signal means; ``status`` as waitpid gives it."""
+    if arch == "x86" and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGILL:
+        return (
+            "it met an instruction that QEMU does not have (AVX-512 is one): "
+            "compile with -march=x86-64-v3, or choose --cpu"
+        )
+    return None
 
 
 def why_untraced(told: str, arch: str) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tracekit._core import END_REASONS, tks_code_block, tks_epoch_block
-from tracekit.errors import TracekitError
+from tracekit.errors import ProcessEndedError, TracekitError
 from tracekit.inputs.tks import MAPS, TksWriter
+from tracekit.record.interruption import asked_first
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.session import Piece, QemuSession
 from tracekit.record.totals import ending
@@ -23,7 +24,7 @@ _LENGTH = END_REASONS.index("length")
 class QemuTotals:
     """What was done: the end block of the file.  ``silent``: runs of instructions whose accesses
     QEMU does not show, by mnemonic.  ``executed``: instructions of the whole run, recorded or not,
-    where they were counted (samples)."""
+    where they were counted (samples) and no process was killed."""
 
     epochs: int = 0
     instructions: int = 0
@@ -56,9 +57,9 @@ def record_qemu(
     """Runs a program under QEMU to its end and records it to ``output`` (.tks).
 
     ``force`` replaces a file.  ``done`` is called with the session when the run is over.  Ctrl-C
-    ends the recording and the program.  Raises `TracekitError` where it cannot run there, where no
-    instruction was recorded (a file that ``force`` would replace stays), and where the file cannot
-    be written: the epochs until then stay.
+    ends the recording and the program, and the file has all until then.  Raises `TracekitError`
+    where it cannot run there, where no instruction was recorded (a file that ``force`` would
+    replace stays), and where the file cannot be written: the epochs until then stay.
     """
     options = options or QemuOptions()
     totals = QemuTotals()
@@ -75,19 +76,26 @@ def record_qemu(
         }
         with TksWriter(output, arch=program.arch, meta=meta, force=force) as writer:
             target = _Target(writer, session, totals)
+
+            def end(number: int) -> None:
+                totals.end = "user"
+                session.end(number)
+
             try:
-                for piece in session.pieces():
-                    target.add(piece)
+                with asked_first(end):
+                    for piece in session.pieces():
+                        target.add(piece)
             except KeyboardInterrupt:
                 totals.end = "user"
             totals.seconds = time.monotonic() - begin
             totals.processes = session.processes
             totals.silent, totals.anomalies = session.silent(), session.anomalies()
-            if options.every is not None:
+            if session.counted:
                 totals.executed = sum(session.executed().values())
             totals.exit_status, totals.explanation = session.status, session.explain()
             if totals.instructions == 0:
-                raise TracekitError(f"nothing was recorded: {_why_nothing(options, totals)}")
+                kind = TracekitError if totals.end == "user" else ProcessEndedError
+                raise kind(f"nothing was recorded: {_why_nothing(options, totals)}")
             writer.close(totals.as_dict())
             done(session)
     return totals

@@ -13,19 +13,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from tracekit._core import EncodingTable, NativeBatch, QemuCode, QemuStream
 from tracekit.errors import FormatError, RecordError, TracekitError, UsageError
 from tracekit.io.files import open_file
 from tracekit.io.output import scratch, write_bytes
-from tracekit.record.procfs import without_aslr
+from tracekit.record.procfs import alive, file_name, real_path, without_aslr
 from tracekit.record.qemu.launch import (
     PLUGIN,
     QemuProgram,
     code_of,
     find_program,
+    why_killed,
     why_untraced,
 )
 from tracekit.record.qemu.options import QemuOptions
@@ -38,6 +38,7 @@ _HELLO, _MAP, _NOTE = 1, 4, 5
 _PIECE: Final = 1 << 20
 _ENDED_KEPT: Final = 16  # processes whose blocks a child that they forked may still ask for
 _GRACE: Final = 2.0
+_PEER: Final = struct.Struct("iII")  # struct ucred
 
 
 class Piece(NamedTuple):
@@ -98,10 +99,13 @@ class QemuSession:
         self._silent: dict[int, int] = {}
         self._anomalies: dict[str, int] = {}
         self._executed: dict[int, int] = {}
+        self._uncounted = False
         self._known: OrderedDict[int, _Process] = OrderedDict()
         self._connections: list[_Connection] = []
         self._build_ids: dict[str, str | None] = {}
         self._child: subprocess.Popen[bytes] | None = None
+        self._asked = 0  # the signal that is to end the run
+        self._signalled = self._killed = 0.0  # when that came to the processes
         self._ends = contextlib.ExitStack()
         # In memory where there is room: buffers lie there.
         self._folder = self._ends.enter_context(scratch(["/dev/shm"], 1 << 28))
@@ -208,7 +212,7 @@ class QemuSession:
         child = self._child
         assert child is not None
         told = ended = 0.0
-        while True:
+        while not self._ending_is_over():
             busy = False
             for key, _ in self._selector.select(0.05 if self.status is None else 0.01):
                 if key.fileobj is self._listener:
@@ -233,6 +237,34 @@ class QemuSession:
                 )
         for process in list(self._known.values()):
             yield from self._finish(process)
+
+    def end(self, number: int) -> None:
+        """Ends the run: gives its processes the signal ``number``, and kills those that are still
+        there after two seconds.  `pieces` goes on with what they have left."""
+        self._asked = number
+
+    def _ending_is_over(self) -> bool:
+        """Does what `end` asked for; true when nothing more is to be waited for."""
+        if not self._asked:
+            return False
+        now = time.monotonic()
+        if not self._signalled:
+            self._signalled = now
+            self._signal(self._asked)
+        elif now - self._signalled > _GRACE and not self._killed:
+            self._killed = now
+            self._signal(signal.SIGKILL)
+        return self._killed > 0 and now - self._killed > _GRACE
+
+    def _signal(self, number: int) -> None:
+        """To the program and all processes with a connection, by the kernel's word for these."""
+        if self._child is not None:
+            self._child.send_signal(number)
+        for c in self._connections:
+            pid = _PEER.unpack(c.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+            if pid not in (0, self.pid):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
 
     def _accept(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -332,12 +364,12 @@ class QemuSession:
             why = why_untraced(machine, self.program.arch)
             self._tell(f"{path} runs without being recorded: {why}")
         elif kind == "executes":
-            self._programs[pid] = _seen_by(pid, path)
+            self._programs[pid] = real_path(pid, path)
             self._tell(f"executes {path}")
 
     def _map(self, pid: int, content: bytes) -> None:
         begin, end, offset = struct.unpack_from("<QQQ", content)
-        path = content[24:].decode(errors="surrogateescape")
+        path = file_name(content[24:].decode(errors="surrogateescape"))
         if path not in self._build_ids:
             self._build_ids[path] = build_id(path) if path else None
         new = Mapped(begin, end, offset, path, self._build_ids[path])
@@ -365,7 +397,7 @@ class QemuSession:
     def _ended(self) -> Iterator[Piece]:
         """Processes without a connection that are gone: what they left in their buffers."""
         for process in list(self._known.values()):
-            if process.connections == 0 and not process.over and not _alive(process.pid):
+            if process.connections == 0 and not process.over and not alive(process.pid):
                 yield from self._finish(process)
         done = [p for p in self._known.values() if p.over]
         for process in done[:-_ENDED_KEPT]:
@@ -381,7 +413,9 @@ class QemuSession:
             file.unlink(missing_ok=True)
         process.stream.finish()
         yield from self._taken(process)
-        for encoding, n in process.stream.executed().items():
+        counts = process.stream.executed()
+        self._uncounted |= not counts
+        for encoding, n in counts.items():
             self._executed[encoding] = self._executed.get(encoding, 0) + n
         for encoding, n in process.stream.silent().items():
             if n == 0:
@@ -409,21 +443,20 @@ class QemuSession:
         """
         return dict(self._executed)
 
+    @property
+    def counted(self) -> bool:
+        """Whether `executed` has all of the run: a process sends its counts when it ends by itself,
+        or executes another program."""
+        killed = self.status is None or os.WIFSIGNALED(self.status)
+        return self.options.every is not None and not (self._uncounted or self._asked or killed)
+
     def anomalies(self) -> dict[str, int]:
         """Kind of anomaly -> how often it occurred."""
         return dict(self._anomalies)
 
     def explain(self) -> str | None:
         """What a death by a signal may mean."""
-        if self.status is None or not os.WIFSIGNALED(self.status):
-            return None
-        number = os.WTERMSIG(self.status)
-        if number == signal.SIGILL and self.program.arch == "x86":
-            return (
-                "it met an instruction that QEMU does not have (AVX-512 is one): "
-                "compile with -march=x86-64-v3, or choose --cpu"
-            )
-        return None
+        return None if self.status is None else why_killed(self.status, self.program.arch)
 
     def close(self) -> None:
         """Ends what still runs, and removes the session's folder."""
@@ -453,22 +486,6 @@ def _number(where: str | None) -> int | None:
         return int(where or "", 0)
     except ValueError:
         return None
-
-
-def _seen_by(pid: int, path: str) -> str:
-    """The real path of what a process that still runs calls ``path``."""
-    own = f"/proc/{pid}/"
-    if path.startswith("/proc/self/"):
-        path = own + path.removeprefix("/proc/self/")
-    return os.path.realpath(Path(own, "cwd", path))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[:1] not in (["Z"], ["X"])
 
 
 def _status(code: int) -> int:
