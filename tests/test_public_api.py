@@ -251,6 +251,18 @@ def test_a_machine_is_validated(tmp_path):
     assert hash(base) == hash(tracekit.Machine.load("u007"))
 
 
+def test_a_sweep_by_numpy_s_numbers_makes_machines():
+    base, real = tracekit.Machine.load("u007"), tracekit.HardwareMachine.load("zen4")
+    for machine in (base, real):
+        large = machine.replace(rob=np.int64(300))
+        assert type(large.rob) is int and large == machine.replace(rob=300)
+        json.dumps(large.to_dict())
+        for wrong in (np.int64(-1), np.bool_(True), np.float64(64.5), np.float32("nan")):
+            with pytest.raises(tracekit.UsageError, match="rob is"):
+                machine.replace(rob=wrong)
+    assert type(base.replace(clock_ghz=np.float32(2.5)).clock_ghz) is float
+
+
 # ---- simulate
 
 
@@ -288,6 +300,13 @@ def test_simulated_ranges_and_rows_add_up(traces, tmp_path):
 def test_ranges_that_are_none(traces, ranges):
     with pytest.raises(tracekit.UsageError, match="ranges"):
         tracekit.simulate(traces / "feats.zst", "u007", ranges=ranges)
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, "2", 2.0])
+@pytest.mark.parametrize("function", [tracekit.simulate, tracekit.predict])
+def test_threads_that_are_no_number_of_them(traces, function, threads):
+    with pytest.raises(tracekit.UsageError, match=r"threads is .*; a whole number from 1"):
+        function(traces / "feats.zst", machines=["u007"], threads=threads)
 
 
 # ---- commands

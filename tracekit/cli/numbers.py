@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tracekit.cpus import MOST_THREADS
+
 __all__ = ["add_threads", "at_least", "minutes_or_none", "seconds", "seconds_or_none"]
 
 
@@ -17,9 +19,8 @@ _MOST = 2**63 - 1
 
 def add_threads(p: Any) -> None:
     """``--threads``, of tracekit's own work; all processors that it may use unless given."""
-    p.add_argument(
-        "--threads", type=at_least(1, 65536), metavar="N", help="worker threads (all processors)"
-    )
+    number = at_least(1, MOST_THREADS)
+    p.add_argument("--threads", type=number, metavar="N", help="worker threads (all processors)")
 
 
 def at_least(least: int, most: int = _MOST) -> Callable[[str], int]:

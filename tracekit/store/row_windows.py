@@ -41,6 +41,8 @@ def row_windows(
     """As `TraceFile.windows`; with a ``target`` its values, too."""
     if length < 1 or stride < 1:
         raise UsageError("windows: length and stride are at least 1")
+    if shuffle is not None and shuffle < 0:
+        raise UsageError("windows: shuffle is a seed, 0 or more")
     places = _places(trace, length, shuffle, stride)
     if target is None:
         return _features(trace, name, length, places)
