@@ -19,7 +19,7 @@ from tracekit.model import Card, ModelSpec, load_card, load_tensors, save_model
 from tracekit.sim import check_machines, totals
 from tracekit.sim.clock import period
 from tracekit.sim.description import summary_of
-from tracekit.sim.parameters import suggestion
+from tracekit.sim.parameters import MACHINE_PARAMETERS, joined, suggestion, value_error
 from tracekit.store.instruction_set import check_arch
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table
@@ -279,6 +279,9 @@ def load_model(
     machines = [
         {**(m.get("parameters") or {}), "name": str(m.get("name"))} for m in card.microarchitectures
     ]
+    _check_known(machines, Path(folder) / "card.json")
+    if card.level not in ("", "micro", "macro"):
+        raise FormatError(f"features.level is {card.level!r}; micro or macro", path=str(folder))
     tensors = load_tensors(folder, card)
     if tensors.keys() != {"table.weight"}:
         raise FormatError("its architecture is no table of machines", path=str(folder))
@@ -293,6 +296,15 @@ def load_model(
     )
     _check_golden(folder, card, model)
     return model
+
+
+def _check_known(machines: Sequence[Mapping[str, Json]], card: Path) -> None:
+    """Raises FormatError where a parameter's value is none; not all need to be known, and there may
+    be other keys."""
+    known = {p.name for p in MACHINE_PARAMETERS}
+    for m in machines:
+        if errors := [e for k, v in m.items() if k in known and (e := value_error(k, v))]:
+            raise FormatError(f"machine {m['name']}: {joined(errors)}", path=str(card))
 
 
 def _reader_of(card: Card) -> str:
