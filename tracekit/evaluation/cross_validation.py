@@ -206,7 +206,7 @@ def unseen_machines(
             for j in range(group, len(machines), _GROUPS):
                 tune(picked, j, CHOSEN)
     return {
-        "tuning_programs": tuning,
+        "tuning_programs": min(tuning, len(programs) - min(map(len, parts))),
         "random_designs": len(columns) - priors.shape[1],
         "methods": {
             name: {
