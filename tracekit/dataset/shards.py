@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tracekit.errors import TracekitError, UsageError
 from tracekit.features import get as feature_set
 from tracekit.store.reader import TraceFile
+from tracekit.text import counted
 
 __all__ = ["Windows", "taken"]
 
@@ -118,7 +119,7 @@ class Windows:
         longest = max((int(np.diff(s).max(initial=0)) for s in starts), default=0)
         if longest < self.length:
             raise UsageError(
-                f"no window of {self.length:,} rows: the longest chunk has {longest:,}",
+                f"no window of {counted(self.length, 'row')}: the longest chunk has {longest:,}",
                 path=self.paths[0] if len(self.paths) == 1 else None,
                 hint="tracekit extract --chunk-rows makes longer ones",
             )

@@ -22,7 +22,7 @@ from tracekit.sim.description import summary_of
 from tracekit.sim.parameters import MACHINE_PARAMETERS, joined, suggestion, value_error
 from tracekit.store.instruction_set import check_arch
 from tracekit.store.reader import TraceFile
-from tracekit.text import html_table
+from tracekit.text import counted, html_table
 
 __all__ = ["FEATURE_SET", "Mixture", "default_model_path", "load_model"]
 
@@ -62,8 +62,8 @@ class Mixture:
     def __repr__(self) -> str:
         arch = self.arch or "any ISA"
         return (
-            f"mixture for {arch} ({self.level}): {len(self.machines)} machines, "
-            f"{len(self.cores)} simulated cores"
+            f"mixture for {arch} ({self.level}): {counted(len(self.machines), 'machine')}, "
+            f"{counted(len(self.cores), 'simulated core')}"
         )
 
     def _repr_html_(self) -> str:
