@@ -584,14 +584,6 @@ def test_arrays_of_other_cores_are_made_again(data, tmp_path, monkeypatch):
     np.testing.assert_array_equal(columns(), made)
 
 
-@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
-def test_a_rate_that_is_none(rate):
-    from tracekit.train.neuroscalar_options import Options
-
-    with pytest.raises(tracekit.UsageError, match=r"rate is .*; a number above 0"):
-        Options(rate=rate)
-
-
 def test_training_goes_on_where_it_was(data, small):
     pytest.importorskip("torch")
     from tracekit.dataset import load_manifest

@@ -95,9 +95,7 @@ def run(args: argparse.Namespace) -> int:
     if len(vectors) == 1:
         notes.append("one interval: the program is walked whole")
     if vectors.left_out:
-        notes.append(
-            f"left out, behind the last interval: {counted(vectors.left_out, 'instruction')}"
-        )
+        notes.append(f"left out at the end: {counted(vectors.left_out, 'instruction')}")
     blocks = int(vectors.block.max())
 
     def result() -> dict[str, Any]:
