@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 import doctest
 import importlib
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -249,6 +251,29 @@ def test_a_machine_is_validated(tmp_path):
     assert repr(tracekit.Machine.load(file)) == "mine: 4-wide, ROB 96, 3.5 GHz, DDR4"
     assert "<td>rob</td><td>96 entries</td>" in tracekit.Machine.load(file)._repr_html_()
     assert hash(base) == hash(tracekit.Machine.load("u007"))
+
+
+def test_machines_go_to_other_processes(traces):
+    chosen = (tracekit.Machine.load("u007"), tracekit.HardwareMachine.load("zen4"))
+    for machine in chosen:
+        for other in (pickle.loads(pickle.dumps(machine)), copy.deepcopy(machine)):
+            assert other == machine and hash(other) == hash(machine)
+            assert type(other) is type(machine)
+
+
+def test_machines_of_a_model_are_names_that_it_has(traces):
+    for wrong, words in (
+        ([], "no machine is named"),
+        ([tracekit.Machine.load("u007")], "machines are names of the model's, not u007"),
+        (["u0077"], r"u0077 \(did you mean u007\?\) is not in the model"),
+    ):
+        with pytest.raises(tracekit.UsageError, match=words):
+            tracekit.predict(traces / "feats.zst", machines=wrong)
+    model, mine = tracekit.load_model(), tracekit.Machine.load("u007").to_dict()
+    with pytest.raises(tracekit.UsageError, match="already knows a machine u007"):
+        model.with_machine(mine)
+    with pytest.raises(tracekit.UsageError, match="rob is -1"):
+        model.with_machine({**mine, "name": "mine", "rob": -1})
 
 
 def test_a_sweep_by_numpy_s_numbers_makes_machines():

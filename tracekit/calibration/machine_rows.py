@@ -30,7 +30,7 @@ from tracekit.mixture.fit import (
     segment_breaks,
 )
 from tracekit.mixture.model import Mixture
-from tracekit.sim import check_machines, totals
+from tracekit.sim import check_known, check_machines, totals
 from tracekit.sim.parameters import joined, value_error
 from tracekit.sim.spread import Spread, spread_totals
 from tracekit.store.reader import TraceFile
@@ -208,6 +208,7 @@ def _add(model: Mixture, path: Path) -> Mixture:
     ):
         raise FormatError("row: a number >= 0 for each core", path=str(path))
     check_machines(cores, path)
+    check_known([machine], path)
     survivors = _survivors(data, [str(c.get("name")) for c in cores], path)
     table = np.hstack([model.table, np.zeros((len(model.machines), len(cores)))])
     new = np.zeros(table.shape[1])

@@ -16,10 +16,10 @@ from tracekit.io.json_types import Json
 from tracekit.mixture.residuals import RESIDUALS, Residuals
 from tracekit.mixture.survivors import Survivors
 from tracekit.model import Card, ModelSpec, load_card, load_tensors, save_model
-from tracekit.sim import check_machines, totals
+from tracekit.sim import check_known, check_machines, totals
 from tracekit.sim.clock import period
 from tracekit.sim.description import summary_of
-from tracekit.sim.parameters import MACHINE_PARAMETERS, joined, suggestion, value_error
+from tracekit.sim.parameters import joined, machine_errors, suggestion
 from tracekit.store.instruction_set import check_arch
 from tracekit.store.reader import TraceFile
 from tracekit.text import counted, html_table
@@ -78,6 +78,10 @@ class Mixture:
 
     def index(self, names: Sequence[str]) -> list[int]:
         """Rows of the table by machine; UsageError names one that is not known."""
+        if not names:
+            raise UsageError("no machine is named", hint=f"known: {', '.join(self.names)}")
+        if strange := [n for n in names if not isinstance(n, str)]:
+            raise UsageError(f"machines are names of the model's, not {strange[0]!r:.80}")
         known = {n: i for i, n in enumerate(self.names)}
         if missing := [n for n in names if n not in known]:
             wrong = [f"{m}{suggestion(m, known)}" for m in missing]
@@ -110,7 +114,16 @@ class Mixture:
 
     def with_machine(self, machine: Mapping[str, Json]) -> Mixture:
         """The model with one machine more, whose parameters are known: its cycles are those of one
-        more simulated core, nothing is fitted."""
+        more simulated core, nothing is fitted.
+
+        machine: its parameters, as `Machine.to_dict` gives them.
+
+        Raises `UsageError` where they are none, or the model has a machine of that name.
+        """
+        if errors := machine_errors(machine, self.arch):
+            raise UsageError(f"{machine.get('name', 'machine')}: {joined(errors)}")
+        if (name := str(machine.get("name", "machine"))) in self.names:
+            raise UsageError(f"the model already knows a machine {name}")
         n, k = self.table.shape
         table = np.zeros((n + 1, k + 1))
         table[:n, :k], table[n, k] = self.table, 1.0
@@ -279,7 +292,7 @@ def load_model(
     machines = [
         {**(m.get("parameters") or {}), "name": str(m.get("name"))} for m in card.microarchitectures
     ]
-    _check_known(machines, Path(folder) / "card.json")
+    check_known(machines, Path(folder) / "card.json")
     if card.level not in ("", "micro", "macro"):
         raise FormatError(f"features.level is {card.level!r}; micro or macro", path=str(folder))
     tensors = load_tensors(folder, card)
@@ -296,15 +309,6 @@ def load_model(
     )
     _check_golden(folder, card, model)
     return model
-
-
-def _check_known(machines: Sequence[Mapping[str, Json]], card: Path) -> None:
-    """Raises FormatError where a parameter's value is none; not all need to be known, and there may
-    be other keys."""
-    known = {p.name for p in MACHINE_PARAMETERS}
-    for m in machines:
-        if errors := [e for k, v in m.items() if k in known and (e := value_error(k, v))]:
-            raise FormatError(f"machine {m['name']}: {joined(errors)}", path=str(card))
 
 
 def _reader_of(card: Card) -> str:
