@@ -87,7 +87,7 @@ def test_command(tmp_path, capsys) -> None:
         oracle(pcs[k : k + 100]) for k in range(0, len(pcs), 100)
     ]
     assert main(["epochs", str(tmp_path / "macro.zst")]) == 0
-    assert "1 epochs, 1 distinct" in capsys.readouterr().out
+    assert "1 epoch, 1 distinct signature\n" in capsys.readouterr().out
     assert main(["epochs", str(tmp_path / "micro.zst"), "--length", "100", "--json"]) == 0
     assert {**json.loads(capsys.readouterr().out), "path": ""} == {**out, "path": ""}
     with tracekit.open(tmp_path / "micro.zst") as t, pytest.raises(UsageError, match="micro-ops"):

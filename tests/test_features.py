@@ -199,3 +199,54 @@ def test_kinds_of_stores_that_are_more():
 def test_numbers_of_sets_are_what_models_were_trained_on(name):
     """A set whose columns change gets the next number, here and in the models' cards."""
     assert features.get(name).version == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda t: np.zeros(3), r"feature x of the set .*: its function gives shape \(3,\)"),
+        (lambda t: 1, r"its function gives shape \(\)"),
+        (lambda t: 1 / 0, "feature x of the set .*: ZeroDivisionError"),
+        (lambda t: ["no number"] * len(t), "feature x of the set .*: ValueError"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_a_function_that_gives_no_column_is_named(trace, function, words, kind):
+    name = f"test-wrong-{len(features.names())}"
+    if "no number" in str(function.__code__.co_consts) and kind == "dynamic":
+        function = lambda c: ["no number"] * c.rows  # noqa: E731 -- a chunk has no len()
+    tracekit.register_feature_set(
+        tracekit.FeatureSet(name, 1, (tracekit.Feature("x", **{kind: function}),))
+    )
+    with pytest.raises(tracekit.UsageError, match=words):
+        trace.features(name)
+
+
+def test_a_feature_that_is_none_is_refused_where_it_is_made():
+    with pytest.raises(tracekit.UsageError, match=r"'nope' is stored.*there are static_id, bits"):
+        tracekit.Feature("x", column="nope")
+    with pytest.raises(tracekit.UsageError, match=r"static=lambda table: table\.pc"):
+        tracekit.Feature("x", column="pc")
+    with pytest.raises(tracekit.UsageError, match="are functions"):
+        tracekit.Feature("x", static="pc")
+    with pytest.raises(tracekit.UsageError, match="a tuple of Feature"):
+        tracekit.FeatureSet("x", 1, ("pc",))
+    with pytest.raises(tracekit.UsageError, match="a FeatureSet is needed"):
+        tracekit.register_feature_set("x")
+
+
+def test_arguments_that_are_none_of_those_there_are(trace):
+    for rows in ((0.0, 5.0), (1, 2, 3), 5, "ab"):
+        with pytest.raises(tracekit.UsageError, match="rows: a slice or two whole numbers"):
+            trace.column("pc", rows)
+    with pytest.raises(tracekit.UsageError, match="'bits' or 'linear', not 'bit'"):
+        trace.features("perfvec", entropy="bit")
+    with pytest.raises(tracekit.UsageError, match="'micro' or 'macro', not 'marco'"):
+        tracekit.open(trace.path, level="marco")
+    out = np.zeros((5, 51), np.float32)
+    out.flags.writeable = False
+    with pytest.raises(tracekit.UsageError, match="not read-only"):
+        trace.features("perfvec", (0, 5), out=out)
+    for wrong in ({"name": "perf"}, {"target": "cycle"}, {"shuffle": -1}):  # at once
+        with pytest.raises(tracekit.UsageError):
+            trace.windows(**wrong)

@@ -49,7 +49,9 @@ SPEC = {
 
 
 def card():
-    return Card("x", ModelSpec.parse(SPEC), ("a", "b"), microarchitectures=[{"name": "m"}] * 2)
+    return Card(
+        "x", ModelSpec.parse(SPEC), ("a", "b"), microarchitectures=[{"name": "m"}, {"name": "n"}]
+    )
 
 
 def weights(spec):
@@ -178,6 +180,9 @@ def test_damaged_cards_are_refused(data, value):
         ({"features": {"columns": ["a", "a"]}}, "twice"),
         ({"features": {"columns": ["b"]}}, "'a' is not in features"),
         ({"microarchitectures": []}, "2 outputs for 0"),
+        ({"microarchitectures": [{"name": "m"}, {"name": "m"}]}, "m is there twice"),
+        ({"microarchitectures": [{"name": "m"}, {}]}, "a name is missing"),
+        ({"microarchitectures": [{"name": "m"}, {"name": 5}]}, "or no string"),
         ({"files": {}}, "not among"),
         ({"files": {"model.safetensors": "00"}}, "SHA-256"),
         ({"spec": None}, "spec is not"),

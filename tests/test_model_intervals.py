@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -211,3 +212,21 @@ def test_what_is_said_of_too_few_samples_makes_enough(rows, length):
 def test_a_level_that_is_none():
     with pytest.raises(UsageError, match="level is 'nonsense'; macro or micro"):
         load_model(level="nonsense")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c["microarchitectures"][0]["parameters"].update(clock_ghz="3"), "not a number"),
+        (lambda c: c["microarchitectures"][0]["parameters"].update(rob=-1), "rob is -1; from 1"),
+        (lambda c: c["features"].update(level="nano"), "level is 'nano'; micro or macro"),
+    ],
+)
+def test_a_card_with_values_that_are_none(tmp_path, change, message):
+    folder = tmp_path / "model"
+    shutil.copytree(default_model_path("arm"), folder)
+    card = json.loads((folder / "card.json").read_text())
+    change(card)
+    (folder / "card.json").write_text(json.dumps(card))
+    with pytest.raises(FormatError, match=message):
+        load_model(folder)

@@ -242,3 +242,11 @@ def test_numbers_that_are_none_are_refused(line, told, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(line.split())
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
+def test_a_rate_that_is_none(rate):
+    from tracekit.train.neuroscalar_options import Options
+
+    with pytest.raises(tracekit.UsageError, match=r"rate is .*; a number above 0"):
+        Options(rate=rate)

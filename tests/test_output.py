@@ -29,6 +29,7 @@ from tracekit.io.output import (
     scratch,
     write_bytes,
 )
+from tracekit.text import counted
 
 
 @pytest.fixture(autouse=True)
@@ -311,3 +312,18 @@ def test_links_to_devices_and_open_files_stay(tmp_path: Path) -> None:
 def test_a_folder_that_holds_no_new_file_is_told() -> None:
     with pytest.raises(TracekitError, match=r"/proc/x: cannot write: "):
         write_bytes("/proc/x", b"x")
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "text"),
+    [
+        (0, ("row",), "0 rows"),
+        (1, ("row",), "1 row"),
+        (2, ("row",), "2 rows"),
+        (12345, ("row",), "12,345 rows"),
+        (1, ("access", "accesses"), "1 access"),
+        (3, ("access", "accesses"), "3 accesses"),
+    ],
+)
+def test_what_is_counted(count, words, text):
+    assert counted(count, *words) == text

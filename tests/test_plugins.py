@@ -289,6 +289,24 @@ def test_names_of_plugins() -> None:
         plugins._add("predictor", "x", add, (-1,), "")
 
 
+def test_functions_of_another_signature_are_refused() -> None:
+    numba = pytest.importorskip("numba")
+    victim = numba.cfunc(plugins.VICTIM)(lambda state, ways: 0)
+    narrow = numba.cfunc("boolean(voidptr, int64)")(lambda state, ways: True)
+    touch = numba.cfunc(plugins.TOUCH)(lambda state, way, ways, filled: None)
+    plugins.add_replacement("of-a-signature", 0, touch, victim)
+    for wrong in (touch, narrow, lambda state, ways: 0, 5):
+        with pytest.raises(UsageError, match=r"plug-in wrong: victim is no C function of int64\("):
+            plugins.add_replacement("wrong", 0, touch, wrong)
+        with pytest.raises(UsageError, match=r"plug-in wrong: access is no C function"):
+            plugins.add_prefetcher("wrong", 0, wrong)
+        with pytest.raises(UsageError, match=r"plug-in wrong: predict is no C function"):
+            plugins.add_predictor("wrong", 0, wrong, wrong)
+    assert not any(
+        "wrong" in plugins.names(part) for part in ("predictor", "prefetcher", "replacement")
+    )
+
+
 @pytest.mark.parametrize("given", [5, {"a": 1}, {"a": {}, "b": []}, lambda: [1]])
 def test_machines_of_others_that_are_no_machines(given) -> None:
     class Offer:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 import doctest
 import importlib
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -251,6 +253,41 @@ def test_a_machine_is_validated(tmp_path):
     assert hash(base) == hash(tracekit.Machine.load("u007"))
 
 
+def test_machines_go_to_other_processes(traces):
+    chosen = (tracekit.Machine.load("u007"), tracekit.HardwareMachine.load("zen4"))
+    for machine in chosen:
+        for other in (pickle.loads(pickle.dumps(machine)), copy.deepcopy(machine)):
+            assert other == machine and hash(other) == hash(machine)
+            assert type(other) is type(machine)
+
+
+def test_machines_of_a_model_are_names_that_it_has(traces):
+    for wrong, words in (
+        ([], "no machine is named"),
+        ([tracekit.Machine.load("u007")], "machines are names of the model's, not u007"),
+        (["u0077"], r"u0077 \(did you mean u007\?\) is not in the model"),
+    ):
+        with pytest.raises(tracekit.UsageError, match=words):
+            tracekit.predict(traces / "feats.zst", machines=wrong)
+    model, mine = tracekit.load_model(), tracekit.Machine.load("u007").to_dict()
+    with pytest.raises(tracekit.UsageError, match="already knows a machine u007"):
+        model.with_machine(mine)
+    with pytest.raises(tracekit.UsageError, match="rob is -1"):
+        model.with_machine({**mine, "name": "mine", "rob": -1})
+
+
+def test_a_sweep_by_numpy_s_numbers_makes_machines():
+    base, real = tracekit.Machine.load("u007"), tracekit.HardwareMachine.load("zen4")
+    for machine in (base, real):
+        large = machine.replace(rob=np.int64(300))
+        assert type(large.rob) is int and large == machine.replace(rob=300)
+        json.dumps(large.to_dict())
+        for wrong in (np.int64(-1), np.bool_(True), np.float64(64.5), np.float32("nan")):
+            with pytest.raises(tracekit.UsageError, match="rob is"):
+                machine.replace(rob=wrong)
+    assert type(base.replace(clock_ghz=np.float32(2.5)).clock_ghz) is float
+
+
 # ---- simulate
 
 
@@ -288,6 +325,13 @@ def test_simulated_ranges_and_rows_add_up(traces, tmp_path):
 def test_ranges_that_are_none(traces, ranges):
     with pytest.raises(tracekit.UsageError, match="ranges"):
         tracekit.simulate(traces / "feats.zst", "u007", ranges=ranges)
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, "2", 2.0])
+@pytest.mark.parametrize("function", [tracekit.simulate, tracekit.predict])
+def test_threads_that_are_no_number_of_them(traces, function, threads):
+    with pytest.raises(tracekit.UsageError, match=r"threads is .*; a whole number from 1"):
+        function(traces / "feats.zst", machines=["u007"], threads=threads)
 
 
 # ---- commands

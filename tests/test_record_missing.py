@@ -158,7 +158,7 @@ def test_the_summary_says_so(programs: dict[str, str], tmp_path: Path) -> None:
             totals = json.loads(last)
             assert totals["in_place"] == 1 and totals["missing_memory"]["dontfork"] > 0
         else:
-            assert "1 epochs stepped in the program itself" in last and "MADV_DONTFORK" in last
+            assert "1 epoch stepped in the program itself" in last and "MADV_DONTFORK" in last
 
 
 @pytest.mark.parametrize("extra", [[], ["--in-place"]])

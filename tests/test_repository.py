@@ -294,7 +294,7 @@ def test_a_root_is_signed_by_the_old_threshold(place: Place) -> None:
     place.repository.rotate("targets", threshold=1)
     (missing,) = {place.repository.sign([read_key(place.key("root-0"))])["root"]}
     assert missing == 1
-    with pytest.raises(TracekitError, match="root 2 lacks 1 signatures"):
+    with pytest.raises(TracekitError, match=r"root 2 lacks 1 signature \("):
         place.repository.publish(place.keys)
     staged = place.repository_folder / "staged" / "root.json"
     shutil.copy(staged, place.metadata("2.root.json"))  # an attacker with one of three keys

@@ -167,7 +167,7 @@ def test_times_add_up_by_weights(tmp_path, capsys):
     cpi = 0.25 * results[0].cpi + 0.75 * results[1].cpi
     assert np.allclose(one.cpi, cpi) and np.allclose(one.cycles, 1000 * cpi)
     assert weighted(results, [0.25, 0.75]).instructions == sum(r.instructions for r in results)
-    with pytest.raises(UsageError, match="2 weights for 1 traces"):
+    with pytest.raises(UsageError, match="2 weights for 1 trace"):
         weighted(results[:1], [0.5, 0.5])
     with pytest.raises(UsageError, match=r"add up to 0\.8"):
         weighted(results, [0.5, 0.3])

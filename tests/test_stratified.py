@@ -166,7 +166,7 @@ def test_so_many_rows_each_by_every():
 
 
 def test_plans_that_make_no_strata_are_refused():
-    with pytest.raises(UsageError, match="1 samples; at least 2"):
+    with pytest.raises(UsageError, match="1 sample; at least 2"):
         draw(10**6, count=1)
     with pytest.raises(UsageError, match="a sample of 10,000 rows every 500"):
         draw(10**6, every=500)

@@ -233,6 +233,9 @@ def test_wrong_calls(files):
         Windows.of([])
     with pytest.raises(UsageError, match="worker 2 of 2"):
         next(Windows.of(files).shard(0, 2, 2))
+    for bad in ({"target": "cycle"}, {"features": "perf"}, {"shuffle": -1}):  # at once
+        with pytest.raises(UsageError):
+            Windows.of(files, **bad)
 
 
 def page_code(*containing: str) -> str:

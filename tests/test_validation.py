@@ -380,7 +380,7 @@ def test_a_validation_from_the_list_to_the_picture(
     assert checked is not None and checked["mean"] == test["mean"] and checked["half"] == "test"
     monkeypatch.setattr("tracekit.cli.cmd_validate._MOST_LEFT_OUT", 0)
     assert main(write) != 0
-    assert "1 judged programs are left out, over 0" in capsys.readouterr().err
+    assert "left out: 1 judged program, over 0" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["validate", "l.json", "--half", "third"])
     assert main(["validate", "l.json", "--only", "nobody"]) != 0

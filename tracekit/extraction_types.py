@@ -8,7 +8,7 @@ from typing import Literal
 from tracekit.errors import UsageError
 from tracekit.io.json_types import Json
 from tracekit.store.index import MAX_CHUNK_ROWS
-from tracekit.text import html_table
+from tracekit.text import counted, html_table
 
 __all__ = ["CHUNK_ROWS", "HARMLESS", "ExtractedFile", "ExtractionResult", "Level", "Options"]
 
@@ -108,7 +108,7 @@ class ExtractionResult:
     def _repr_html_(self) -> str:
         """For notebooks: the files, and what was survived."""
         files = [(o.path, o.cpu, f"{o.rows:,}", f"{o.bytes:,}") for o in self.outputs]
-        out = html_table(f"{self.rows:,} rows", files, ("file", "CPU", "rows", "bytes"))
+        out = html_table(counted(self.rows, "row"), files, ("file", "CPU", "rows", "bytes"))
         survived = [
             (k.replace("_", " "), f"{a['count']:,}")
             for k, a in self.anomalies.items()
@@ -120,4 +120,4 @@ class ExtractionResult:
         kinds = [k.replace("_", " ") for k in self.anomalies if k not in HARMLESS]
         survived = f" ({', '.join(kinds)})" if kinds else ""
         files = ", ".join(ascii(o.path)[1:-1] for o in self.outputs)
-        return f"{files}: {self.rows:,} rows{survived}"
+        return f"{files}: {counted(self.rows, 'row')}{survived}"

@@ -63,8 +63,11 @@ def at_level(trace: TraceFile, level: Level) -> TraceFile:
     file was made of: the rows are the same, and so are all features where the file begins with the
     trace.
 
-    Raises `UsageError` where the rows are instructions, which have no micro-ops.
+    Raises `UsageError` where the rows are instructions, which have no micro-ops, or the level is
+    neither.
     """
+    if level not in ("micro", "macro"):
+        raise UsageError(f"level: 'micro' or 'macro', not {level!r}", path=trace.path)
     if trace.level == level:
         return trace
     if level == "micro":
@@ -88,7 +91,8 @@ def open_trace(path: str | os.PathLike[str], *, level: Level | None = None) -> T
         that has them to instructions, which takes about as long as a recording's features.
 
     Raises `TracekitError` where the file cannot be opened, `FormatError` where it is damaged or
-    another file, and `UsageError` where "micro" is asked for and the file has no micro-ops.
+    another file, and `UsageError` where "micro" is asked for and the file has no micro-ops, or
+    where the level is neither.
 
     >>> import tracekit
     >>> with tracekit.open("feats.zst") as trace:

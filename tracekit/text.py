@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-__all__ = ["Escaped", "html_table", "note", "shown"]
+__all__ = ["Escaped", "counted", "html_table", "note", "shown"]
 
 #: What moves the cursor or hides text: C0 and C1 controls, and marks of writing direction.
 _CONTROL = re.compile(
@@ -26,6 +26,11 @@ def shown(text: object) -> str:
 
 def _escape(c: str) -> str:
     return c.encode("unicode_escape").decode()
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A number and what it counts: ``1 row``, ``2,000 rows``; ``plural`` where it takes no s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def note(text: object) -> None:

@@ -22,7 +22,7 @@ from tracekit.io.arrays import save_figure
 from tracekit.progress import Progress
 from tracekit.schema import NEVER
 from tracekit.store.reader import TraceFile
-from tracekit.text import html_table
+from tracekit.text import counted, html_table
 
 _AT_ONCE = 1 << 18
 
@@ -45,8 +45,8 @@ class MissRatioCurve:
 
     def __repr__(self) -> str:
         return (
-            f"{len(self.lines)} sizes up to {int(self.lines[-1])} lines, "
-            f"{self.accesses:,} accesses, {100 * self.cold:.1f} % first touches"
+            f"{counted(len(self.lines), 'size')} up to {counted(int(self.lines[-1]), 'line')}, "
+            f"{counted(self.accesses, 'access', 'accesses')}, {100 * self.cold:.1f} % first touches"
         )
 
     def _repr_html_(self) -> str:
@@ -229,7 +229,7 @@ def plot(
             where="post",
             color=color,
             linewidth=1.8,
-            label=f"{name} ({c.accesses:,} accesses)",
+            label=f"{name} ({counted(c.accesses, 'access', 'accesses')})",
         )
         ax.axhline(100 * c.cold, color=color, linewidth=0.8, linestyle=":")
     ax.set_xscale("log", base=2)

@@ -30,10 +30,11 @@ from tracekit.mixture.fit import (
     segment_breaks,
 )
 from tracekit.mixture.model import Mixture
-from tracekit.sim import check_machines, totals
+from tracekit.sim import check_known, check_machines, totals
 from tracekit.sim.parameters import joined, value_error
 from tracekit.sim.spread import Spread, spread_totals
 from tracekit.store.reader import TraceFile
+from tracekit.text import counted
 
 __all__ = ["add_machines", "tune", "write_machine"]
 
@@ -73,7 +74,9 @@ def _whole(sums: Sequence[Sums]) -> list[tuple[F64, float]]:
 def _check(traces: Traces) -> None:
     for trace, cycles in traces:
         if len(cycles) != len(trace):
-            raise UsageError(f"{len(cycles)} cycles for {len(trace)} rows", path=trace.path)
+            raise UsageError(
+                f"{counted(len(cycles), 'cycle')} for {counted(len(trace), 'row')}", path=trace.path
+            )
         if not np.isfinite(cycles).all() or (cycles < 0).any():
             raise UsageError("a target is negative or not a number", path=trace.path)
 
@@ -209,6 +212,7 @@ def _add(model: Mixture, path: Path) -> Mixture:
     ):
         raise FormatError("row: a number >= 0 for each core", path=str(path))
     check_machines(cores, path)
+    check_known([machine], path)
     survivors = _survivors(data, [str(c.get("name")) for c in cores], path)
     table = np.hstack([model.table, np.zeros((len(model.machines), len(cores)))])
     new = np.zeros(table.shape[1])

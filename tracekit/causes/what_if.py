@@ -16,7 +16,7 @@ from tracekit.errors import UsageError
 from tracekit.sim import KeptRows, MachineLike, machine_errors
 from tracekit.sim.parameters import joined
 from tracekit.store.reader import TraceFile
-from tracekit.text import html_table
+from tracekit.text import counted, html_table
 
 __all__ = ["Effect", "WhatIf", "limits", "what_if"]
 
@@ -58,7 +58,8 @@ class WhatIf:
         name = ascii(str(self.machine.get("name", "machine")))[1:-1]
         best = self.best()[0]
         return (
-            f"{len(self.effects)} changes of {name}, by {self.walked:,} of {self.rows:,} rows; the "
+            f"{counted(len(self.effects), 'change')} of {name}, by {self.walked:,} of "
+            f"{counted(self.rows, 'row')}; the "
             f"best is {ascii(best.change.text)[1:-1]}, {-best.gain:+.2%} time"
         )
 
@@ -72,7 +73,8 @@ class WhatIf:
             rows.append((e.change.text, time, f"{-e.gain:+.2%}", moved))
         name = self.machine.get("name", "machine")
         caption = (
-            f"{name}: {1e6 * self.seconds:,.3f} us, told by {self.walked:,} of {self.rows:,} rows"
+            f"{name}: {1e6 * self.seconds:,.3f} us, told by {self.walked:,} of "
+            f"{counted(self.rows, 'row')}"
         )
         return html_table(caption, rows, ("change", "time", "moved", "most in"))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tracekit.cli.numbers import seconds
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -82,8 +83,10 @@ def run(args: argparse.Namespace) -> int:
             )
             if not reported(args, found):
                 print(
-                    f"forgotten: {found['programs']} programs, {found['signatures']} signatures, "
-                    f"{found['traces']} traces; {found['requests_to_hub']} requests to the hub"
+                    f"forgotten: {counted(found['programs'], 'program')}, "
+                    f"{counted(found['signatures'], 'signature')}, "
+                    f"{counted(found['traces'], 'trace')}; "
+                    f"{counted(found['requests_to_hub'], 'request')} to the hub"
                 )
         else:
             overview.set_paused(state, args.action == "pause")
@@ -105,7 +108,8 @@ def _print_status(s: dict[str, Any]) -> None:
     print(f"{'paused' if s['paused'] else 'active'}, state in {s['state']}")
     print(
         f"today: {t['cpu_seconds']:.1f} CPU s ({t['cpu_share']:.3%} of a core, allowed "
-        f"{t['cpu_allowed']:.3%}), {t['epochs']} epochs, {t['known']} of known signatures"
+        f"{t['cpu_allowed']:.3%}), {counted(t['epochs'], 'epoch')}, {t['known']} of known "
+        "signatures"
     )
     print(
         f"programs lost {loss['share']:.4%} (worst {loss['worst_program']:.4%}, allowed "
@@ -113,9 +117,10 @@ def _print_status(s: dict[str, Any]) -> None:
     )
     print(
         f"{s['observed_seconds']:,.0f} s of user code seen, {s['covered_share']:.1%} covered by "
-        f"{s['signatures']} signatures; {s['traces']} traces, {s['disk_bytes'] / 1e6:.1f} MB"
+        f"{counted(s['signatures'], 'signature')}; {counted(s['traces'], 'trace')}, "
+        f"{s['disk_bytes'] / 1e6:.1f} MB"
     )
-    print(f"to be sent: {queue['messages']} messages, {queue['bytes']:,} bytes")
+    print(f"to be sent: {counted(queue['messages'], 'message')}, {queue['bytes']:,} bytes")
     if s["hub_error"]:
         print(s["hub_error"])
     for what, number in s["counts"].items():
@@ -134,7 +139,7 @@ def _print_report(r: dict[str, Any]) -> None:
         )
     if r["designs"]:
         print(f"±: 95 %, {'samples and the model' if r['model_errors'] else 'samples alone'}")
-    print(f"{r['epochs']} signatures with predictions")
+    print(f"{counted(r['epochs'], 'signature')} with predictions")
     for p in r["programs"]:
         why = f"  refused: {p['refused']}" if p["refused"] else ""
         print(

@@ -13,6 +13,7 @@ from tracekit.cli.events import Events
 from tracekit.cli.instruction_options import add_instruction_options
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
+from tracekit.text import counted
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -128,7 +129,7 @@ def _files(models: Any, files: list[str]) -> dict[str, Any]:
 
 def _print_files(result: dict[str, Any]) -> None:
     for path, p in result["programs"].items():
-        print(f"{path}: {p['rows']:,} instructions")
+        print(f"{path}: {counted(p['rows'], 'instruction')}")
         for m in p["ranking"]:
             best, half = p["best"][m], p["half_interval"][m]
             wide = f"±{half / p['cycles'][m]:>6.1%}" if half is not None else "±     ?"
@@ -149,7 +150,10 @@ def _print_files(result: dict[str, Any]) -> None:
 def _print_truth(result: dict[str, Any]) -> None:
     c = result["ab"]
     kind = "seen programs, held-out blocks" if result["seen"] else "unseen families"
-    print(f"{kind}: {c['rows']:,} instructions of {len(result['programs'])} programs")
+    print(
+        f"{kind}: {counted(c['rows'], 'instruction')} of "
+        f"{counted(len(result['programs']), 'program')}"
+    )
     print(f"{'pair':<26}{'differ':>8}{'match':>8}{'major.':>8}{'strict':>8}{'major.':>8}")
     for p in c["pairs"]:
         name = " : ".join(p["pair"])

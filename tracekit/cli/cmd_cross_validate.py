@@ -14,6 +14,7 @@ from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
+from tracekit.text import counted
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -99,7 +100,8 @@ def _table(result: dict[str, Any]) -> None:
             line(f"{name} (seen programs)", result["baselines_on_seen_programs"][name])
     u = result["unseen_machines"]
     print(
-        f"unseen machines, from {u['tuning_programs']} programs each, {u['random_designs']} random "
+        f"unseen machines, from {counted(u['tuning_programs'], 'program')} each, "
+        f"{u['random_designs']} random "
         "designs; mean (median)"
     )
     for name, v in u["methods"].items():

@@ -9,6 +9,7 @@ from tracekit.analysis import Diff, diff_files
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.schema import NEVER
+from tracekit.text import counted
 
 #: Of the shorter trace's rows, the part that two traces of one program share at least.
 _SAME = 0.2
@@ -52,10 +53,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(args: argparse.Namespace, d: Diff) -> list[str]:
-    out = [f"a {args.a}: {d.rows_a:,} rows", f"b {args.b}: {d.rows_b:,} rows"]
+    out = [f"a {args.a}: {counted(d.rows_a, 'row')}", f"b {args.b}: {counted(d.rows_b, 'row')}"]
     inside = [end - begin for begin, end in (d.span_a, d.span_b)]
     out.append(
-        f"{d.matched:,} rows in both, from row {d.span_a[0]:,} of a and {d.span_b[0]:,} of b on; "
+        f"{counted(d.matched, 'row')} in both, from row {d.span_a[0]:,} of a and {d.span_b[0]:,} "
+        "of b on; "
         f"there {inside[0] - d.matched:,} in a only and {inside[1] - d.matched:,} in b only"
     )
     if (share := d.matched / max(1, min(d.rows_a, d.rows_b))) < _SAME:
@@ -63,7 +65,7 @@ def _lines(args: argparse.Namespace, d: Diff) -> list[str]:
     for gap in d.gaps[: max(args.gaps, 0)]:
         sizes = [end - begin for begin, end in (gap.a, gap.b)]
         out.append(f"  a {gap.a[0]:,} + {sizes[0]:,}, b {gap.b[0]:,} + {sizes[1]:,}: {gap.place}")
-    if moves := ", ".join(f"{k:+#x} ({n:,} rows)" for k, n in d.moves.items() if k):
+    if moves := ", ".join(f"{k:+#x} ({counted(n, 'row')})" for k, n in d.moves.items() if k):
         out.append(f"memory lies elsewhere in b by {moves}")
     for name, c in d.columns.items():
         out.append(f"{name:<22}{100 * c.share:9.4f} %{c.rows - c.equal:>12,} of {c.rows:,} differ")

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -43,9 +44,12 @@ def run(args: argparse.Namespace) -> int:
     for e in listed:
         again = f"  as {e.first}" if e.first != e.number else ""
         print(f"{e.number:>6}{e.begin:>14,}{e.rows:>10,}  {e.signature}{again}")
-    print(f"{rows:,} instructions, {len(listed)} epochs, {len(distinct)} distinct signatures")
+    print(
+        f"{counted(rows, 'instruction')}, {counted(len(listed), 'epoch')}, "
+        f"{counted(len(distinct), 'distinct signature')}"
+    )
     for want in (0.5, 0.9, 1.0):
         k = sum(c.together < want - 1e-12 for c in distinct) + 1
         if k <= len(distinct):
-            print(f"{want:5.0%} of the instructions: {k} signatures")
+            print(f"{want:5.0%} of the instructions: {counted(k, 'signature')}")
     return 0

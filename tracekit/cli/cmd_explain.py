@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.common_options import add_threads
 from tracekit.cli.report import add_json, reported
-from tracekit.text import note
+from tracekit.text import counted, note
 
 if TYPE_CHECKING:
     from tracekit.causes.explain import Difference
@@ -124,8 +124,8 @@ def _json(names: list[str], d: Difference) -> dict[str, Any]:
 
 def _print(names: list[str], d: Difference, top: int) -> None:
     a, b = d.picoseconds
-    print(f"{names[0]}: {a * 1e-6:,.3f} us, {d.rows[0]:,} rows")
-    print(f"{names[1]}: {b * 1e-6:,.3f} us, {d.rows[1]:,} rows")
+    print(f"{names[0]}: {a * 1e-6:,.3f} us, {counted(d.rows[0], 'row')}")
+    print(f"{names[1]}: {b * 1e-6:,.3f} us, {counted(d.rows[1], 'row')}")
     change = f" ({d.moved / a:+.2%})" if a else ""
     print(f"difference: {d.moved * 1e-6:+,.3f} us{change}")
     for kind, parts in d.tables(top).items():

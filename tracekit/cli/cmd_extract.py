@@ -24,7 +24,7 @@ from tracekit.io.output import kept_folder
 from tracekit.io.remote import expanded, public_name, remote_url
 from tracekit.progress import Progress
 from tracekit.store.debug_flags import sentences
-from tracekit.text import note, shown
+from tracekit.text import counted, note, shown
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -210,7 +210,7 @@ def _at_once(work: list[_Job], jobs: int, quiet: bool) -> list[ExtractionResult 
             done.append(one)
             read += size
             rows += one.rows if isinstance(one, ExtractionResult) else 0
-            progress.update(read, f"{rows:,} rows")
+            progress.update(read, counted(rows, "row"))
     except BaseException:
         for process in set(active_children()) - others:
             process.terminate()
@@ -233,7 +233,7 @@ def _report(args: argparse.Namespace, results: list[ExtractionResult]) -> None:
             shows = not several and "squashed" in r.stats
             squashed = f", {r.stats['squashed']:,} squashed" if shows else ""
             sys.stderr.write(
-                f"{shown(o.path)}{cpu}: {o.rows:,} rows, {o.bytes:,} bytes "
+                f"{shown(o.path)}{cpu}: {counted(o.rows, 'row')}, {o.bytes:,} bytes "
                 f"({o.bytes / o.rows:.2f} a row){squashed}\n"
             )
         of_all = r.stats if len(r.outputs) > 1 else r.stats.get("all_cpus", {})

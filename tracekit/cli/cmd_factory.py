@@ -11,7 +11,7 @@ from typing import Any
 from tracekit.cli.clustered import add_cluster, run_of
 from tracekit.cli.common_options import add_quiet
 from tracekit.cli.report import add_json, reported
-from tracekit.text import note
+from tracekit.text import counted, note
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -97,8 +97,9 @@ def _shown(args: argparse.Namespace, plan: Any) -> int:
         print(f"{m['name']}: {summary_of(m)}")
     total = sum(p.skip + (p.warm + p.instructions) for p in plan.programs)
     print(
-        f"{len(plan.programs)} programs, {len(plan.machines)} machines of {plan.arch}: "
-        f"{result['runs']} runs of gem5, {total:,} instructions each machine"
+        f"{counted(len(plan.programs), 'program')}, {counted(len(plan.machines), 'machine')} of "
+        f"{plan.arch}: "
+        f"{counted(result['runs'], 'run')} of gem5, {counted(total, 'instruction')} each machine"
     )
     return 0
 
@@ -125,7 +126,9 @@ def _made(args: argparse.Namespace, plan: Any) -> int:
         note(f"{name} is left out: {why}")
     if not reported(args, made.to_dict) and made.manifest is not None:
         print(
-            f"{made.manifest}: {len(made.programs)} programs, {len(made.machines)} machines, "
-            f"{made.rows:,} rows; {made.runs} runs of gem5, {clock(made.seconds)} one after another"
+            f"{made.manifest}: {counted(len(made.programs), 'program')}, "
+            f"{counted(len(made.machines), 'machine')}, "
+            f"{counted(made.rows, 'row')}; {counted(made.runs, 'run')} of gem5, "
+            f"{clock(made.seconds)} one after another"
         )
     return 1 if made.failed else 0

@@ -9,7 +9,7 @@ from tracekit.analysis import BY, hot
 from tracekit.cli.common_options import add_quiet
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
-from tracekit.text import note
+from tracekit.text import counted, note
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -49,7 +49,10 @@ def run(args: argparse.Namespace) -> int:
 
     if reported(args, result):
         return 0
-    print(f"{args.file}: {found.rows:,} rows in {len(found.parts):,} parts by {args.by}")
+    print(
+        f"{args.file}: {counted(found.rows, 'row')} in {counted(len(found.parts), 'part')} by "
+        f"{args.by}"
+    )
     for name, n in found.parts.most_common(max(args.top, 0)):
         print(f"{100 * n / found.rows:7.2f} %{n:>14,}  {name}")
     return 0

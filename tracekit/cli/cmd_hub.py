@@ -10,6 +10,7 @@ from typing import Any
 
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -202,7 +203,10 @@ def _print(answer: dict[str, Any]) -> None:
         print(f"not shown: {answer['hidden']}")
     elif "designs" in answer:
         covered = "" if answer["covered"] is None else f", {answer['covered']:.1%} of its time"
-        print(f"{answer['agents']} computers, {answer['epochs']:,} epochs{covered}")
+        print(
+            f"{counted(answer['agents'], 'computer')}, "
+            f"{counted(answer['epochs'], 'epoch')}{covered}"
+        )
         for t in answer["designs"]:
             change = f"{100 * (t['ratio'] - 1):+8.2f} % ± {100 * t['half']:.2f} %"
             print(f"{t['design']:<24}{change if t['design'] != answer['best'] else '    best'}")
@@ -211,7 +215,7 @@ def _print(answer: dict[str, Any]) -> None:
         half = "too few for an interval" if answer["half"] is None else f"± {answer['half']:.2%}"
         verdict = "different" if answer["decided"] else "not told apart"
         times = f"{answer['first']} takes {answer['ratio'] - 1:+.2%} of {answer['second']}'s time"
-        print(f"{times}, {half}: {verdict}, {answer['units']} units")
+        print(f"{times}, {half}: {verdict}, {counted(answer['units'], 'unit')}")
 
 
 def _demo(args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from tracekit.inputs.tks import summary as of_recording
 from tracekit.io.files import first_bytes
 from tracekit.store.debug_flags import sentences
 from tracekit.store.summary import summary
-from tracekit.text import shown
+from tracekit.text import counted, shown
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -44,8 +44,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(s: dict[str, Any]) -> None:
     print(
-        f"{s['path']}: {s['rows']:,} rows ({s['level']}-level), "
-        f"{s['instructions']:,} instructions, {s['static_instructions']:,} static, {s['arch']}"
+        f"{s['path']}: {counted(s['rows'], 'row')} ({s['level']}-level), "
+        f"{counted(s['instructions'], 'instruction')}, {s['static_instructions']:,} static, "
+        f"{s['arch']}"
     )
     print(f"size       {s['bytes']:,} bytes, {s['bytes_per_row']:.2f} a row")
     if s["timed"]:
@@ -56,7 +57,7 @@ def _print(s: dict[str, Any]) -> None:
     else:
         print("time       none: no row has times of a pipeline")
     if t := s.get("targets"):
-        print(f"targets    {t['rows']:,} rows on {len(t['machines'])} machines")
+        print(f"targets    {counted(t['rows'], 'row')} on {counted(len(t['machines']), 'machine')}")
     for name in ("squashed", "trapped", "untimed", "taken", "memory_accesses"):
         if s[name] is None and "all_cpus" not in s["source"]:
             continue  # the format has none

@@ -13,7 +13,7 @@ from typing import Any
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.common_options import add_force
 from tracekit.cli.report import add_json, reported
-from tracekit.text import note
+from tracekit.text import counted, note
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         note(told)
     if not reported(args, report):
         print(
-            f"{args.output}: {report['rows']:,} of {report['feature_rows']:,} rows with "
-            f"targets, {len(report['machines'])} machines"
+            f"{args.output}: {report['rows']:,} of {counted(report['feature_rows'], 'row')} with "
+            f"targets, {counted(len(report['machines']), 'machine')}"
         )
     return 0
 
@@ -91,8 +91,9 @@ def _many(args: argparse.Namespace) -> int:
         for o in done:
             r = o.value["report"]
             print(
-                f"{o.task.outputs[0]}: {r['rows']:,} of {r['feature_rows']:,} rows with targets, "
-                f"{len(r['machines'])} machines"
+                f"{o.task.outputs[0]}: {r['rows']:,} of {counted(r['feature_rows'], 'row')} with "
+                "targets, "
+                f"{counted(len(r['machines']), 'machine')}"
             )
     for o in outcomes:
         if o.error is not None:

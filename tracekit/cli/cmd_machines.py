@@ -7,6 +7,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 if TYPE_CHECKING:
     from tracekit.hardware import HardwareMachine
@@ -76,7 +77,9 @@ def _long_values(m: HardwareMachine) -> dict[str, str]:
     counted."""
     out = {
         "schedulers": "; ".join(f"{s.entries} for {' '.join(s.ports)}" for s in m.schedulers),
-        "measured": f"{len(m.measured)} forms; --json shows them" if m.measured else "no form",
+        "measured": f"{counted(len(m.measured), 'form')}; --json shows them"
+        if m.measured
+        else "no form",
         "checked": m.checked_on_hardware,
         "notes": "; ".join(m.notes) or "none",
         "calibration": "none",

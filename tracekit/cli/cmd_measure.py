@@ -13,6 +13,7 @@ from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cpus import check_processor
 from tracekit.errors import UsageError
+from tracekit.text import counted
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -65,7 +66,8 @@ def _print_measured(found: dict[str, Any], output: str) -> None:
     programs = found["measured_on"]
     spread = sorted(p["spread"] for p in programs)[len(programs) // 2]
     print(
-        f"{len(programs)} programs, {sum(p['instructions'] for p in programs):,} instructions; "
+        f"{counted(len(programs), 'program')}, "
+        f"{counted(sum(p['instructions'] for p in programs), 'instruction')}; "
         f"timings of one program spread by {spread:.1%} (median)"
         + ("" if found["hardware_counters"] else "; the kernel offers no hardware counters")
     )

@@ -15,7 +15,7 @@ from tracekit.cli.unused import refuse
 from tracekit.io.output import check_output
 from tracekit.plotting import check_picture
 from tracekit.store.debug_flags import without_debug_flags
-from tracekit.text import note
+from tracekit.text import counted, note
 
 #: What is asked for on the command line -> what counts it.
 STREAMS = {"data": mrc.data_counts, "fetch": mrc.fetch_counts}
@@ -69,7 +69,10 @@ def run(args: argparse.Namespace) -> int:
         if len(found) > 1:
             print(f.path)
         for name, c in f.curves.items():
-            print(f"{name}: {c.accesses:,} accesses, {100 * c.cold:.3f} % first touches")
+            print(
+                f"{name}: {counted(c.accesses, 'access', 'accesses')}, {100 * c.cold:.3f} % "
+                "first touches"
+            )
             print(f"  an access is {mrc.ACCESSES[name]}")
             for lines, ratio in zip(c.lines.tolist(), c.ratios.tolist(), strict=True):
                 print(f"  {mrc.size_name(lines * f.line_size):>12}  {100 * ratio:8.4f} %")

@@ -21,7 +21,7 @@ from tracekit.cli.predicted_machines import (
 from tracekit.cli.report import reported
 from tracekit.cli.unused import refuse
 from tracekit.errors import UsageError
-from tracekit.text import note, shown
+from tracekit.text import counted, note, shown
 
 __all__ = ["RECORDING", "add_arguments", "run"]
 
@@ -287,7 +287,9 @@ def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
     def progress(epochs: int, message: str) -> None:
         if on_terminal:
             left = "" if args.full else f" of {args.seconds:.0f}"
-            sys.stderr.write(f"\r{epochs} epochs, {time.monotonic() - begin:.0f}{left} s ")
+            sys.stderr.write(
+                f"\r{counted(epochs, 'epoch')}, {time.monotonic() - begin:.0f}{left} s "
+            )
             sys.stderr.flush()
 
     usage = sample(
@@ -307,8 +309,9 @@ def _record(args: argparse.Namespace, command: list[str], output: str) -> Any:
 
 def _print(result: dict[str, Any], args: argparse.Namespace, here: str | None) -> None:
     name = shown(" ".join(result["command"] or ["?"]))
-    kind = "epochs sampled" if result["sampled"] else "epochs, all of it"
-    print(f"{name}: {result['instructions']:,} instructions in {result['epochs']} {kind}")
+    kind = " sampled" if result["sampled"] else ", all of it"
+    many = counted(result["instructions"], "instruction")
+    print(f"{name}: {many} in {counted(result['epochs'], 'epoch')}{kind}")
     if (u := result.get("usage")) and u["user"] is not None:
         many = f" of {u['processes']} processes" if u["processes"] > 1 else ""
         print(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -78,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
     }
     if reported(args, report):
         return 0
-    print(f"{report['rows']} rows of {len(blocks)} files, {report['tested_on']}")
+    print(
+        f"{counted(report['rows'], 'row')} of {counted(len(blocks), 'file')}, {report['tested_on']}"
+    )
     names = [k for k in formats[0] if k not in ("dtype", "corrected")]
     print(f"{'':<16}" + "".join(f"{n:>18}" for n in names))
     for row in formats:

@@ -12,7 +12,7 @@ from tracekit.cli.numbers import at_least, seconds, seconds_or_none
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
 from tracekit.errors import UsageError
-from tracekit.text import note
+from tracekit.text import counted, note
 
 if TYPE_CHECKING:
     from tracekit.record import RecordOptions, Totals
@@ -113,7 +113,8 @@ def _in_place(totals: Totals, options: RecordOptions) -> str:
         return ""
     why = f" ({described(totals.missing)})" if totals.missing else ""
     return (
-        f"; {totals.in_place} epochs stepped in the program itself: copies would lack memory{why}"
+        f"; {counted(totals.in_place, 'epoch')} stepped in the program itself: copies would lack "
+        f"memory{why}"
     )
 
 
@@ -212,7 +213,8 @@ def run(args: argparse.Namespace) -> int:
     if not reported(args, totals.as_dict(), to=sys.stderr, indent=None):
         skipped = "".join(f", {n} skipped ({why})" for why, n in totals.skipped.items())
         note(
-            f"{args.output}: {totals.epochs} epochs, {totals.instructions} instructions{skipped}; "
+            f"{args.output}: {counted(totals.epochs, 'epoch')}, "
+            f"{counted(totals.instructions, 'instruction')}{skipped}; "
             f"the program lost {100 * totals.overhead:.3g} % of {totals.seconds:.1f} s: pauses "
             f"{1e3 * totals.paused:.1f} ms, copied pages {1e3 * totals.page_copies:.1f} ms, "
             f"waited for a processor {1e3 * totals.contended:.1f} ms while copies ran "

@@ -10,7 +10,7 @@ from typing import Any
 from tracekit.cli.report import reported
 from tracekit.cli.unused import refuse
 from tracekit.errors import UsageError
-from tracekit.text import note
+from tracekit.text import counted, note
 
 #: Options that only stepping has, and those that only QEMU has.
 _OF_STEPS = (
@@ -109,19 +109,16 @@ def run(args: argparse.Namespace, argv: list[str]) -> int:
     totals = record_qemu(argv, args.output, options_of(args), force=args.force, progress=tell)
     if not reported(args, totals.as_dict(), to=sys.stderr, indent=None):
         note(
-            f"{args.output}: {totals.instructions} instructions, {totals.accesses} accesses of "
-            f"{_several(totals.processes, 'process', 'es')} and "
-            f"{_several(totals.threads, 'thread')} in {totals.seconds:.1f} s"
+            f"{args.output}: {counted(totals.instructions, 'instruction')}, "
+            f"{counted(totals.accesses, 'access', 'accesses')} of "
+            f"{counted(totals.processes, 'process', 'processes')} and "
+            f"{counted(totals.threads, 'thread')} in {totals.seconds:.1f} s"
         )
         for name, n in totals.silent.items():
             note(f"{n} x {name}: this QEMU does not show its accesses")
         for kind, n in totals.anomalies.items():
             note(f"{n} x {kind}")
     return _status(totals.exit_status, totals.explanation)
-
-
-def _several(n: int, what: str, ending: str = "s") -> str:
-    return f"{n} {what}{'' if n == 1 else ending}"
 
 
 def _features(args: argparse.Namespace, argv: list[str], tell: Callable[[str], None]) -> int:
@@ -137,7 +134,7 @@ def _features(args: argparse.Namespace, argv: list[str], tell: Callable[[str], N
     told = {"outputs": outputs, "anomalies": result.anomalies, "stats": result.stats}
     if not reported(args, told, to=sys.stderr, indent=None):
         for o in result.outputs:
-            note(f"{o.path}: {o.rows} rows, {o.bytes} bytes")
+            note(f"{o.path}: {counted(o.rows, 'row')}, {o.bytes} bytes")
         for name, n in session.silent().items():
             note(f"{n} x {name}: this QEMU does not show its accesses")
     return _status(session.status, session.explain())

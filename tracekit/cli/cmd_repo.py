@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 ROLES = ("root", "targets", "snapshot", "timestamp")
 
@@ -153,7 +154,10 @@ def _add(args: argparse.Namespace) -> int:
         args.source, name=args.name, version=args.version, least=args.needs
     )
     if not reported(args, entry.to_dict()):
-        print(f"{entry.kind} {entry.name} {entry.version}: {len(entry.files)} files, staged")
+        print(
+            f"{entry.kind} {entry.name} {entry.version}: {counted(len(entry.files), 'file')}, "
+            "staged"
+        )
     return 0
 
 
@@ -193,7 +197,8 @@ def _sign(args: argparse.Namespace) -> int:
     missing = Repository(args.folder).sign(list(signers.values()))
     if not reported(args, {"signatures_missing": missing}):
         for role, count in missing.items():
-            print(f"{role}: {f'{count} signatures are missing' if count else 'signed'}")
+            lacks = f"{counted(count, 'signature')} missing"
+            print(f"{role}: {lacks if count else 'signed'}")
     return 0
 
 
@@ -228,5 +233,5 @@ def _tell(args: argparse.Namespace, repository: Any) -> int:
         print(f"{entry['kind']} {entry['name']} {entry['version']}")
     for role, about in status["staged"].items():
         missing = about["signatures_missing"]
-        print(f"staged: {role} {about['version']}, {missing} signatures missing")
+        print(f"staged: {role} {about['version']}, {counted(missing, 'signature')} missing")
     return 0

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.cli import cmd_predict_program
 from tracekit.cli.common_options import add_force, add_quiet, add_threads
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 if TYPE_CHECKING:
     from tracekit import TraceFile
@@ -108,7 +109,7 @@ def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[st
         machines,
         name=name,
         binary=args.binary,
-        title=args.title or f"{Path(name).name} on {len(machines)} machines",
+        title=args.title or f"{Path(name).name} on {counted(len(machines), 'machine')}",
         command=shlex.join(["tracekit", *map(public_name, sys.argv[1:])]),
         threads=args.threads,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from tracekit.cli.common_options import add_force
 from tracekit.cli.report import add_json, reported
 from tracekit.progress import clock
-from tracekit.text import shown
+from tracekit.text import counted, shown
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -44,10 +44,10 @@ def run(args: argparse.Namespace) -> int:
     tasks = len(state.asked["tasks"])
     kinds = ", ".join(shown(r.get("kind", "?")) for r in state.asked["requests"])
     print(
-        f"{args.folder}: {tasks} tasks ({kinds}): {len(state.done)} done, "
+        f"{args.folder}: {counted(tasks, 'task')} ({kinds}): {len(state.done)} done, "
         f"{len(state.failed)} failed, {len(state.missing)} missing"
     )
-    print(f"{state.rows:,} rows; the tasks took {clock(state.seconds)}, one after another")
+    print(f"{counted(state.rows, 'row')}; the tasks took {clock(state.seconds)}, one after another")
     for name, why in state.reasons()[: args.top]:
         print(f"failed: {shown(name)}: {shown(why)}")
     if len(state.failed) > args.top:
@@ -61,5 +61,5 @@ def run(args: argparse.Namespace) -> int:
         shown_lines = [lines[0], *lines[1:-1][: args.top], lines[-1]]
         print("\n".join(shown(line) for line in shown_lines))
         if len(state.traces) > args.top:
-            print(f"({args.top} of {len(state.traces)} traces; --top shows more)")
+            print(f"({args.top} of {counted(len(state.traces), 'trace')}; --top shows more)")
     return 0

@@ -16,6 +16,7 @@ from tracekit.cli.common_options import add_force, add_quiet
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
+from tracekit.text import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     if len(vectors) == 1:
         notes.append("one interval: the program is walked whole")
     if vectors.left_out:
-        notes.append(f"{vectors.left_out:,} instructions behind the last interval are left out")
+        notes.append(f"left out at the end: {counted(vectors.left_out, 'instruction')}")
     blocks = int(vectors.block.max())
 
     def result() -> dict[str, Any]:
@@ -115,8 +116,9 @@ def run(args: argparse.Namespace) -> int:
     if reported(args, result):
         return 0
     print(
-        f"{args.file}: {len(vectors):,} intervals of {vectors.length:,} instructions, "
-        f"{blocks:,} basic blocks, {len(points)} simulation points"
+        f"{args.file}: {counted(len(vectors), 'interval')} of "
+        f"{counted(vectors.length, 'instruction')}, "
+        f"{counted(blocks, 'basic block')}, {counted(len(points), 'simulation point')}"
     )
     for note in notes:
         print(note)

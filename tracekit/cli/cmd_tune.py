@@ -14,6 +14,7 @@ from tracekit.cli.common_options import add_force, add_threads
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -108,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"note: {note}")
     for t in found["tuned_on"]:
         print(
-            f"{t['path']}: {t['rows']:,} rows, error of total time {t['error']:+.1%}"
+            f"{t['path']}: {counted(t['rows'], 'row')}, error of total time {t['error']:+.1%}"
             " (it was tuned on this)"
         )
     print(f"wrote {args.output}")

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 _STEPS = ("build", "time", "record", "predict")
 #: Programs that a factor is fitted on, at the least.
@@ -178,8 +179,8 @@ def _fit(args: argparse.Namespace, machine: Any, found: Any, left_out: dict[str,
 
 def _too_many(lost: list[str]) -> str:
     return (
-        f"{len(lost)} judged programs are left out, over {_MOST_LEFT_OUT}: these figures do not "
-        "count; time them again on an idle computer"
+        f"left out: {counted(len(lost), 'judged program')}, over {_MOST_LEFT_OUT}: these figures "
+        "do not count; time them again on an idle computer"
     )
 
 
@@ -243,8 +244,11 @@ def _print(found: Any, left_out: dict[str, str], machine: Any) -> None:
                 f"  {j.program.name:<26}{j.program.family:<16}{a:>9.4f}{b:>11.4f}{j.error:>+8.1%}"
             )
         s = found.summary(half)
-        print(f"  {s['programs']} programs of {s['families']} families{'mean':>26}{'median':>9}"
-              f"{'Spearman':>10}")  # fmt: skip
+        programs, families = (
+            counted(s["programs"], "program"),
+            counted(s["families"], "family", "families"),
+        )
+        print(f"  {programs} of {families}{'mean':>26}{'median':>9}{'Spearman':>10}")
         for name in ("prediction", *found.baselines):
             e = s[name]
             rank = "" if e["spearman"] is None else f"{e['spearman']:.3f}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.cli.common_options import add_threads
 from tracekit.cli.intermixed import Intermixed
 from tracekit.cli.report import add_json, reported
+from tracekit.text import counted
 
 if TYPE_CHECKING:
     from tracekit.causes.places import Places
@@ -136,7 +137,11 @@ def _moved(e: Effect, places: Places) -> list[tuple[str, float]]:
 def _print(path: str, w: WhatIf, places: Places, args: argparse.Namespace) -> None:
     from tracekit.causes.names import TITLES
 
-    how = f"{w.rows:,} rows" if w.walked == w.rows else f"{w.walked:,} of {w.rows:,} rows"
+    how = (
+        counted(w.rows, "row")
+        if w.walked == w.rows
+        else f"{w.walked:,} of {counted(w.rows, 'row')}"
+    )
     name = w.machine.get("name", "machine")
     print(f"{path} on {name}: {how}, {w.cycles:,.0f} cycles, {1e6 * w.seconds:,.1f} us")
     for e in w.best() if args.all else w.effects:

@@ -9,6 +9,7 @@ from typing import Any
 from tracekit.cli.clustered import run_of, wanted
 from tracekit.cli.report import reported
 from tracekit.cli.unused import refuse
+from tracekit.text import counted
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +36,9 @@ def run(args: argparse.Namespace) -> int:
     if reported(args, results[0] if len(results) == 1 else {"files": results}):
         return 0
     for r in results:
-        print(f"{r['path']}: {r['instructions']:,} instructions ({r['isa']}, {r['dtype']})")
+        print(
+            f"{r['path']}: {counted(r['instructions'], 'instruction')} ({r['isa']}, {r['dtype']})"
+        )
         for m in sorted(r["machines"], key=lambda m: m["cycles"]):
             print(f"{m['name']:<16}{m['cycles']:>14,.0f} cycles, CPI {m['cpi']:.3f}")
     return 0

@@ -19,6 +19,7 @@ from tracekit.io.output import check_output, kept_folder
 from tracekit.io.remote import public_name
 from tracekit.progress import Progress
 from tracekit.sim.spread import Question
+from tracekit.text import counted
 
 __all__ = ["Run", "values"]
 
@@ -227,7 +228,7 @@ class _Shown:
         self._read, self._rows, self._failed = 0.0, 0, 0
         self._begin = time.monotonic()
         total = int(sum(self._sizes.values()))
-        label = f"{kind.replace('_', ' ')}, {count} tasks"
+        label = f"{kind.replace('_', ' ')}, {counted(count, 'task')}"
         self._progress = Progress(label, total or None, "B", quiet=quiet)
 
     def add(self, place: int, outcome: Outcome | None) -> None:

@@ -14,7 +14,7 @@ from tracekit.errors import FormatError, UsageError
 from tracekit.features import Assembly
 from tracekit.store import targets
 from tracekit.store._windows import BytePlane, FloatPlane
-from tracekit.store.reader import TraceFile
+from tracekit.store.reader import Rows, TraceFile, row_range
 
 __all__ = ["Dataset"]
 
@@ -89,7 +89,7 @@ class Dataset:
         """A feature set of a block, decoded, to ``take`` windows from."""
         return self.trace.assembly(name, number)
 
-    def cycles(self, rows: Range | None = None) -> Array:
+    def cycles(self, rows: Rows = None) -> Array:
         """Cycles between retirements, [rows, machines], of type ``dtype``."""
         begin, end = self._range(rows)
         out = np.empty((end - begin, len(self.machines)), self.dtype)
@@ -138,18 +138,15 @@ class Dataset:
     def features(
         self,
         name: str = "perfvec",
-        rows: Range | None = None,
+        rows: Rows = None,
         *,
         out: npt.NDArray[np.float32] | None = None,
     ) -> npt.NDArray[np.float32]:
         """A feature set of rows that have targets: float32 [rows, columns]."""
         return self.trace.features(name, self._range(rows), out=out)
 
-    def _range(self, rows: Range | None) -> Range:
-        begin, end = (0, len(self)) if rows is None else rows
-        if not 0 <= begin <= end <= len(self):
-            raise UsageError(f"rows {begin}:{end} are not within 0:{len(self)}", path=self.path)
-        return begin, end
+    def _range(self, rows: Rows) -> Range:
+        return row_range(rows, len(self), self.path)
 
     def close(self) -> None:
         """Close the file."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.features import get as feature_set
 from tracekit.store.reader import TraceFile
 from tracekit.store.row_windows import check_longest
 
@@ -56,8 +57,10 @@ class Windows:
     A window does not cross a file's chunks, which are what is decoded at once and what workers get.
     With ``shuffle`` as a seed, chunks and the windows of each chunk come in an order that the seed
     and the epoch decide.  Every epoch has the same windows, however many workers there are.  Files
-    may lie elsewhere (docs/cluster.md); a few of them are open at a time.  Raises `UsageError`
-    where no chunk has the rows of a window.
+    may lie elsewhere (docs/cluster.md); a few of them are open at a time.
+
+    Raises `UsageError` where there is no such set or target, and where no chunk has the rows of a
+    window.
     """
 
     paths: tuple[str, ...]
@@ -72,6 +75,11 @@ class Windows:
             raise UsageError("windows of no file")
         if self.length < 1 or self._step < 1:
             raise UsageError("windows: length and stride are at least 1")
+        if self.target not in ("cycles", "ticks"):
+            raise UsageError(f"windows: target is 'cycles' or 'ticks', not {self.target!r}")
+        if self.shuffle is not None and self.shuffle < 0:
+            raise UsageError("windows: shuffle is a seed, 0 or more")
+        feature_set(self.features)  # UsageError where there is none
 
     @classmethod
     def of(

@@ -16,6 +16,7 @@ from tracekit.evaluation.baselines import BASELINES, predict_baseline
 from tracekit.evaluation.ranks import kendall, spearman
 from tracekit.mixture.family_folds import folds
 from tracekit.mixture.fit import Sums, fit_row, fit_table, mixture_row, with_columns
+from tracekit.text import counted
 
 __all__ = ["cross_validate", "summarise", "unseen_machines"]
 
@@ -98,7 +99,7 @@ def cross_validate(
     from tracekit.mixture.training import choose_strength
 
     if count < 2:
-        raise UsageError(f"{count} folds: at least 2")
+        raise UsageError(f"{counted(count, 'fold')}: at least 2")
     parts = folds([p.family for p in programs], count, seed)
     if len(parts) < 2:
         raise UsageError("evaluation needs programs of at least two families")
@@ -206,7 +207,7 @@ def unseen_machines(
             for j in range(group, len(machines), _GROUPS):
                 tune(picked, j, CHOSEN)
     return {
-        "tuning_programs": tuning,
+        "tuning_programs": min(tuning, len(programs) - min(map(len, parts))),
         "random_designs": len(columns) - priors.shape[1],
         "methods": {
             name: {

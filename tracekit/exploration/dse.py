@@ -32,6 +32,7 @@ from tracekit.sim.machine import gem5_parameters
 from tracekit.sim.parameters import joined, suggestion
 from tracekit.sim.spread import Spread, spread_totals
 from tracekit.store.reader import TraceFile
+from tracekit.text import counted
 
 __all__ = ["Space", "explore", "load_space", "pareto"]
 
@@ -207,7 +208,9 @@ def _sampled(
         raise UsageError(f"{len(space.machines)} designs; from samples at most {_TOGETHER}")
     out: dict[str, SampledCycles] = {}
     for name, t in traces.items():
-        with Progress(f"{len(space.points)} designs, {name}", len(t), quiet=quiet) as progress:
+        with Progress(
+            f"{counted(len(space.points), 'design')}, {name}", len(t), quiet=quiet
+        ) as progress:
             out[name] = sampled_totals(t, space.machines, plan, threads, progress.update)
     return out
 
@@ -220,7 +223,7 @@ def _walked(
     machines = space.machines
     batches = [machines[k : k + _TOGETHER] for k in range(0, len(machines), _TOGETHER)]
     rows, before = len(batches) * sum(len(t) for t in traces.values()), 0
-    with Progress(f"{len(space.points)} designs", rows, quiet=quiet) as progress:
+    with Progress(counted(len(space.points), "design"), rows, quiet=quiet) as progress:
         for name, t in traces.items():
             found = []
             for batch in batches:

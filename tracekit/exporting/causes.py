@@ -12,7 +12,7 @@ import numpy as np
 
 from tracekit import _core
 from tracekit.causes.names import CAUSES, modelled
-from tracekit.cpus import available_cores
+from tracekit.cpus import thread_count
 from tracekit.errors import UsageError
 from tracekit.exporting.columns import format_of, write_batches
 from tracekit.io.output import check_output
@@ -65,7 +65,7 @@ def _batches(
     source = source_of(trace)
     cores = source.cores([machine], causes=True)
     shown = np.flatnonzero(modelled(machine)).tolist()
-    threads = threads or available_cores()
+    threads = thread_count(threads)
     pcs = source.pcs
     for b in source.blocks(0, len(source)):
         for i in range(0, len(b.ids), _BATCH):

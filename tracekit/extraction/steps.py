@@ -30,6 +30,7 @@ from tracekit.pipeline import overlap
 from tracekit.progress import Progress
 from tracekit.store import statics
 from tracekit.store.debug_flags import missing_debug_flags
+from tracekit.text import counted
 
 T = TypeVar("T")
 
@@ -124,7 +125,7 @@ class Extraction:
                         self._add(number, name, batch)
                     if progress:
                         written = sum(s.writer.rows for s in self._streams.values())
-                        progress.update(self._consumed(), f"{written:,} rows")
+                        progress.update(self._consumed(), counted(written, "row"))
                     if self._has_all():
                         break
             return self._finish()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import schema
+from tracekit.errors import TracekitError, UsageError
 from tracekit.features import _assemble
 from tracekit.features.sets import FeatureSet, entropy_nats
 
@@ -41,10 +42,11 @@ class Plan:
         self._table: F32 = np.zeros((len(statics), len(spec.columns)), np.float32)
         self._steps: list[_Step] = []
         for k, f in enumerate(spec.features):
+            what = f"feature {f.name} of the set {spec.name}"
             if f.static is not None:
-                self._table[:, k] = f.static(statics)
+                self._table[:, k] = _values(what, f.static, statics, len(statics))
             elif f.dynamic is not None:
-                self._steps.append(_computed(f.dynamic, k))
+                self._steps.append(_computed(what, f.dynamic, k))
             else:
                 assert f.column is not None
                 self._steps.append(_stored(f.column, f.bits, k, entropy))
@@ -61,9 +63,24 @@ class Plan:
         self.rows(chunk, begin, end).take(np.zeros(1, np.int64), out[None])
 
 
-def _computed(function: Callable[[Any], Any], k: int) -> _Step:
+def _values(what: str, function: Callable[[Any], Any], of: Any, count: int) -> F32:
+    """What a set's function gives, one number for each of ``count``; UsageError where it does
+    not."""
+    try:
+        values = np.asarray(function(of), np.float32)
+    except TracekitError:
+        raise
+    except Exception as e:  # somebody else's function
+        raise UsageError(f"{what}: {type(e).__name__}: {e}") from e
+    if values.shape != (count,):
+        raise UsageError(f"{what}: its function gives shape {values.shape}; ({count},) is needed")
+    return values
+
+
+def _computed(what: str, function: Callable[[Any], Any], k: int) -> _Step:
     def put(chunk: Any, begin: int, end: int, out: _assemble.Assembly) -> None:
-        out.put(np.ascontiguousarray(function(chunk)[begin:end], np.float32), k)
+        values = _values(what, function, chunk, chunk.rows)
+        out.put(np.ascontiguousarray(values[begin:end]), k)
 
     return put
 

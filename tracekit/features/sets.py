@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tracekit import schema
 from tracekit.entry_points import offers, the_offer
 from tracekit.errors import UsageError
 from tracekit.old_names import bits_of_column
@@ -21,9 +22,12 @@ class Feature:
     """One column of a set.
 
     Exactly one of: ``static``, a function of the StaticTable giving one number an instruction;
-    ``column``, a stored column or bit of that name; ``dynamic``, a function of a Chunk giving one
-    number a row.  ``bits``, of an integer column: the lowest bit and how many of them are the
-    number, at most 24, which float32 holds.
+    ``column``, a stored column or bit of that name, of ``window_before``, ``window_now``,
+    ``p_local`` and ``p_global`` the entropy (features.md); ``dynamic``, a function of a Chunk
+    giving one number a row.  ``bits``, of the column ``addr``: the lowest bit and how many of them
+    are the number, at most 24, which float32 holds.
+
+    Raises `UsageError` where it is none of the three, or names a column that is not stored.
     """
 
     name: str
@@ -38,17 +42,30 @@ class Feature:
             object.__setattr__(self, "bits", old[1])
         if sum(x is not None for x in (self.static, self.column, self.dynamic)) != 1:
             raise UsageError(f"feature {self.name}: give one of static, column, dynamic")
+        if any(f is not None and not callable(f) for f in (self.static, self.dynamic)):
+            raise UsageError(f"feature {self.name}: static and dynamic are functions")
         if self.bits is not None:
             first, count = self.bits
             if self.column != "addr":
                 raise UsageError(f"feature {self.name}: bits are of the column addr")
             if first < 0 or not 1 <= count <= min(24, 64 - first):
                 raise UsageError(f"feature {self.name}: bits {self.bits} are no 1 to 24 of 64")
+        if self.column is not None and self.column not in (*schema.COLUMNS, *schema.BITS):
+            static = self.column in schema.STATIC_COLUMNS
+            raise UsageError(
+                f"feature {self.name}: no column {self.column!r} is stored for each row",
+                hint=f"static=lambda table: table.{self.column}"
+                if static
+                else f"there are {', '.join((*schema.COLUMNS, *schema.BITS))}",
+            )
 
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """Columns in their order, as `TraceFile.features` gives them: float32 [rows, features]."""
+    """Columns in their order, as `TraceFile.features` gives them: float32 [rows, features].
+
+    Raises `UsageError` where two features have one name, or one is no `Feature`.
+    """
 
     name: str
     version: int
@@ -60,6 +77,8 @@ class FeatureSet:
         return tuple(f.name for f in self.features)
 
     def __post_init__(self) -> None:
+        if not all(isinstance(f, Feature) for f in self.features):
+            raise UsageError(f"feature set {self.name}: features is a tuple of Feature")
         if len(set(self.columns)) != len(self.columns):
             raise UsageError(f"feature set {self.name}: two columns have one name")
 
@@ -73,7 +92,7 @@ def register(spec: FeatureSet) -> FeatureSet:
     spec: the set; its features' functions get a static table or a chunk and give one number an
         instruction or a row.
 
-    Raises `UsageError` where the name is taken.  Returns ``spec``.
+    Raises `UsageError` where the name is taken, or ``spec`` is none.  Returns ``spec``.
 
     >>> import tracekit
     >>> size = tracekit.Feature("size", static=lambda table: table.access_size)
@@ -81,6 +100,8 @@ def register(spec: FeatureSet) -> FeatureSet:
     >>> tracekit.open("feats.zst").features("only-size").shape
     (6134, 1)
     """
+    if not isinstance(spec, FeatureSet):
+        raise UsageError(f"a FeatureSet is needed, not {spec!r:.80}")
     if spec.name in _sets:
         raise UsageError(f"feature set {spec.name!r} exists already")
     _sets[spec.name] = spec

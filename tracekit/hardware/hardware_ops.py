@@ -18,6 +18,7 @@ from tracekit.hardware.op_flags import OpFlag, op_flags
 from tracekit.hardware.operand_roles import Roles, operand_roles
 from tracekit.isa import decode
 from tracekit.schema import FLAGS
+from tracekit.text import counted
 
 __all__ = ["Coverage", "HardwareOps", "coverage", "hardware_ops"]
 
@@ -90,7 +91,8 @@ class Coverage(NamedTuple):
         first = [f"{f} (as {near})" for f, (_, near) in self.missing.items()][:3]
         more = ", …" if len(self.missing) > 3 else ""
         return (
-            f"{len(self.missing)} instruction forms, {1 - self.share:.2g} of what was executed, "
+            f"{counted(len(self.missing), 'instruction form')}, {1 - self.share:.2g} of what was "
+            "executed, "
             f"are not in the table {table} and count as their nearest: {', '.join(first)}{more}"
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -166,6 +166,9 @@ class HardwareMachine:
             object.__setattr__(self, p.name, p.type(getattr(self, p.name)))
         object.__setattr__(self, "measured", MappingProxyType(dict(self.measured)))
         object.__setattr__(self, "notes", tuple(self.notes))
+
+    def __reduce__(self) -> tuple[Callable[[dict[str, object]], HardwareMachine], tuple[object]]:
+        return type(self).from_dict, (self.to_dict(),)
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))

@@ -10,6 +10,7 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from tracekit import _core
@@ -284,7 +285,7 @@ def hardware_errors(machine: Mapping[str, Any]) -> list[str]:
 
 def _number_error(p: HardwareParameter, value: object) -> str:
     kind = "a whole number" if p.type is int else "a number"
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
     if not _is_number(value, p.least, p.most) or (p.type is int and not whole):
         return f"{p.name} is {_short(value)}; {kind} from {p.least:g} to {p.most:g}"
     return ""
@@ -292,8 +293,8 @@ def _number_error(p: HardwareParameter, value: object) -> str:
 
 def _is_number(value: Any, least: float, most: float) -> bool:
     """Also of whole numbers that no float holds, and of no number at all."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and least <= value <= most
+    number = isinstance(value, Real) and not isinstance(value, bool)  # NumPy's, too
+    return number and bool(least <= value <= most)
 
 
 def _short(value: object) -> str:

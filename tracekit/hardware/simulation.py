@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core
-from tracekit.cpus import available_cores
+from tracekit.cpus import thread_count
 from tracekit.errors import UsageError
 from tracekit.hardware.instruction_table import InstructionTable, Measured
 from tracekit.hardware.machine import HardwareMachine, is_hardware_file, is_hardware_name
@@ -81,7 +81,7 @@ def walk_hardware(
     cores = hardware_cores(trace, machines)
     factors = np.array([m.factor for m in machines], np.float32)
     n = len(trace)
-    workers = min(len(cores), threads or available_cores())
+    workers = min(len(cores), thread_count(threads))
     with ThreadPoolExecutor(workers) as pool:
         for begin in range(0, n, BLOCK):
             end = min(begin + BLOCK, n)

@@ -6,10 +6,9 @@ import os
 
 import llvmlite.binding as llvm
 
-from tracekit.cpus import available_cores
 from tracekit.errors import UsageError
 
-__all__ = ["DTYPES", "ISAS", "active_isa", "has", "thread_count"]
+__all__ = ["DTYPES", "ISAS", "active_isa", "has"]
 
 ISAS = ("portable", "avx2", "avx512")  # in order of width, as in csrc/core/cpu.hpp
 DTYPES = ("f32", "bf16", "int8")
@@ -38,12 +37,3 @@ def active_isa() -> str:
     if ISAS.index(forced) > best:
         raise UsageError(f"TRACEKIT_ISA={forced}: this CPU has no {forced}")
     return forced
-
-
-def thread_count(threads: int | None) -> int:
-    """The number asked for, or the CPUs that this process may run on."""
-    if threads is None:
-        return available_cores()
-    if not 1 <= threads <= 1024:
-        raise UsageError(f"threads is {threads}; from 1 to 1024")
-    return threads

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.cpus import thread_count
 from tracekit.errors import UsageError
 from tracekit.infer import cpu, loops
 from tracekit.infer.blocks import Block, Columns, Formats, wanted_by
@@ -70,7 +71,7 @@ class Engine:
             raise UsageError(f"warmup is {warmup}; from 0 to {1 << 20}")
         self.card, self.spec = card, card.spec
         self.lookahead = card.lookahead(lookahead)
-        self.isa, self.threads = cpu.active_isa(), cpu.thread_count(threads)
+        self.isa, self.threads = cpu.active_isa(), thread_count(threads)
         self.chunk, self.warmup = chunk, warmup
         self.dtype = choose_dtype(dtype, self.isa, bool(quantised))
         self.formats = Formats(self.isa, self.dtype)

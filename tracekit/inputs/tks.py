@@ -27,7 +27,7 @@ from tracekit.io.leftovers import taken
 from tracekit.io.output import OutputFile
 from tracekit.io.remote import public_name
 from tracekit.symbols import Mapped, parse_maps
-from tracekit.text import shown
+from tracekit.text import counted, shown
 
 VERSION: Final = 1
 META, CODE, EPOCH, END, MAPS = 1, 2, 3, 4, 5
@@ -440,10 +440,12 @@ def _left_out(s: Mapping[str, Any]) -> str:
     """Why accesses are missing: each engine has a reason of its own."""
     n = s["unrecorded_accesses"]
     if s["engine"] != "qemu":
-        return f"{n} accesses were left out (over the limit of an epoch)"
+        return f"left out (over the limit of an epoch): {counted(n, 'access', 'accesses')}"
     # Of a recording that was cut short nobody knows which instructions they were of.
     runs = ", ".join(f"{k} x {shown(name)}" for name, k in _counts(s, "silent").items())
-    return f"the accesses of {runs or f'{n} instructions'} are missing: QEMU does not show them"
+    return (
+        f"the accesses of {runs or counted(n, 'instruction')} are missing: QEMU does not show them"
+    )
 
 
 def format_summary(s: Mapping[str, Any]) -> str:
@@ -458,8 +460,10 @@ def format_summary(s: Mapping[str, Any]) -> str:
     by = "" if s["engine"] == "steps" else " under QEMU"
     lines = [
         f"recording of {s['arch']} instructions{by}: {command}",
-        f"{s['epochs']} epochs of {len(s['threads'])} threads, {s['instructions']} instructions "
-        f"({s['static_instructions']} static), {s['accesses']} accesses ({s['stores']} stores)",
+        f"{counted(s['epochs'], 'epoch')} of {counted(len(s['threads']), 'thread')}, "
+        f"{counted(s['instructions'], 'instruction')} ({s['static_instructions']:,} static), "
+        f"{counted(s['accesses'], 'access', 'accesses')} "
+        f"({counted(s['stores'], 'store')})",
         f"instructions of an epoch: {spread(s['lengths'])}",
     ]
     if s["engine"] == "steps":
@@ -472,7 +476,7 @@ def format_summary(s: Mapping[str, Any]) -> str:
             f"processor time of recorder and copies: {s['cpu_s']} s",
         ]
         if s["in_place_epochs"]:
-            lines.append(f"{s['in_place_epochs']} epochs were stepped in the program itself")
+            lines.append(f"stepped in the program itself: {counted(s['in_place_epochs'], 'epoch')}")
     if s["unrecorded_accesses"]:
         lines.append(_left_out(s))
     if s["engine"] == "qemu":

@@ -16,13 +16,13 @@ from tracekit.io.json_types import Json
 from tracekit.mixture.residuals import RESIDUALS, Residuals
 from tracekit.mixture.survivors import Survivors
 from tracekit.model import Card, ModelSpec, load_card, load_tensors, save_model
-from tracekit.sim import check_machines, totals
+from tracekit.sim import check_known, check_machines, totals
 from tracekit.sim.clock import period
 from tracekit.sim.description import summary_of
-from tracekit.sim.parameters import suggestion
+from tracekit.sim.parameters import joined, machine_errors, suggestion
 from tracekit.store.instruction_set import check_arch
 from tracekit.store.reader import TraceFile
-from tracekit.text import html_table
+from tracekit.text import counted, html_table
 
 __all__ = ["FEATURE_SET", "Mixture", "default_model_path", "load_model"]
 
@@ -62,8 +62,8 @@ class Mixture:
     def __repr__(self) -> str:
         arch = self.arch or "any ISA"
         return (
-            f"mixture for {arch} ({self.level}): {len(self.machines)} machines, "
-            f"{len(self.cores)} simulated cores"
+            f"mixture for {arch} ({self.level}): {counted(len(self.machines), 'machine')}, "
+            f"{counted(len(self.cores), 'simulated core')}"
         )
 
     def _repr_html_(self) -> str:
@@ -78,6 +78,10 @@ class Mixture:
 
     def index(self, names: Sequence[str]) -> list[int]:
         """Rows of the table by machine; UsageError names one that is not known."""
+        if not names:
+            raise UsageError("no machine is named", hint=f"known: {', '.join(self.names)}")
+        if strange := [n for n in names if not isinstance(n, str)]:
+            raise UsageError(f"machines are names of the model's, not {strange[0]!r:.80}")
         known = {n: i for i, n in enumerate(self.names)}
         if missing := [n for n in names if n not in known]:
             wrong = [f"{m}{suggestion(m, known)}" for m in missing]
@@ -110,7 +114,16 @@ class Mixture:
 
     def with_machine(self, machine: Mapping[str, Json]) -> Mixture:
         """The model with one machine more, whose parameters are known: its cycles are those of one
-        more simulated core, nothing is fitted."""
+        more simulated core, nothing is fitted.
+
+        machine: its parameters, as `Machine.to_dict` gives them.
+
+        Raises `UsageError` where they are none, or the model has a machine of that name.
+        """
+        if errors := machine_errors(machine, self.arch):
+            raise UsageError(f"{machine.get('name', 'machine')}: {joined(errors)}")
+        if (name := str(machine.get("name", "machine"))) in self.names:
+            raise UsageError(f"the model already knows a machine {name}")
         n, k = self.table.shape
         table = np.zeros((n + 1, k + 1))
         table[:n, :k], table[n, k] = self.table, 1.0
@@ -279,6 +292,9 @@ def load_model(
     machines = [
         {**(m.get("parameters") or {}), "name": str(m.get("name"))} for m in card.microarchitectures
     ]
+    check_known(machines, Path(folder) / "card.json")
+    if card.level not in ("", "micro", "macro"):
+        raise FormatError(f"features.level is {card.level!r}; micro or macro", path=str(folder))
     tensors = load_tensors(folder, card)
     if tensors.keys() != {"table.weight"}:
         raise FormatError("its architecture is no table of machines", path=str(folder))

@@ -19,6 +19,7 @@ from tracekit.io.output import kept_folder
 from tracekit.mixture.fit import SEGMENTS, Sums, segment_breaks
 from tracekit.sim import cores_digest, totals
 from tracekit.sim.spread import Question, Spread, pieces
+from tracekit.text import counted
 from tracekit.training_events import Report
 
 __all__ = ["collect", "walk_program"]
@@ -100,7 +101,7 @@ def walk_program(
         rows = min(len(data), limit or len(data))
         if rows < SEGMENTS:
             raise UsageError(
-                f"{p.name}: {rows} rows; at least {SEGMENTS} are needed", path=data.path
+                f"{p.name}: {counted(rows, 'row')}; at least {SEGMENTS} are needed", path=data.path
             )
         at = [data.column_of(m) for m in machines]
         breaks = segment_breaks(rows)

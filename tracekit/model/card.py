@@ -164,6 +164,11 @@ def _parse(data: Any, path: str) -> Card:
     machines = data.get("microarchitectures", [])
     if not isinstance(machines, list) or not all(isinstance(m, dict) for m in machines):
         raise FormatError("microarchitectures is not a list of objects")
+    names = [m.get("name") for m in machines]
+    if not all(isinstance(n, str) for n in names):
+        raise FormatError("microarchitectures: a name is missing, or no string")
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise FormatError(f"microarchitectures: {', '.join(twice)} is there twice")
     if not all(isinstance(m.get("parameters") or {}, dict) for m in machines):
         raise FormatError("microarchitectures: parameters is not an object")
     files, training = data.get("files", {}), data.get("training", {})
@@ -175,7 +180,7 @@ def _parse(data: Any, path: str) -> Card:
     texts += [features.get("set", ""), features.get("level", "")]
     if not all(isinstance(t, str) for t in texts):
         raise FormatError("name, preset, unit, features.set and features.level are strings")
-    if not all(str(t).isprintable() for t in (*texts, *(m.get("name") for m in machines))):
+    if not all(str(t).isprintable() for t in (*texts, *names)):
         raise FormatError("a name has characters that cannot be printed")
     return Card(
         name=texts[0],

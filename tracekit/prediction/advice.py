@@ -9,6 +9,7 @@ import numpy as np
 from tracekit.estimation.student import student
 from tracekit.prediction.live import Usage
 from tracekit.prediction.sampling import Estimate
+from tracekit.text import counted
 
 __all__ = ["advice"]
 
@@ -32,7 +33,7 @@ def advice(
         by_epochs = float(np.median(found.sampling / found.cpi))
     if n >= FEW and half <= WIDE:
         return [], None
-    what = f"{n} epoch{'s' * (n != 1)} of {instructions:,} instructions in all"
+    what = f"{counted(n, 'epoch')} of {counted(instructions, 'instruction')} in all"
     if n < 2:
         said = f"{what}: how far the figures may be off cannot be told"
         need, floor = 2 * FEW, 0.0

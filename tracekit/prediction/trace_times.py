@@ -39,7 +39,7 @@ from tracekit.sim.description import Machine
 from tracekit.store.instruction_bounds import instruction_count
 from tracekit.store.reader import TraceFile
 from tracekit.store.result_frames import ResultFrames
-from tracekit.text import html_table
+from tracekit.text import counted, html_table
 
 __all__ = [
     "By",
@@ -164,8 +164,9 @@ class PredictionResult(ResultFrames):
     def __repr__(self) -> str:
         k = self.fastest_first[0]
         return (
-            f"{ascii(self.path)[1:-1]}: {self.rows:,} rows, predicted on {len(self.machines)} "
-            f"machines; the fastest is {self.machines[k]}, {1e6 * self.seconds[k]:,.1f} us"
+            f"{ascii(self.path)[1:-1]}: {counted(self.rows, 'row')}, predicted on "
+            f"{counted(len(self.machines), 'machine')}; the fastest is {self.machines[k]}, "
+            f"{1e6 * self.seconds[k]:,.1f} us"
         )
 
     def _repr_html_(self) -> str:
@@ -181,7 +182,9 @@ class PredictionResult(ResultFrames):
             )
             for k in fast
         ]
-        caption = f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions"
+        caption = (
+            f"{self.path}: {counted(self.rows, 'row')}, {counted(self.instructions, 'instruction')}"
+        )
         out = html_table(caption, rows, ("machine", "time", "cycles", "CPI", ""))
         if self.parts:
             best = fast[0]
@@ -194,7 +197,9 @@ class PredictionResult(ResultFrames):
         """A table, the fastest machine first."""
         width = max(len("machine"), *(len(m) for m in self.machines))
         i, tied = self.intervals, self.tied
-        lines = [f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions"]
+        lines = [
+            f"{self.path}: {counted(self.rows, 'row')}, {counted(self.instructions, 'instruction')}"
+        ]
         lines += [f"warning: {w}" for w in i.warnings] if i is not None else []
         wide = f"{'± 95 %':>9}" if i is not None else ""
         lines.append(f"{'machine':<{width}}{'time':>14}{'cycles':>16}{'CPI':>9}{wide}")

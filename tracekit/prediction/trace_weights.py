@@ -11,6 +11,7 @@ from tracekit.errors import UsageError
 from tracekit.prediction.intervals import added_intervals
 from tracekit.prediction.trace_times import PredictionResult, total
 from tracekit.store.reader import TraceFile
+from tracekit.text import counted
 
 __all__ = ["check_one_program", "weighted"]
 
@@ -52,7 +53,7 @@ def weighted(
     """
     whole = total(results)
     if len(weights) != len(results):
-        raise UsageError(f"{len(weights)} weights for {len(results)} traces")
+        raise UsageError(f"{counted(len(weights), 'weight')} for {counted(len(results), 'trace')}")
     if min(weights) < 0 or abs(sum(weights) - 1) > 0.01:
         raise UsageError(f"the weights add up to {sum(weights):.4g}, not to 1")
     for r in results:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.cpus import available_cores
+from tracekit.cpus import thread_count
 from tracekit.mixture.model import Mixture, check_trace
 from tracekit.progress import Progress
 from tracekit.record.qemu.traits import TOUCHED_PCS
@@ -59,7 +59,7 @@ def sample_sums_of(
     check_trace(model, trace)
     source = RowSource(trace)
     cores = source.cores(model.cores)
-    threads = threads or available_cores()
+    threads = thread_count(threads)
     rows = np.zeros(len(samples))
     out = np.zeros((len(samples), len(model.cores)))
     done = 0

@@ -23,6 +23,7 @@ from tracekit.report.loop import pipeline
 from tracekit.report.notes import intervals, notes
 from tracekit.sim import KeptRows
 from tracekit.store.reader import TraceFile
+from tracekit.text import counted
 
 __all__ = ["MOST_FUNCTIONS", "MOST_LINES", "MOST_MACHINES", "collect"]
 
@@ -94,7 +95,7 @@ def collect(
         )
     shown, left, sources = _functions(trace, found.places, functions, binary)
     return {
-        "title": title or f"{Path(trace.path).name} on {len(machines)} machines",
+        "title": title or f"{Path(trace.path).name} on {counted(len(machines), 'machine')}",
         "rows": found.rows,
         "causes": [{"name": c, "title": TITLES[c], "group": GROUPS[c]} for c in CAUSES],
         "groups": GROUP_TITLES,

@@ -49,6 +49,7 @@ from tracekit.repository.entries import (
 )
 from tracekit.repository.keys import check_new
 from tracekit.sim import load_machine
+from tracekit.text import counted
 
 __all__ = ["DAYS", "ROLES", "Repository"]
 
@@ -344,7 +345,8 @@ class Repository:
                 roles[role] = self._current(role, True)
                 if missing := self._missing(role, roles[role]):
                     raise TracekitError(
-                        f"{role} {roles[role].signed.version} lacks {missing} signatures",
+                        f"{role} {roles[role].signed.version} lacks "
+                        f"{counted(missing, 'signature')}",
                         path=str(self.folder),
                         hint=f"tracekit repo sign {self.folder} --key FILE",
                     )

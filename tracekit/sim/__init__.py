@@ -8,6 +8,7 @@ from tracekit.sim.digest import cores_digest
 from tracekit.sim.gem5_config import gem5_machine, is_gem5_config
 from tracekit.sim.machine import (
     PARAMETERS,
+    check_known,
     check_machines,
     completed,
     core_row,
@@ -55,6 +56,7 @@ __all__ = [
     "SimulationResult",
     "Walk",
     "cause_walk",
+    "check_known",
     "check_machines",
     "completed",
     "core_row",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core
-from tracekit.cpus import available_cores
+from tracekit.cpus import thread_count
 from tracekit.errors import UsageError
 from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store.reader import TraceFile
@@ -50,7 +50,7 @@ def cause_walk(
     if len(labels) != source.statics:
         raise UsageError(f"labels: one for each of {source.statics:,} static instructions")
     cores = source.cores(machines, causes=True)
-    threads = threads or available_cores()
+    threads = thread_count(threads)
     edges = np.asarray(breaks, np.int64)
     place = np.zeros(int(labels.max(initial=0)) + 1, np.uint32)
     seen = np.zeros(len(place), np.bool_)

@@ -21,10 +21,12 @@ from tracekit.sim.parameters import (
     joined,
     machine_errors,
     part_number,
+    value_error,
 )
 
 __all__ = [
     "PARAMETERS",
+    "check_known",
     "check_machines",
     "completed",
     "core_row",
@@ -34,6 +36,7 @@ __all__ = [
 
 #: (name, least, most) of each parameter of a core, in the order of its row.
 PARAMETERS: tuple[tuple[str, float, float], ...] = _core.CORE_PARAMETERS
+_KNOWN = {p.name for p in MACHINE_PARAMETERS}
 
 
 #: Names that differ from the JSON's.
@@ -153,6 +156,19 @@ def core_row(machine: Mapping[str, Any], arch: str = "") -> npt.NDArray[np.float
             )
         row.append(value)
     return np.array(row)
+
+
+def check_known(machines: Iterable[Mapping[str, Any]], path: str | Path) -> None:
+    """FormatError with all that is wrong with the parameters that a file has of machines.  Not all
+    need to be known, and there may be other keys."""
+    errors = [
+        f"machine {m.get('name')}: {e}"
+        for m in machines
+        for k, v in m.items()
+        if k in _KNOWN and (e := value_error(k, v))
+    ]
+    if errors:
+        raise FormatError(joined(errors), path=str(path))
 
 
 def check_machines(machines: Iterable[Mapping[str, Any]], path: str | Path, arch: str = "") -> None:

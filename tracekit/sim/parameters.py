@@ -11,6 +11,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 from tracekit import _core
@@ -316,11 +317,12 @@ def value_error(name: str, value: object) -> str | None:
         if p.choices and value not in p.choices:
             return f"{name} is {_shown(value)}{suggestion(value, p.choices)}; {p.range}"
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):  # NumPy's, too
         return f"{name} is {_shown(value)}, not a number"
-    if not p.least <= value <= p.most:
+    number: Any = value
+    if not p.least <= number <= p.most:
         return f"{name} is {_shown(value)}; {p.range}"
-    if p.type is int and value != int(value):
+    if p.type is int and number != math.floor(number):
         return f"{name} is {_shown(value)}, no whole number"
     return None
 

@@ -31,7 +31,7 @@ import os
 import re
 import uuid
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from tracekit import _core
 from tracekit.errors import TracekitError, UsageError
@@ -97,7 +97,11 @@ def add_predictor(
     ``update(state, pc, kind, taken)``: its outcome, when it commits.  A name that is known gets the
     new functions.
     """
-    addresses = (predict.address, resolve.address if resolve else 0, update.address)
+    addresses = (
+        _address(name, "predict", predict, PREDICT),
+        _address(name, "resolve", resolve, UPDATE) if resolve is not None else 0,
+        _address(name, "update", update, UPDATE),
+    )
     code = _code_of(predict, update, resolve)
     _add("predictor", name, _core.add_predictor, (state_bytes, *addresses), code)
     _kept.append((predict, update, resolve))
@@ -107,17 +111,45 @@ def add_prefetcher(name: str, state_bytes: int, access: CFunction) -> None:
     """Makes a prefetcher known: ``access(state, line, pc, hit, out)`` writes at most 32 lines
     (addresses over 64) to ``out`` and gives their number; called for misses, and for hits on lines
     that are on their way or were prefetched."""
-    _add("prefetcher", name, _core.add_prefetcher, (state_bytes, access.address), _code_of(access))
+    address = _address(name, "access", access, ACCESS)
+    _add("prefetcher", name, _core.add_prefetcher, (state_bytes, address), _code_of(access))
     _kept.append(access)
 
 
 def add_replacement(name: str, set_bytes: int, touch: CFunction, victim: CFunction) -> None:
     """Makes a replacement policy known: ``touch(state, way, ways, filled)`` after a hit, or a new
     line, in a way of a set; ``victim(state, ways)``: the way that goes."""
-    addresses = (touch.address, victim.address)
+    addresses = (
+        _address(name, "touch", touch, TOUCH),
+        _address(name, "victim", victim, VICTIM),
+    )
     code = _code_of(touch, victim)
     _add("replacement", name, _core.add_replacement, (set_bytes, *addresses), code)
     _kept.append((touch, victim))
+
+
+def _address(name: str, what: str, function: CFunction, signature: str) -> int:
+    """Where a function is.  Raises UsageError where it is no C function, or takes or gives other
+    pointers and numbers than ``signature`` says, as far as ctypes can tell."""
+    address = getattr(function, "address", None)
+    made = getattr(function, "ctypes", None)
+    if not isinstance(address, int) or (made is not None and _shape(made) != _shape_of(signature)):
+        why = f"plug-in {name}: {what} is no C function of {signature}"
+        raise UsageError(why, hint="numba.cfunc with the constants of tracekit.sim.plugins")
+    return address
+
+
+def _shape(function: Any) -> list[str]:
+    """What a function of ctypes gives and takes: pointers, numbers of 64 bits, nothing, others."""
+    kinds = {ctypes.c_void_p: "pointer", ctypes.c_int64: "64", ctypes.c_uint64: "64", None: ""}
+    types = [function.restype, *(function.argtypes or ())]
+    return [kinds.get(t) or ("pointer" if hasattr(t, "contents") else str(t or "")) for t in types]
+
+
+def _shape_of(signature: str) -> list[str]:
+    gives, takes = signature.rstrip(")").split("(", 1)
+    types = [gives, *takes.split(", ")]
+    return ["pointer" if "CPointer" in t else "" if t == "void" else "64" for t in types]
 
 
 def _code_of(*functions: CFunction | None) -> str:

@@ -17,6 +17,7 @@ from tracekit.sim.strata import Stratum, shared_out, strata
 from tracekit.sim.stretch_costs import stretch_costs
 from tracekit.sim.trace_walk import RowSource, source_of
 from tracekit.store.reader import TraceFile
+from tracekit.text import counted
 
 __all__ = ["FEW", "LENGTH", "SamplePlan", "SampledCycles", "Samples", "drawn", "sampled_totals"]
 
@@ -159,7 +160,7 @@ class SamplePlan:
         if (self.every is None) == (self.count is None):
             raise UsageError("samples: how far apart, or how many")
         if self.count is not None and self.count < 2:
-            raise UsageError(f"{self.count} samples; at least 2")
+            raise UsageError(f"{counted(self.count, 'sample')}; at least 2")
         if self.choice in ("random", "phase") and self.count is None:
             raise UsageError(f"samples of choice {self.choice}: how many")
         every = self.every if self.every is not None else max(rows // (self.count or 1), 1)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core
-from tracekit.cpus import available_cores
+from tracekit.cpus import thread_count
 from tracekit.errors import UsageError
 from tracekit.sim import plugins
 from tracekit.sim.trace_walk import Block, RowSource, source_of
@@ -50,7 +50,7 @@ def sample_sums(
     check_warm_start(machines, approach, warm)
     source = source_of(trace)
     cores = source.cores(machines)
-    threads = threads or available_cores()
+    threads = thread_count(threads)
     out = np.zeros((len(samples), len(machines)))
     done = 0  # rows that were observed
     for k, (first, end) in enumerate(samples):

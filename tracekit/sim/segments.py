@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core
-from tracekit.cpus import available_cores
+from tracekit.cpus import thread_count
 from tracekit.errors import UsageError
 from tracekit.sim import plugins
 from tracekit.sim.samples import APPROACH, WARM, check_warm_start, counted
@@ -55,7 +55,7 @@ def segment_sums(
         )
     source = source_of(trace)
     walk = _SegmentWalk(source, machines, length, approach, warm, report)
-    walk.run(threads or available_cores())
+    walk.run(thread_count(threads))
     return walk.sums
 
 

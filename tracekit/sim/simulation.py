@@ -24,7 +24,7 @@ from tracekit.sim.trace_walk import walk
 from tracekit.store.instruction_bounds import instruction_count
 from tracekit.store.reader import TraceFile
 from tracekit.store.result_frames import ResultFrames
-from tracekit.text import html_table
+from tracekit.text import counted, html_table
 
 __all__ = [
     "SimulatedMachine",
@@ -149,7 +149,8 @@ class SimulationResult(ResultFrames):
         name = ascii(self.path)[1:-1]
         fast = int(np.argmin(self.seconds))
         return (
-            f"{name}: {self.rows:,} rows on {len(self.machines)} machines; the fastest is "
+            f"{name}: {counted(self.rows, 'row')} on {counted(len(self.machines), 'machine')}; "
+            "the fastest is "
             f"{self.machines[fast].name}, {1e6 * self.seconds[fast]:,.1f} us"
         )
 
@@ -166,14 +167,18 @@ class SimulationResult(ResultFrames):
             )
             for k in np.argsort(seconds, kind="stable").tolist()
         ]
-        caption = f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions"
+        caption = (
+            f"{self.path}: {counted(self.rows, 'row')}, {counted(self.instructions, 'instruction')}"
+        )
         return html_table(caption, rows, ("machine", "time", "cycles", "CPI", ""))
 
     def __str__(self) -> str:
         """A table, the fastest machine first."""
         width = max(7, *(len(m.name) for m in self.machines))
         s = self.sampled
-        lines = [f"{self.path}: {self.rows:,} rows, {self.instructions:,} instructions"]
+        lines = [
+            f"{self.path}: {counted(self.rows, 'row')}, {counted(self.instructions, 'instruction')}"
+        ]
         if s is not None and (warning := s.warning()) is not None:
             lines.append(f"warning: {warning}")
         wide = f"{'± 95 %':>9}" if s is not None else ""

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.cpus import available_cores
+from tracekit.cpus import thread_count
 from tracekit.sim.trace_walk import BLOCK, RowSource
 
 __all__ = ["stretch_costs"]
@@ -47,7 +47,7 @@ def stretch_costs(
         return parts, np.add.reduceat(costs, starts)
 
     out = np.zeros(len(edges) - 1)
-    with ThreadPoolExecutor(threads or available_cores()) as pool:
+    with ThreadPoolExecutor(thread_count(threads)) as pool:
         for parts, found in pool.map(sums, blocks):
             out[parts] += found
     stretches: F64 = out[np.searchsorted(edges, begins)]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core, schema
-from tracekit.cpus import available_cores
+from tracekit.cpus import thread_count
 from tracekit.errors import UsageError
 from tracekit.pipeline import overlap
 from tracekit.sim import plugins
@@ -401,7 +401,7 @@ class ClassedRows(KeptRows):
         """Sums of the cycles of cores with the parameters of ``machines``: windows x cores, and
         classes x cores."""
         cores = self.cores(machines)
-        threads = threads or available_cores()
+        threads = thread_count(threads)
         windows, classes = [], np.zeros((self._classes, len(machines)))
         for b, (count, labels) in zip(self._kept, self._labels, strict=True):
             block = (b.ids, b.addr, b.bits, b.following)
@@ -449,7 +449,7 @@ def walk(
     """
     source = RowSource(trace)
     cores = source.cores(machines)
-    threads = threads or available_cores()
+    threads = thread_count(threads)
     n = len(trace)
     for first, last in ranges or [(0, n if rows is None else min(rows, n))]:
         with source.ahead(first, last, threads) as blocks:
@@ -481,7 +481,7 @@ def totals(
     if len(edges) < 2 or edges[0] != 0 or edges[-1] > n or np.any(np.diff(edges) < 0):
         raise UsageError(f"breaks: increasing row numbers from 0 to at most {n}")
     cores = source.cores(machines)
-    threads = threads or available_cores()
+    threads = thread_count(threads)
     out = np.zeros((len(edges) - 1, len(machines)))
     with source.ahead(0, int(edges[-1]), threads) as blocks:
         for b in blocks:

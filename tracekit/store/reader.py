@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
 import threading
 from collections import OrderedDict
@@ -30,6 +31,30 @@ Targets = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 SUPPORTED = (1,)
 _KEPT_ROWS = 1 << 19  # of decoded chunks
 _PIECE = 1 << 20  # bytes that are read at once
+
+
+def row_range(rows: Rows, count: int, path: str) -> tuple[int, int]:
+    """``rows`` of ``count`` as (begin, end); UsageError where they are no range of them."""
+    if rows is None:
+        return 0, count
+    if isinstance(rows, slice):
+        begin, end, step = rows.indices(count)
+        if step != 1:
+            raise UsageError("rows: a range without a step", path=path)
+        return begin, max(begin, end)
+    try:
+        begin, end = map(operator.index, rows)
+    except (TypeError, ValueError):
+        why = f"rows: a slice or two whole numbers, (begin, end), not {rows!r:.80}"
+        raise UsageError(why, path=path) from None
+    if not 0 <= begin <= end <= count:
+        raise UsageError(f"rows {begin}:{end} are not within 0:{count}", path=path)
+    return begin, end
+
+
+def _check_unit(unit: str) -> None:
+    if unit not in ("cycles", "ticks"):
+        raise UsageError(f"targets: 'cycles' or 'ticks', not {unit!r}")
 
 
 class TraceFile(Dataframes):
@@ -207,18 +232,7 @@ class TraceFile(Dataframes):
 
     def range(self, rows: Rows) -> tuple[int, int]:
         """``rows`` as (begin, end); UsageError where it is no range of this file."""
-        n = len(self)
-        if rows is None:
-            return 0, n
-        if isinstance(rows, slice):
-            begin, end, step = rows.indices(n)
-            if step != 1:
-                raise UsageError("rows: a range without a step", path=self.path)
-            return begin, max(begin, end)
-        begin, end = rows
-        if not 0 <= begin <= end <= n:
-            raise UsageError(f"rows {begin}:{end} are not within 0:{n}", path=self.path)
-        return begin, end
+        return row_range(rows, len(self), self.path)
 
     def parts(self, rows: Rows = None) -> Iterator[tuple[Chunk, int, int]]:
         """(chunk, begin, end) of each part of ``rows``, begin and end counted within the chunk."""
@@ -339,13 +353,16 @@ class TraceFile(Dataframes):
 
         ``entropy``: of p_local and p_global, in bits or as 2·min(p, 1 - p).
         """
+        if entropy not in ("bits", "linear"):
+            raise UsageError(f"entropy: 'bits' or 'linear', not {entropy!r}")
         spec = features.get(name)
         begin, end = self.range(rows)
         shape = (end - begin, len(spec.columns))
         if out is None:
             out = np.empty(shape, np.float32)
-        elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
-            raise UsageError(f"out: a contiguous float32 array of shape {shape} is needed")
+        elif out.shape != shape or out.dtype != np.float32 or not out.flags.carray:
+            why = f"out: a contiguous float32 array of shape {shape} is needed, not read-only"
+            raise UsageError(why)
         plan = self._plan(spec, entropy)
         at = 0
         for chunk, a, b in self.parts((begin, end)):
@@ -389,8 +406,7 @@ class TraceFile(Dataframes):
         The array is read-only unless ``writable``.
         """
         self._need_timing("targets")
-        if unit not in ("cycles", "ticks"):
-            raise UsageError(f"targets: 'cycles' or 'ticks', not {unit!r}")
+        _check_unit(unit)
         gathered = self._gather(rows, np.int64, lambda c: c.incremental_ticks(), writable)
         ticks = gathered.view(np.int64)
         if unit == "ticks":
@@ -447,5 +463,9 @@ class TraceFile(Dataframes):
         where no chunk has the rows of one.  ``stride`` rows from one window to the next, ``length``
         unless given.
         """
+        features.get(name)  # what is wrong is told now, not at the first window
+        if target is not None:
+            _check_unit(target)
+            self._need_timing("targets")
         step = length if stride is None else stride
         return row_windows(self, name, length, target, shuffle, step)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
+from tracekit.text import counted
 
 __all__ = ["row_windows"]
 
@@ -42,6 +43,8 @@ def row_windows(
     if length < 1 or stride < 1:
         raise UsageError("windows: length and stride are at least 1")
     check_longest(int(np.diff(trace.starts).max(initial=0)), length)
+    if shuffle is not None and shuffle < 0:
+        raise UsageError("windows: shuffle is a seed, 0 or more")
     places = _places(trace, length, shuffle, stride)
     if target is None:
         return _features(trace, name, length, places)
@@ -53,7 +56,7 @@ def check_longest(longest: int, length: int, path: str | None = None) -> None:
     Silence would look like an empty file."""
     if longest < length:
         raise UsageError(
-            f"no window of {length:,} rows: the longest chunk has {longest:,}",
+            f"no window of {counted(length, 'row')}: the longest chunk has {longest:,}",
             path=path,
             hint="tracekit extract --chunk-rows makes longer ones",
         )

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tracekit import text
 from tracekit.store.index_types import Index
+from tracekit.text import counted
 
 __all__ = ["html_table", "line"]
 
@@ -31,8 +32,9 @@ def line(trace: Trace) -> str:
     """Path, rows, level, instruction set, static instructions."""
     timed = "timed" if trace.timed else "not timed"
     return (
-        f"{ascii(trace.path)[1:-1]}: {len(trace):,} rows ({trace.level}, {trace.arch}, {timed}), "
-        f"{trace.index['statics']['count']:,} static instructions"
+        f"{ascii(trace.path)[1:-1]}: {counted(len(trace), 'row')} ({trace.level}, {trace.arch}, "
+        f"{timed}), "
+        f"{counted(trace.index['statics']['count'], 'static instruction')}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tracekit.errors import UsageError
@@ -41,6 +42,8 @@ class Options:
             raise UsageError(f"target {self.target} is not from 1 to the window, {self.window}")
         if min(self.steps, self.batch, self.check, self.patience, self.layer_width) < 1:
             raise UsageError("steps, batch, check, patience and width are at least 1")
+        if not 0 < self.rate < math.inf:
+            raise UsageError(f"rate is {self.rate}; a number above 0")
         if self.bidirectional and (self.preset != "paper" or self.window - self.target < 2):
             raise UsageError("bidirectional: preset paper, and a window of at least 2 more rows")
 

@@ -41,6 +41,8 @@ class TorchWindows(IterableDataset):  # type: ignore[type-arg,unused-ignore]
         self.windows = Windows.of(
             paths, features, length, stride=stride, target=target, shuffle=shuffle
         )
+        if not 0 <= rank < ranks:
+            raise UsageError(f"rank {rank} of {ranks}")
         self._rank, self._ranks = rank, ranks
         _ = self.windows.starts  # here once, instead of in each worker
         # Shared memory, which the workers that were started already see, too: the epoch, how many
