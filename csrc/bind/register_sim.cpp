@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -298,7 +297,7 @@ class Cores {
 };
 
 // What a predictor says of each branch, told the outcomes of the first committed[i] branches before
-// branch i is fetched.  Where detours[i] is not 0 the front end goes a wrong way behind branch i,
+// branch i is fetched.  Where detours[i] is not 0 the front end follows a wrong path behind it,
 // and comes by as many branches that follow: what it says of those that are conditional, too.
 py::tuple predict_directions(unsigned kind, const Array<std::uint64_t>& pc,
                              const Array<std::uint64_t>& next, const Array<std::uint8_t>& branch,

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <string_view>
 #include <vector>
 
 #include "core/static_inst.hpp"

@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <stdexcept>
 
 namespace tracekit {
 namespace {

@@ -87,7 +87,7 @@ class StackDistance {
   std::uint32_t live_ = 0;
   unsigned line_shift_, stamps_per_line_;
   std::uint64_t most_stamps_;
-  bool filter_ = false;  // what the kernels found out about the stream so far
+  bool filter_ = false;  // what the kernels know of the stream so far
   const stack_distance::Kernels* kernels_;
 };
 

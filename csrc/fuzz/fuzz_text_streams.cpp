@@ -1,7 +1,6 @@
 // Any text as QEMU's execlog or Valgrind's lackey, in any pieces: the same instructions as in one
 // piece, and their rows come back from the codec as they were.  Byte 0: which of the two, and the
 // ISA.
-#include <algorithm>
 #include <cstring>
 
 #include "formats/common/format_fault.hpp"

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <queue>
-#include <span>
 #include <vector>
 
 #include "hardware/op.hpp"

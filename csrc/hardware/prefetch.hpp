@@ -1,7 +1,6 @@
 // Prefetchers of data: what they want after an access.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <sstream>
 
 namespace tracekit::record {

@@ -4,7 +4,6 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace tracekit::record {
 

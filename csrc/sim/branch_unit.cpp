@@ -24,7 +24,7 @@ BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_rig
   if (branch.taken || (seen.compressed && taken))
     entry.put(branch.pc, branch.next);  // it is new, or replaces what made the branch fail
   else if (predicted_taken_)
-    entry.put_own(branch.pc);  // decode has found out where it would go
+    entry.put_own(branch.pc);  // decode knows its target
   // Without a target it is fetched straight on, whatever the direction.
   if (predicted_taken_ == branch.taken)
     return predicted_taken_ && !right ? Guess::resteer : Guess::right;

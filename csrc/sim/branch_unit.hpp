@@ -44,7 +44,7 @@ class BranchUnit {
     entry.put(pc, target);
     return true;
   }
-  // For as long as one lives the front end is on a wrong way, behind the branch fetched last.
+  // For as long as one lives the front end is on a wrong path, behind the branch fetched last.
   class Astray {
    public:
     // `kind`, `taken`: of that branch, as it really goes; of a row that is none the kind says so.
@@ -58,12 +58,12 @@ class BranchUnit {
    private:
     DirectionPredictor& predictor_;
   };
-  // Whether a conditional branch of a wrong way is taken that is fetched at `now`.
+  // Whether a conditional branch of a wrong path is taken that is fetched at `now`.
   bool foresee(std::uint64_t pc, Cycle now) {
     learn(now);
     return btb_.of(pc).hit(pc) && predictor_->foresee(pc);
   }
-  // A branch of a wrong way has been fetched, and is taken or not.
+  // A branch of a wrong path has been fetched, and is taken or not.
   void pass(std::uint64_t pc, BranchKind kind, bool taken) {
     if (kind != BranchKind::none) predictor_->pass(pc, kind, taken);
   }
@@ -75,7 +75,7 @@ class BranchUnit {
  private:
   // What has committed by `now`.
   void learn(Cycle now) {
-    while (!commits_.empty() && commits_.oldest() < now) {  // heard of in the next cycle
+    while (!commits_.empty() && commits_.oldest() < now) {  // known in the next cycle
       commits_.pop();
       predictor_->commit();
     }

@@ -14,8 +14,8 @@
 
 namespace tracekit {
 
-// A stage that cannot go on keeps what is on its way to it, and the stage before hears of it a
-// cycle later; it hears that it may go on, again a cycle later, when all of that is gone: at once
+// A stage that cannot go on keeps the rows in flight to it, and the stage before learns of it a
+// cycle later; it learns that it may go on, again a cycle later, when all of that is gone: at once
 // where nothing has come meanwhile (gem5's skid buffers: block and unblock of Decode and Rename).
 template <bool Why>
 class FrontEnd {

@@ -18,7 +18,7 @@ namespace {
 // learn other things when they hear of each outcome at once.
 constexpr std::size_t lag = 8;
 
-// A machine in the middle of those that there are: cycles until a wrong guess is found out, and
+// A machine in the middle of those that there are: cycles until a misprediction is resolved, and
 // until a line is there that the first cache has, or has not; rows a cycle.  Measured, on python,
 // cc1, lua.arm, xz, speedtest1.arm: half as long or twice makes little difference.
 constexpr Cycle to_resolve = 14, hit = 3, miss = 15;

@@ -49,7 +49,7 @@ InOrderCore<Why>::InOrderCore(const CoreParameters& p, const CodeMap& code)
       code_(code) {}
 
 // When the row stands before the issue logic.  A taken branch is predicted where its line is worked
-// off, and heard of in the next cycle.
+// off, and known in the next cycle.
 template <bool Why>
 typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
   const std::uint64_t pc = row.inst->pc;
@@ -58,7 +58,7 @@ typename InOrderCore<Why>::At InOrderCore<Why>::arrive(const CoreRow& row) {
     const bool jumps = redirected || taken_;
     if (jumps || row.inst->last_line() != lines_.line()) {
       const At asked = redirected ? redirect_ : (fetch_.at() + 1).because(Cause::front_end_width);
-      const Cycle first = redirected ? lines_.found_out(caches_, pc, asked.at())
+      const Cycle first = redirected ? lines_.redirect(caches_, pc, asked.at())
                           : taken_   ? lines_.foreseen(caches_, pc, fetch_.at().at())
                                      : left_line(*row.inst) - stage_delay;
       const Cycle there = last_line(row.inst->last_line(), first);
@@ -186,7 +186,7 @@ void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycl
     run_wrong(row, behind(part), false, retired);
   }
   if (!row.is_branch()) return;
-  // What the target buffer does not know is fetched straight on, and found out when it executes.
+  // What the target buffer does not know is fetched straight on, and resolved when it executes.
   if (guess != BranchUnit::Guess::right) {
     redirect_ = {retired + p_.front_delay(),
                  guess == BranchUnit::Guess::wrong
@@ -203,13 +203,14 @@ void InOrderCore<Why>::control(const CoreRow& row, BranchUnit::Guess guess, Cycl
   history_.remember(code_, part, row.taken, row.target, predicted);
   if (row.taken) taken_ = true;
   if (p_.ideal_branches() || foresees_nothing()) return;
-  // The predictor hears of it together with the next branch that says anything: not of one that
+  // The predictor learns of it together with the next branch that says anything: not of one that
   // goes on as foreseen, nor of one whose target alone was wrong (Fetch2::updateBranchPrediction).
-  ++unheard_;
+  ++unreported_;
   const bool silent = guess == BranchUnit::Guess::right
                           ? !row.taken
                           : row.taken && !BranchUnit::in_btb(row.event().kind);
-  for (; !silent && unheard_ > 0; --unheard_) branches_.commits(retired + p_.front_delay() - 1);
+  for (; !silent && unreported_ > 0; --unreported_)
+    branches_.commits(retired + p_.front_delay() - 1);
 }
 
 // As OutOfOrderCore::retire names causes; but accesses stand in the memory unit, one behind the

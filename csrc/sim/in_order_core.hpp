@@ -47,7 +47,7 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   void begin_with(BranchUnit branches, const BranchHistory& history) {
     branches_ = std::move(branches);
     history_ = history;
-    unheard_ = 0;  // those were of the branches before
+    unreported_ = 0;  // those were of the branches before
   }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::mispredict_direction};
@@ -85,13 +85,13 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   At load(const CoreRow& row, At at);
   At retire(const CoreRow& row, At issued, At done, bool memory);
   Cycle answered(Cycle there);
-  // X86's Minor never goes where a branch leads before that is found out: Fetch2 asks instructions
+  // X86's Minor never goes where a branch leads before that is resolved: Fetch2 asks instructions
   // whether they are branches, and only their micro-ops are (gem5's Fetch2::predictBranch,
   // src/arch/x86/isa/macroop.isa).
   bool foresees_nothing() const { return p_.taken_redirects() != 0; }
   BranchUnit::Guess foresees(const CoreRow& row);
   void control(const CoreRow& row, BranchUnit::Guess guess, Cycle retired);
-  // What issues of a wrong way.
+  // What issues of a wrong path.
   struct WrongIssue {
     Cycle at;
     int now;           // rows in that cycle
@@ -112,9 +112,9 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   }
   // When `line` is there, which is the last one of the instruction that is fetched next.  The line
   // before it, or its only one, is there at `there`.
-  Cycle last_line(std::uint64_t line, Cycle there, Cycle heard = InOrderLines::never) {
-    if (there >= heard || line == lines_.line()) return there;
-    return lines_.follow(caches_, line << line_bits, there + stage_delay, heard);
+  Cycle last_line(std::uint64_t line, Cycle there, Cycle redirected = InOrderLines::never) {
+    if (there >= redirected || line == lines_.line()) return there;
+    return lines_.follow(caches_, line << line_bits, there + stage_delay, redirected);
   }
   // When the row that fetch has handed over stands before the issue logic.
   At decoded() {
@@ -149,7 +149,7 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   std::uint64_t pc_{no_line};
   At line_at_{}, redirect_{-1, Cause::base};
   bool taken_{};
-  int unheard_{};  // branches that the predictor has not heard of
+  int unreported_{};  // branches that the predictor does not know yet
   const CodeMap& code_;
   BranchHistory history_;
   SymbolicRegisters wrong_;  // along the wrong path

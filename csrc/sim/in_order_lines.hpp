@@ -14,36 +14,37 @@ namespace tracekit {
 
 class InOrderLines {
  public:
-  // Behind a taken branch, asked for before Fetch1 hears of it.
+  // Behind a taken branch, asked for before Fetch1 learns of it.
   static constexpr std::uint64_t lines_ahead = 2;
   static constexpr Cycle never = std::numeric_limits<Cycle>::max();
   // `clock` outlives it.
   InOrderLines(Cycle latency, const InOrderClock& clock) : latency_(latency), clock_(clock) {}
   std::uint64_t line() const { return line_; }
   // The line of `pc` is asked for by a branch that the next stage foresees at `at`: in the cycle
-  // behind, or when the line on its way is there.  That stage drops its lines at once, and before
-  // Fetch1 hears of the branch it asks for the line behind them.  On a wrong way, of which Fetch1
-  // hears at `heard`, it is not asked for any more from then on: `heard`.
-  Cycle foreseen(CacheHierarchy& caches, std::uint64_t pc, Cycle at, Cycle heard = never) {
+  // behind, or when the line in flight is there.  That stage drops its lines at once, and before
+  // Fetch1 learns of the branch it asks for the line behind them.  On a wrong path, from which
+  // Fetch1 is redirected at `redirected`, nothing is requested from then on: `redirected`.
+  Cycle foreseen(CacheHierarchy& caches, std::uint64_t pc, Cycle at, Cycle redirected = never) {
     drop(caches, at);
-    return std::max(at + 1, free_) < heard ? jump(caches, pc, at + 1) : heard;
+    return std::max(at + 1, free_) < redirected ? jump(caches, pc, at + 1) : redirected;
   }
   // As by a branch that is foreseen at `at`, of which nobody knows where it leads.
-  void missed(CacheHierarchy& caches, Cycle at, Cycle heard) {
+  void missed(CacheHierarchy& caches, Cycle at, Cycle redirected) {
     drop(caches, at);
-    if (std::max(at + 1, free_) < heard) free_ = std::max(at + 1, free_) + latency_ + 1;
+    if (std::max(at + 1, free_) < redirected) free_ = std::max(at + 1, free_) + latency_ + 1;
     line_ = no_line;
   }
   // The line of `pc` follows; the one before is worked off at `worked_off`.
-  Cycle follow(CacheHierarchy& caches, std::uint64_t pc, Cycle worked_off, Cycle heard = never) {
+  Cycle follow(CacheHierarchy& caches, std::uint64_t pc, Cycle worked_off,
+               Cycle redirected = never) {
     const Cycle asked = std::max(free_, worked_off_);
-    if (asked >= heard) return heard;
+    if (asked >= redirected) return redirected;
     worked_off_ = worked_off;
     return ask(caches, pc, asked);
   }
-  // The line of `pc` is asked for by a branch that was found out, of which Fetch1 hears at `at`:
-  // the line behind the last one was, too, if there was time.
-  Cycle found_out(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
+  // The line of `pc` is requested at `at`, when a resolved branch redirects Fetch1.  The line
+  // behind the last one was, too, if there was time.
+  Cycle redirect(CacheHierarchy& caches, std::uint64_t pc, Cycle at) {
     ahead(caches, at - 1, at);
     return jump(caches, pc, at);
   }

@@ -1,4 +1,4 @@
-// What is fetched behind a branch before it is found out, and the loads that are sent of it.
+// What is fetched behind a branch before it is resolved, and the loads that are sent of it.
 #include <algorithm>
 #include <utility>
 
@@ -21,8 +21,8 @@ constexpr std::uint64_t mean_length = 4, longest = 8;
 template <bool Why>
 void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool jumps,
                                  Cycle retired) {
-  const Cycle heard = redirect_.at();
-  WrongWay way(code_, history_);
+  const Cycle redirected = redirect_.at();
+  WrongPathCode way(code_, history_);
   WrongIssue issues{.at = issue_.at(), .now = issued_now_};
   const BranchUnit::Astray astray(branches_, static_cast<BranchKind>(branch.inst->branch),
                                   branch.taken);
@@ -30,20 +30,21 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
   std::uint64_t pc = branch.inst->pc;
   At line_at = line_at_;
   double parts = 0;  // of instructions that are not known, so far
-  // Fetch hands the instruction at `next` over, if it does before it hears.
+  // Fetch hands the instruction at `next` over, if it does before it is redirected.
   const auto fetches = [&](std::uint64_t next, std::uint64_t last, Cycle left) {
     if (jumps || last != lines_.line()) {
       const Cycle first =
-          jumps ? lines_.foreseen(caches_, next, fetch_.at().at(), heard) : left - stage_delay;
-      line_at = {last_line(last, first, heard) + stage_delay, Cause::base};
+          jumps ? lines_.foreseen(caches_, next, fetch_.at().at(), redirected) : left - stage_delay;
+      line_at = {last_line(last, first, redirected) + stage_delay, Cause::base};
     }
-    if (fetch_.next(line_at).at() >= heard) return false;
+    if (fetch_.next(line_at).at() >= redirected) return false;
     fetch_.hands_over(line_at);
     pc = next;
     return true;
   };
   for (;;) {
-    if (part == CodeMap::nowhere && jumps) return lines_.missed(caches_, fetch_.at().at(), heard);
+    if (part == CodeMap::nowhere && jumps)
+      return lines_.missed(caches_, fetch_.at().at(), redirected);
     if (part == CodeMap::nowhere || (!jumps && code_.insts()[part].pc - pc > longest)) {
       const std::uint64_t next = pc + mean_length;
       if (!fetches(next, next >> line_bits, fetch_.at().at())) return;
@@ -79,7 +80,7 @@ void InOrderCore<Why>::run_wrong(const CoreRow& branch, std::uint32_t part, bool
   }
 }
 
-// When the row `part` of the wrong way issues, which came to the issue logic at `came`.  A load of
+// When the row `part` of the wrong path issues, which came to the issue logic at `came`.  A load of
 // them is sent as soon as its operands have retired, and once it is, nothing behind the branch
 // retires before its answer is there (gem5's Execute::commit, "Issuing mem ref early", and
 // LSQ::findResponse, which discards it only then).

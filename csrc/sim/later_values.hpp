@@ -14,11 +14,11 @@ class LaterValues {
  public:
   // Nothing is known of later rows.
   void begin() { ++turn_; }
-  // A wrong way ends, and what it has written is forgotten.
-  void end_wrong_way() {
+  // A wrong path ends, and what it has written is forgotten.
+  void end_wrong_path() {
     for (; !before_.empty(); before_.pop_back()) of_[before_.back().first] = before_.back().second;
   }
-  template <bool Wrong>  // of a wrong way
+  template <bool Wrong>  // of a wrong path
   void put(const CoreInst& inst, Cycle there) {
     for (const std::uint16_t r : inst.written()) {
       if constexpr (Wrong) before_.emplace_back(r, of_[r]);
@@ -37,7 +37,7 @@ class LaterValues {
   };
   std::uint64_t turn_{};
   std::vector<Value> of_ = std::vector<Value>(CoreInst::all_registers);
-  std::vector<std::pair<std::uint16_t, Value>> before_;  // what the wrong way has written
+  std::vector<std::pair<std::uint16_t, Value>> before_;  // what the wrong path has written
 };
 
 }  // namespace tracekit

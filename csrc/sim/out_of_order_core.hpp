@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -187,7 +186,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
                                  Cycle resolved);
   TRACEKIT_INLINE void pass_wrong(const CoreRow& branch, std::uint32_t part, std::uint64_t row,
                                   Cycle at, Cycle resolved, WrongRename& to);
-  Cycle walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part, Cycle resolved);
+  Cycle walk_wrong(const CoreRow& branch, WrongPathCode& way, std::uint32_t part, Cycle resolved);
   TRACEKIT_INLINE Cycle rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at, Cycle never,
                                      WrongRename& to);
   Cycle access_part(const CoreRow& branch, std::uint32_t part, Cycle issued, Cycle executes,

@@ -8,7 +8,7 @@
 namespace tracekit {
 
 // When rename lets a load go for which it is ready at `at`, and whose entry is free at `free`,
-// later than that.  Rename counts the load before as in flight until its dispatch, and hears of
+// later than that.  Rename counts the load before as in flight until its dispatch, and learns of
 // free entries only in cycles in which something executes, or behind one that heard of retirements
 // (gem5's Rename::calcFreeLQEntries, IEW::tick): between the two it finds one entry too many, and
 // the load waits for its own at dispatch.

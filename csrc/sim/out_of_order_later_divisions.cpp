@@ -161,7 +161,7 @@ class LaterDivisions {
     return at;
   }
   // It issues, if that is before `until`; a load leaves the queue only when it has its data.  `row`
-  // is none on a wrong way, of whose loads nobody knows where they go.
+  // is none on a wrong path, of whose loads nobody knows where they go.
   template <bool Wrong>
   [[gnu::always_inline]] void issue(Dispatch& d, const CoreInst& inst, Cycle until,
                                     const CoreRow* row) {
@@ -180,7 +180,8 @@ class LaterDivisions {
     core_.later_.template put<Wrong>(inst, done);
     d.waiting += at >= until;
   }
-  // Whether the branch goes another way than such a one was predicted of late (WrongWay::behind).
+  // Whether the branch goes another way than such a one was predicted of late
+  // (WrongPathCode::behind).
   bool mispredicted(const CoreRow& branch) {
     if (p_.ideal_branches()) return false;
     const CoreInst& inst = *branch.inst;
@@ -219,7 +220,7 @@ class LaterDivisions {
   }
   // The way behind the branch, which is predicted wrongly, until it is squashed.
   void go_wrong(Dispatch d, const CoreRow& branch, Cycle squashed) {
-    WrongWay way(core_.code_, core_.history_);
+    WrongPathCode way(core_.code_, core_.history_);
     std::uint32_t part = way.begin(core_.code_.number(*branch.inst), branch.taken);
     while (part != CodeMap::nowhere && !all_held()) {
       const CoreInst& inst = core_.code_.insts()[part];
@@ -227,7 +228,7 @@ class LaterDivisions {
       issue<true>(d, inst, squashed, nullptr);
       part = way.behind(part, [&](const CoreInst& i) { return core_.around_.target(branch, i); });
     }
-    core_.later_.end_wrong_way();
+    core_.later_.end_wrong_path();
   }
 
   static constexpr Cycle never = OutOfOrderCore<Why>::never;

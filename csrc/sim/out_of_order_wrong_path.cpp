@@ -34,7 +34,7 @@ Cycle OutOfOrderCore<Why>::run_past(std::uint64_t pc, Cycle from, int fetched, C
 template <bool Why>
 Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow& row, Cycle dispatched, Cycle resolved) {
   buffered_ = no_line;
-  WrongWay way(code_, history_);
+  WrongPathCode way(code_, history_);
   const std::uint32_t begin = way.begin(code_.number(*row.inst), row.taken);
   if (begin != CodeMap::nowhere) return walk_wrong(row, way, begin, resolved);
   // An indirect jump of unknown target, too (gem5's BPredUnit::predict).
@@ -177,10 +177,10 @@ void OutOfOrderCore<Why>::pass_wrong(const CoreRow& branch, std::uint32_t part, 
   if (!inst.is(CoreInst::no_op) && calendar_.leaves(left, to.queue)) wrong_left_.push_back(left);
 }
 
-// Behind `branch` the front end goes on at `part` of a wrong way, until it hears that it is wrong.
-// How many rows are renamed before that is known.
+// Behind `branch` the front end goes on at `part` of a wrong path, until it learns that it is
+// wrong. How many rows are renamed before that is known.
 template <bool Why>
-Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std::uint32_t part,
+Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongPathCode& way, std::uint32_t part,
                                       Cycle resolved) {
   send_stores(resolved);
   const auto before = front_end_.stages();
@@ -258,13 +258,14 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongWay& way, std:
   return to.rows;
 }
 
-#define ALL(Why)                                                                                   \
-  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, int, Cycle, Cycle);           \
-  template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle);                     \
-  template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongWay&, std::uint32_t, Cycle); \
-  template Cycle OutOfOrderCore<Why>::access_part(const CoreRow&, std::uint32_t, Cycle, Cycle,     \
-                                                  Cycle, int);                                     \
-  template void OutOfOrderCore<Why>::found_early(const CoreInst&, std::uint64_t, Cycle, Cycle);    \
+#define ALL(Why)                                                                                \
+  template Cycle OutOfOrderCore<Why>::run_past(std::uint64_t, Cycle, int, Cycle, Cycle);        \
+  template Cycle OutOfOrderCore<Why>::run_wrong(const CoreRow&, Cycle, Cycle);                  \
+  template Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow&, WrongPathCode&, std::uint32_t, \
+                                                 Cycle);                                        \
+  template Cycle OutOfOrderCore<Why>::access_part(const CoreRow&, std::uint32_t, Cycle, Cycle,  \
+                                                  Cycle, int);                                  \
+  template void OutOfOrderCore<Why>::found_early(const CoreInst&, std::uint64_t, Cycle, Cycle); \
   template void OutOfOrderCore<Why>::forget_wrong_queue();
 ALL(false)
 ALL(true)

@@ -1,7 +1,6 @@
 #include "sim/prefetchers.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace tracekit {
 

@@ -1,4 +1,4 @@
-// Where a core goes when it goes a wrong way: as branches were predicted of late.
+// Where a core goes when it follows a wrong path: as branches were predicted of late.
 #pragma once
 
 #include <array>
@@ -80,9 +80,10 @@ class WrongCalls {
 };
 
 // The way of a core behind a branch that it foresees wrongly.
-class WrongWay {
+class WrongPathCode {
  public:
-  WrongWay(const CodeMap& code, const BranchHistory& history) : code_(code), history_(history) {}
+  WrongPathCode(const CodeMap& code, const BranchHistory& history)
+      : code_(code), history_(history) {}
   // Where it begins behind the branch `part`; nowhere where that is not known.
   std::uint32_t begin(std::uint32_t part, bool taken) {
     if (!code_.known()) return CodeMap::nowhere;

@@ -20,7 +20,7 @@ void fetch_wrong_lines(const CodeMap& code, const BranchHistory& history, std::u
   const auto straight_on = [&] {
     while (at < resolved) at = std::max(at + line_insts / width, fetch(++line, at));
   };
-  WrongWay way(code, history);
+  WrongPathCode way(code, history);
   std::uint32_t part = way.begin(branch, taken);
   if (part == CodeMap::nowhere && taken) straight_on();
   for (int fetched = 0; part != CodeMap::nowhere && at < resolved;) {

@@ -1,7 +1,6 @@
 // An Exec line (gem5 src/cpu/exetrace.cc), taken apart once for each static instruction.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>

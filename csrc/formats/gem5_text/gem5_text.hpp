@@ -54,8 +54,6 @@ class Gem5Text {
   // Everything survived and everything worth counting, by kind.
   Counters counters() const;
   std::uint64_t bytes() const { return base_; }
-  bool has_exec() const { return exec_lines_ != 0; }
-  bool has_blocks() const { return blocks_ != 0; }
   std::uint64_t exec_lines() const { return exec_lines_; }
   // Whether an Exec line had flags (ExecFlags), and a sequence number (ExecFetchSeq).
   bool has_flags() const { return has_flags_; }

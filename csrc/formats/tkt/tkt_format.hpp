@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,8 +76,6 @@ inline constexpr unsigned not_reached_byte = 0xff, not_reached_short = 0xffff;
 inline constexpr std::size_t row_head_size = 2;
 inline constexpr std::size_t record_head = 4;  // kind, 0, payload length: all but rows
 inline constexpr std::size_t max_record = record_head + 0xffff;
-inline constexpr std::size_t end_payload = 24;   // rows, statics, last tick
-inline constexpr std::size_t mark_payload = 20;  // what, tick, instructions so far
 
 struct Header {
   std::uint16_t knows{};

@@ -66,14 +66,14 @@ class Tournament : public DirectionPredictor {
   std::array<std::uint16_t, 2048> history_{};
   Counters<2048> local_;
   Counters<8192> global_, choice_;
-  // A branch of a wrong way changes the history at `at`.
+  // A branch of a wrong path changes the history at `at`.
   void change(std::uint16_t at, int history);
   struct Changed {
     std::uint16_t at, was;
   };
   std::uint16_t path_{}, right_path_{};
   std::uint16_t last_{};          // the history of the branch fetched last
-  std::vector<Changed> changed_;  // by branches of a wrong way
+  std::vector<Changed> changed_;  // by branches of a wrong path
   InFlight<Record> in_flight_;
 };
 

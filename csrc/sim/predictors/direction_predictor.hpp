@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "core/static_inst.hpp"
 
@@ -35,8 +34,8 @@ class DirectionPredictor {
   virtual bool fetch(const BranchEvent& branch) = 0;
   // The oldest branch fetched and not yet committed teaches its outcome.  There is one.
   virtual void commit() = 0;
-  // The front end goes a wrong way behind the branch fetched last until go_back().  `other`: the
-  // way that branch does not go, which the histories then have of it.
+  // The front end follows a wrong path behind the branch fetched last until go_back().  `other`:
+  // the way that branch does not go, which the histories then have of it.
   virtual void go_wrong([[maybe_unused]] bool other) {}
   // The direction predicted for a conditional branch of that way.
   virtual bool foresee(std::uint64_t pc) = 0;

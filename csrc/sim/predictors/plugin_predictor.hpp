@@ -24,10 +24,10 @@ class PluginPredictor : public DirectionPredictor {
     resolve_last();
     const BranchEvent b = waiting_.pop();
     update(state_, b);
-    if (on_wrong_way_) update(astray_, b);
+    if (on_wrong_path_) update(astray_, b);
   }
   void go_wrong(bool other) override {
-    on_wrong_way_ = true;
+    on_wrong_path_ = true;
     asked_ = false;
     astray_.copy(state_);
     if (unresolved_) resolve(astray_, last_.pc, last_.kind, last_.taken != other);
@@ -42,7 +42,7 @@ class PluginPredictor : public DirectionPredictor {
     resolve(astray_, pc, kind, taken);
   }
   void go_back() override {
-    on_wrong_way_ = false;
+    on_wrong_path_ = false;
     astray_.check();
   }
   std::unique_ptr<DirectionPredictor> clone() const override {
@@ -60,16 +60,17 @@ class PluginPredictor : public DirectionPredictor {
     of_.update(state.at(), b.pc, static_cast<std::int64_t>(b.kind), b.taken);
     state.check();
   }
-  // Not before it is known that no wrong way begins there, whose state hears of the other outcome.
+  // Not before it is known that no wrong path begins there, whose state learns of the other
+  // outcome.
   void resolve_last() {
     if (std::exchange(unresolved_, false)) resolve(state_, last_.pc, last_.kind, last_.taken);
   }
 
   const tracekit_predictor of_;
-  plugin::State state_, astray_;  // of the right way, of the wrong way
+  plugin::State state_, astray_;  // of the right path, of the wrong path
   InFlight<BranchEvent> waiting_;
   BranchEvent last_;  // that was fetched
-  bool unresolved_{}, on_wrong_way_{}, asked_{};
+  bool unresolved_{}, on_wrong_path_{}, asked_{};
 };
 
 }  // namespace tracekit::bp

@@ -120,11 +120,11 @@ class Tables {
 
  private:
   static constexpr int shift = 2, path_bits = 16;
-  static constexpr unsigned most_pushes = 256;  // along a wrong way
+  static constexpr unsigned most_pushes = 256;  // along a wrong path
   static constexpr std::size_t history_size =
       std::bit_ceil(static_cast<unsigned>(Spec::length.back()) + 1 + most_pushes);
   using Folds = std::array<std::uint32_t, Spec::tables>;
-  // As a wrong way finds it; `other`: of the branch before it the history has the other direction
+  // As a wrong path finds it; `other`: of the branch before it the history has the other direction
   // then.
   struct Right {
     Folds index_fold, tag_fold, tag_fold2;

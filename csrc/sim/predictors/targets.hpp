@@ -1,5 +1,5 @@
 // Where branches without a fixed target go: gem5's SimpleIndirectPredictor with its defaults and
-// ReturnAddrStack.  Both are mended when a wrong guess is found out, before the next branch of the
+// ReturnAddrStack.  Both are mended when a misprediction is resolved, before the next branch of the
 // path is fetched: what they get wrong depends on the path alone.
 #pragma once
 
