@@ -306,6 +306,21 @@ def test_a_bucket_fills_with_time() -> None:
     assert rate.wait("b", 0.0) == 0.0
     assert rate.wait("a", 0.51) == 0.0
     assert rate.wait("a", 0.52) > 0
+    assert 0 < rate.wait("a", -1e6) < 0.5, "a clock that is set back takes nothing away"
+
+
+def test_a_revoked_token_ends_where_the_clock_is_set_back(tmp_path: Path) -> None:
+    engine = open_database(str(tmp_path / "h.db"))
+    with engine.begin() as connection:
+        token = issue_agent(connection)
+    known = Tokens(engine)
+    who = known.who(token, 1e6)
+    assert who is not None
+    with engine.begin() as connection:
+        revoke(connection, who.pseudonym)
+    assert known.who(token, 1e6 + 0.5) == who
+    assert known.who(token, 1e5) is None
+    engine.dispose()
 
 
 # ---- clocks
@@ -476,6 +491,33 @@ def test_what_is_no_database(tmp_path: Path) -> None:
         open_database(str(tmp_path / "no.db"))
     with pytest.raises(UsageError, match="neither a file nor"):
         open_database("mysql://x")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://u:secret@host:port/x",
+        "postgresql+psycopg:u:secret@x",
+        "postgresql+psycopg://u:secret@[::1/x",
+        "postgresql+psycopg://u:secret@/x?host=/nowhere",
+        "postgresql+psycopg://u@/x?host=/nowhere&password=secret",
+    ],
+)
+def test_no_message_has_the_password(url: str) -> None:
+    pytest.importorskip("psycopg", reason="needs the extra postgresql")
+    with pytest.raises(TracekitError) as refused:
+        open_database(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_the_database_is_for_its_user_alone(tmp_path: Path) -> None:
+    engine = open_database(str(tmp_path / "h.db"))
+    with engine.begin() as connection:
+        issue_agent(connection)
+        assert {p.name: p.stat().st_mode & 0o777 for p in tmp_path.iterdir()} == {
+            "h.db": 0o600, "h.db-wal": 0o600, "h.db-shm": 0o600
+        }  # fmt: skip
+    engine.dispose()
 
 
 def test_one_commit_for_all_that_wait(tmp_path: Path) -> None:
@@ -688,6 +730,9 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ["hub", "revoke", database],
         ["hub", "serve", database, "--listen", "0.0.0.0:0"],
         ["hub", "serve", database, "--listen", "x"],
+        ["hub", "serve", database, "--listen", "127.0.0.1:\u00b2"],
+        ["hub", "serve", database, "--keep-days", "inf"],
+        ["hub", "prune", database, "--days", "inf"],
         ["hub", "token", database, "--viewer", "--agent", "x"],
         ["hub", "ask", database, "--label", SQL],
     ):

@@ -1,9 +1,10 @@
 """``tracekit hub``: receives what agents of a fleet predict, and answers which design would serve
-it best (docs/hub.md).  A database is a SQLite file, or postgresql+psycopg://USER:PASSWORD@HOST/NAME."""
+it best (docs/hub.md).  A database is a SQLite file, or postgresql+psycopg://USER@HOST/NAME."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -100,8 +101,8 @@ def _serve(args: argparse.Namespace) -> int:
         raise UsageError("--demo serves a database of its own: it does not go with serve")
     if not args.rate > 0 or not args.burst >= 1 or not args.release_minutes >= 0:
         raise UsageError("--rate is more than 0, --burst 1 or more, --release-minutes 0 or more")
-    if args.keep_days is not None and not args.keep_days > 0:
-        raise UsageError("--keep-days is more than 0")
+    if args.keep_days is not None and not 0 < args.keep_days < math.inf:
+        raise UsageError("--keep-days is a number above 0")
     place = place_of(args.listen)
     settings = Settings(
         rate=args.rate,
@@ -162,8 +163,8 @@ def _prune(args: argparse.Namespace) -> int:
     from tracekit.errors import UsageError
     from tracekit.hub import prune
 
-    if not args.older >= 0:
-        raise UsageError("--days is 0 or more")
+    if not 0 <= args.older < math.inf:
+        raise UsageError("--days is a number, 0 or more")
     done = prune(_opened(args), args.older)
     if not reported(args, done):
         print("deleted: " + ", ".join(f"{n:,} {what}" for what, n in done.items()))
