@@ -491,6 +491,28 @@ def test_what_is_no_database(tmp_path: Path) -> None:
         open_database(str(tmp_path / "no.db"))
     with pytest.raises(UsageError, match="neither a file nor"):
         open_database("mysql://x")
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("create table agents (x)")
+    with pytest.raises(TracekitError, match="cannot be used: table agents already exists"):
+        open_database(str(tmp_path / "other.db"))
+
+
+def test_what_the_database_cannot_do_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = str(tmp_path / "h.db")
+    assert main(["hub", "token", database]) == 0
+    with contextlib.closing(sqlite3.connect(database)) as other:
+        other.execute("drop table tokens")
+    assert main(["hub", "token", database]) == 1
+    assert "h.db: cannot be used: no such table: tokens" in capsys.readouterr().err
+    (token,) = tokens(str(tmp_path / "served.db"), 1)
+    with running(tmp_path / "served.db") as process, HubClient(process.url, token) as client:
+        with contextlib.closing(sqlite3.connect(tmp_path / "served.db")) as other:
+            other.execute("drop table tokens")
+        with pytest.raises(HubError) as refused:
+            client.send(batch_of(token.agent, 1))
+    assert (refused.value.status, refused.value.retry_after) == (503, 10.0)
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,10 @@ class State:
     def __enter__(self) -> State:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         self.close()
+        if isinstance(error, sqlite3.Error):  # a disk that is full, say
+            raise TracekitError(f"cannot be used: {error}", path=str(self.path)) from None
 
     @contextlib.contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
@@ -93,7 +95,8 @@ class State:
         try:
             yield self.db
         except BaseException:
-            self.db.execute("ROLLBACK")
+            if self.db.in_transaction:  # of a full disk SQLite itself ends it
+                self.db.execute("ROLLBACK")
             raise
         else:
             self.db.execute("COMMIT")

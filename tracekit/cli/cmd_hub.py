@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,22 @@ def add_parser(sub: Any, help_text: str) -> None:
     a.add_argument("--repository", type=Path, metavar="DIR", help="of the models, for their errors")
 
 
-def _action(actions: Any, name: str, run: Any, help_text: str) -> Any:
+def _action(
+    actions: Any, name: str, run: Callable[[argparse.Namespace], int], help_text: str
+) -> Any:
     a = actions.add_parser(name, help=help_text, description=help_text)
     a.add_argument("database", help="SQLite file, or postgresql+psycopg://...")
     add_json(a)
-    a.set_defaults(func=run, parser=a)
+    a.set_defaults(func=lambda args: _told(run, args), parser=a)
     return a
+
+
+def _told(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run an action; what the database cannot do is one line."""
+    from tracekit.hub import database_errors
+
+    with database_errors(args.database):
+        return run(args)
 
 
 def _opened(args: argparse.Namespace) -> Any:

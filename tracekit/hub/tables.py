@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ __all__ = [
     "answers",
     "audit",
     "batches",
+    "database_errors",
     "kinds",
     "observed",
     "open_database",
@@ -179,12 +181,25 @@ def open_database(url: str, *, new: bool = True) -> sa.Engine:
         engine = sa.create_engine(place, connect_args={"timeout": 30})
         sa.event.listen(engine, "connect", _durable)
     try:
-        _migrate(engine)
-    except sa.exc.SQLAlchemyError as e:
+        with database_errors(url):
+            _migrate(engine)
+    except TracekitError:
         engine.dispose()
-        cause = str(getattr(e, "orig", None) or e).split("\n")[0]
-        raise TracekitError(f"no database of a hub: {cause}", path=_public(url)) from None
+        raise
     return engine
+
+
+@contextlib.contextmanager
+def database_errors(url: str) -> Iterator[None]:
+    """Errors of the database as `TracekitError`, which has its name without a password."""
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as e:
+        cause = str(getattr(e, "orig", None) or e).split("\n")[0]
+        # a disk that is full, a server that is away, another process that holds it
+        passing = isinstance(e, sa.exc.OperationalError)
+        what = "cannot be used" if passing else "no database of a hub"
+        raise TracekitError(f"{what}: {cause}", path=_public(url)) from None
 
 
 def _public(url: str) -> str:
