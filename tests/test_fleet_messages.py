@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
+import socket
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -215,6 +218,27 @@ def test_what_is_no_hub_acknowledges_and_refuses_nothing() -> None:
         assert client.send(batch) == {"accepted": 0}
     server.shutdown()
     server.server_close()
+
+
+def test_a_hub_that_answers_without_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                while True:
+                    connection.sendall(b" ")
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        began = time.monotonic()
+        with HubClient(url, Token(TOKEN), timeout=0.5) as client, pytest.raises(HubError) as told:
+            client.send(Batch(AGENT, NUMBER, 1, 1.0, ()))
+        assert told.value.status == 0 and time.monotonic() - began < 30
+        thread.join()
 
 
 @pytest.mark.parametrize("url", ["https://hub..example", "http://127.0.0.1:9/é"])

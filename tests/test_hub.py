@@ -118,6 +118,7 @@ def test_a_batch_is_counted_once(hub: Served, agent: Token) -> None:
         assert hub.count() == before + 100
         told = Subscription(agent.agent, time.time(), ("ns_8w", "ns_lsq"))
         assert client.subscribe(told) == {"subscribed": 2}
+        assert hub.log()[-1] == "subscribed: 2 designs", "viewers see the log, and no name there"
 
 
 def test_to_forget_deletes(hub: Served, agent: Token) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
 import socket
 import ssl
+import threading
 import time
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +34,8 @@ _TOKEN: Final = re.compile(r"tkh1\.([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
 MAX_ANSWER: Final = 1 << 20
 TIMEOUT: Final = 30.0
 """Seconds that the hub has for each step of an answer."""
+PATIENCE: Final = 4
+"""Times as many it has for all of an answer."""
 
 
 class HubError(TracekitError):
@@ -108,6 +113,7 @@ class HubClient:
         except ValueError:
             raise UsageError("has no port that can be", path=url) from None
         self._http: http.client.HTTPConnection
+        self._patience = PATIENCE * timeout
         if parts.scheme == "https":
             try:
                 context = ssl.create_default_context(cafile=authority)
@@ -163,8 +169,9 @@ class HubClient:
             fresh = self._http.sock is None
             try:
                 self._http.request("POST", self._prefix + path, body, head)
-                answer = self._http.getresponse()
-                data = answer.read(MAX_ANSWER + 1)
+                with self._deadline():
+                    answer = self._http.getresponse()
+                    data = answer.read(MAX_ANSWER + 1)
                 break
             except (OSError, UnicodeError, http.client.HTTPException) as e:  # a name that is none
                 self._http.close()
@@ -193,6 +200,23 @@ class HubClient:
             url=self._url,
             last=last if type(last) is int and 0 <= last < MAX_COUNT else None,
         )
+
+    @contextlib.contextmanager
+    def _deadline(self) -> Iterator[None]:
+        """An answer of a byte now and then ends, too: its connection is cut."""
+        found = self._http.sock
+
+        def cut() -> None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(found, socket.SHUT_RDWR)  # below TLS
+
+        timer = threading.Timer(self._patience, cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _value(self, data: bytes) -> dict[str, Any]:
         try:
