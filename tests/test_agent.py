@@ -388,6 +388,80 @@ def test_everything_is_forgotten(made, tmp_path):
     assert PROGRAMS[0].executable.encode() not in kept
 
 
+def test_what_is_forgotten_while_an_epoch_is_taken(made, tmp_path, monkeypatch):
+    """While it is stepped, and while it is predicted: nothing of it comes back."""
+    agent, _ = made([PROGRAMS[0]], url="")
+    name = PROGRAMS[0].executable
+    keep, predictions = agent._keep, agent.host._predictions
+    for when in ("stepped", "predicted"):
+
+        def forgets(*args, by=keep if when == "stepped" else predictions):
+            forget(agent.policy, agent.state, name, now=agent.host.now())
+            return by(*args)
+
+        place = (agent, "_keep") if when == "stepped" else (agent.host, "_predictions")
+        agent._due, agent.cpu.tokens = 0.0, 100.0
+        agent.look()
+        agent.host.sleep(3000.0)
+        with monkeypatch.context() as changed:
+            changed.setattr(*place, forgets)
+            agent.step()
+        assert not agent.state.programs()
+        assert not list(agent.policy.folder.glob("*.trace"))
+    agent._seconds[name] = 5.0  # seen before, and not yet written down
+    agent.state.forget()
+    agent.flush()
+    assert not agent.state.programs()
+    agent.host.sleep(60.0)
+    agent.step()
+    agent.flush()
+    assert agent.state.programs() == {name}, "it runs on"
+
+
+def test_time_without_predictions_is_not_covered(made, monkeypatch):
+    agent, _ = made(url="")
+    with monkeypatch.context() as changed:
+        changed.setattr(agent.host, "_predictions", lambda *_: [])
+        turn(agent, 2 * 3600)
+    state, now = agent.state, agent.host.now()
+    assert state.db.execute("SELECT sum(weight) FROM signatures").fetchone()[0] > 0
+    assert status(agent.policy, state)["covered_share"] == 0.0
+    assert not any(p["covered_seconds"] for p in report(agent.policy, state)["programs"])
+    turn(agent, 3600)
+    (weight,) = state.db.execute(
+        "SELECT sum(weight) FROM signatures JOIN (SELECT DISTINCT signature FROM predictions)"
+        " USING (signature)"
+    ).fetchone()
+    found = status(agent.policy, state)
+    assert found["covered_share"] * found["observed_seconds"] == pytest.approx(weight)
+    state.observe(now + 80 * 86_400, {p.executable: 0.0 for p in PROGRAMS}, {})
+    state.prune(now + 80 * 86_400)
+    assert not state.db.execute("SELECT * FROM signatures").fetchall()
+    after = status(agent.policy, state)
+    assert after["covered_share"] == pytest.approx(found["covered_share"])
+
+
+def test_a_clock_that_is_set(made, monkeypatch):
+    """An agent that began in 1970, as computers without a clock do, and one whose clock was a year
+    ahead: budgets are of time that passed, and nothing waits for a year."""
+    agent, hub = made()
+    host, ahead = agent.host, [0.0]
+    monkeypatch.setattr(host, "now", lambda: host._time + ahead[0])
+    turn(agent, 3600)
+    alive = agent.state.db.execute("SELECT sum(alive) FROM programs").fetchone()[0]
+    for jump in (365 * 86_400.0, -365 * 86_400.0):
+        ahead[0] += jump
+        before = len(hub.batches)
+        turn(agent, 2 * 3600)
+        assert len(hub.batches) > before, "it reports on"
+        today = agent.state.db.execute(
+            "SELECT taken FROM spent WHERE day = ?", (int(host.now() // 86_400),)
+        ).fetchone()
+        assert today is not None and today[0] > 0, "it samples on"
+    now = agent.state.db.execute("SELECT sum(alive) FROM programs").fetchone()[0]
+    assert now - alive < 5 * 3600 * len(PROGRAMS), "programs were not there for a year"
+
+
 def test_programs_that_nobody_runs_are_forgotten(made):
     agent, _ = made()
     turn(agent, 3600)
@@ -550,6 +624,17 @@ def test_nearest():
 
 
 # ---- files and commands
+
+
+def test_a_full_disk_is_told(tmp_path):
+    full = pytest.raises(TracekitError, match=r"state\.sqlite: cannot be used: .* full")
+    with full, State(tmp_path) as state:
+        state.db.execute("PRAGMA max_page_count = 1")
+        with state.transaction():
+            for n in range(1000):
+                state.keep(str(n), "x" * 1000)
+    with State(tmp_path) as state:
+        assert state.setting("0") == "", "all of it or nothing"
 
 
 def test_states_of_other_versions_and_other_files_are_refused(tmp_path):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import json
+import socket
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +20,7 @@ from tracekit.fleet import (
     Batch,
     Forget,
     HubClient,
+    HubError,
     Observed,
     Subscription,
     Token,
@@ -25,6 +31,7 @@ from tracekit.fleet import (
 from tracekit.fleet.messages import MAX_BODY, check_depth
 
 AGENT, NUMBER, SIGNATURE = "a" * 32, "0123456789abcdef" * 2, "f" * 64
+TOKEN = f"tkh1.{AGENT}.{'s' * 43}"
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}", fullmatch=True)
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
 
@@ -164,7 +171,7 @@ def test_to_forget_takes_either() -> None:
 
 
 def test_a_token_goes_nowhere_in_clear() -> None:
-    token = Token(f"tkh1.{AGENT}.{'s' * 43}")
+    token = Token(TOKEN)
     assert "sss" not in repr(token)
     with pytest.raises(UsageError, match="without TLS"):
         HubClient("http://hub.example", token)
@@ -173,3 +180,68 @@ def test_a_token_goes_nowhere_in_clear() -> None:
             HubClient(url, token)
     with pytest.raises(FormatError, match="no token"):
         Token("tkh1.abc.def")
+
+
+def test_what_is_no_hub_acknowledges_and_refuses_nothing() -> None:
+    """A page of a proxy, whatever its status: the message is sent again."""
+    answers: list[tuple[int, bytes, str]] = [
+        (200, b"<html>maintenance</html>", ""),
+        (200, b"{}", ""),
+        (200, b'{"error": "x"}', ""),
+        (400, b"<html>plain HTTP to an HTTPS port</html>", ""),
+        (413, b"[]", ""),
+        (429, b'{"error": "too many messages"}', "\u00b2"),
+        (200, b'{"accepted": 0}', ""),
+    ]
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status, body, wait = answers.pop(0)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Retry-After", wait)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    batch = Batch(AGENT, NUMBER, 1, 1.0, ())
+    with HubClient(f"http://127.0.0.1:{server.server_port}", Token(TOKEN)) as client:
+        for status in (0, 0, 0, 0, 0, 429):
+            with pytest.raises(HubError) as refused:
+                client.send(batch)
+            assert refused.value.status == status and refused.value.retry_after == 60.0
+        assert client.send(batch) == {"accepted": 0}
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_hub_that_answers_without_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                while True:
+                    connection.sendall(b" ")
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        began = time.monotonic()
+        with HubClient(url, Token(TOKEN), timeout=0.5) as client, pytest.raises(HubError) as told:
+            client.send(Batch(AGENT, NUMBER, 1, 1.0, ()))
+        assert told.value.status == 0 and time.monotonic() - began < 30
+        thread.join()
+
+
+@pytest.mark.parametrize("url", ["https://hub..example", "http://127.0.0.1:9/é"])
+def test_a_hub_whose_name_is_none(url: str) -> None:
+    with HubClient(url, Token(TOKEN)) as client, pytest.raises(HubError, match="not to be reached"):
+        client.send(Batch(AGENT, NUMBER, 1, 1.0, ()))

@@ -8,7 +8,6 @@ import dataclasses
 import http.client
 import json
 import secrets
-import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -24,16 +23,15 @@ pytest.importorskip("jinja2", reason="needs the extra hub")
 
 import sqlalchemy as sa
 
-import tracekit.hub
 from tests.hub_process import Process, batch_of, certificate, published, running, tokens
 from tracekit.cli.main import main
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError
 from tracekit.fleet import Batch, Forget, HubClient, HubError, Subscription, Token, read_token
 from tracekit.fleet.messages import parse_batch
 from tracekit.hub import open_database, prune, status
 from tracekit.hub.intake import Intake, Refused
 from tracekit.hub.limits import Rate
-from tracekit.hub.tables import METADATA, agents, aggregates, audit, batches, series, subscriptions
+from tracekit.hub.tables import agents, aggregates, audit, batches, series, subscriptions
 from tracekit.hub.tokens import Tokens, issue_agent, revoke
 
 
@@ -120,6 +118,7 @@ def test_a_batch_is_counted_once(hub: Served, agent: Token) -> None:
         assert hub.count() == before + 100
         told = Subscription(agent.agent, time.time(), ("ns_8w", "ns_lsq"))
         assert client.subscribe(told) == {"subscribed": 2}
+        assert hub.log()[-1] == "subscribed: 2 designs", "viewers see the log, and no name there"
 
 
 def test_to_forget_deletes(hub: Served, agent: Token) -> None:
@@ -306,6 +305,21 @@ def test_a_bucket_fills_with_time() -> None:
     assert rate.wait("b", 0.0) == 0.0
     assert rate.wait("a", 0.51) == 0.0
     assert rate.wait("a", 0.52) > 0
+    assert 0 < rate.wait("a", -1e6) < 0.5, "a clock that is set back takes nothing away"
+
+
+def test_a_revoked_token_ends_where_the_clock_is_set_back(tmp_path: Path) -> None:
+    engine = open_database(str(tmp_path / "h.db"))
+    with engine.begin() as connection:
+        token = issue_agent(connection)
+    known = Tokens(engine)
+    who = known.who(token, 1e6)
+    assert who is not None
+    with engine.begin() as connection:
+        revoke(connection, who.pseudonym)
+    assert known.who(token, 1e6 + 0.5) == who
+    assert known.who(token, 1e5) is None
+    engine.dispose()
 
 
 # ---- clocks
@@ -410,72 +424,6 @@ def test_only_json_is_taken(hub: Served, agent: Token) -> None:
 
 
 # ---- what lasts
-
-
-def test_the_database_moves_to_this_schema(tmp_path: Path) -> None:
-    from alembic.autogenerate import compare_metadata
-    from alembic.runtime.migration import MigrationContext
-
-    engine = open_database(str(tmp_path / "h.db"))
-    with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
-        assert connection.execute(sa.text("pragma synchronous")).scalar() == 2
-        assert connection.execute(sa.text("pragma journal_mode")).scalar() == "wal"
-    with engine.begin() as connection:
-        connection.execute(sa.text("update alembic_version set version_num = '9999'"))
-    engine.dispose()
-    with pytest.raises(TracekitError, match="newer tracekit"):
-        open_database(str(tmp_path / "h.db"))
-
-
-def schema_of(path: Path) -> list[str]:
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        found = connection.execute("select sql from sqlite_master where sql is not null")
-        return sorted(" ".join(s.replace('"', "").split()) for (s,) in found)
-
-
-def test_a_database_of_the_first_schema(tmp_path: Path) -> None:
-    """Its rows stay, with their indices; numbers of rows that are gone are not given again."""
-    from alembic import command
-    from alembic.config import Config
-
-    path = tmp_path / "old.db"
-    config = Config()
-    config.set_main_option(
-        "script_location", str(Path(tracekit.hub.__file__).parent / "migrations")
-    )
-    old = sa.create_engine(f"sqlite:///{path}")
-    with old.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-        connection.execute(sa.text("insert into releases values (1, 0.0, 700, 80)"))
-        for n in (3, 9):
-            row = f"({n}, 1, 2, 3, x'00', 4, 5.0, 6.0, 7.0, 8.0, null)"
-            connection.execute(sa.text(f"insert into aggregates values {row}"))
-        for n, label in ((7, "late"), (8, ""), (9, "late")):
-            series_ = f"insert into series values ({n}, 'd{n}', 'm', '1', '', '{label}')"
-            connection.execute(sa.text(series_))
-    old.dispose()
-    open_database(str(path)).dispose()
-    open_database(str(tmp_path / "new.db")).dispose()
-    assert schema_of(path) == schema_of(tmp_path / "new.db")
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("select id, weight from aggregates").fetchall() == [
-            (3, 8.0), (9, 8.0)
-        ]  # fmt: skip
-        numbers = dict(connection.execute("select id, kind from series"))
-        assert numbers == {7: 0, 8: 1, 9: 0}, "as they were counted when answers were kept"
-        connection.execute("delete from series")
-        last = dict(connection.execute("select name, seq from sqlite_sequence"))
-    assert last == {"aggregates": 700, "observed": 80, "series": 9, "kinds": 2}
-
-
-def test_what_is_no_database(tmp_path: Path) -> None:
-    (tmp_path / "no.db").write_bytes(b"nothing of the kind" * 100)
-    with pytest.raises(TracekitError, match="no database of a hub"):
-        open_database(str(tmp_path / "no.db"))
-    with pytest.raises(UsageError, match="neither a file nor"):
-        open_database("mysql://x")
 
 
 def test_one_commit_for_all_that_wait(tmp_path: Path) -> None:
@@ -688,6 +636,9 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ["hub", "revoke", database],
         ["hub", "serve", database, "--listen", "0.0.0.0:0"],
         ["hub", "serve", database, "--listen", "x"],
+        ["hub", "serve", database, "--listen", "127.0.0.1:\u00b2"],
+        ["hub", "serve", database, "--keep-days", "inf"],
+        ["hub", "prune", database, "--days", "inf"],
         ["hub", "token", database, "--viewer", "--agent", "x"],
         ["hub", "ask", database, "--label", SQL],
     ):

@@ -196,6 +196,33 @@ def test_few_computers_labels_and_groups_are_not_named(fleet: Fleet) -> None:
         assert "board" not in json.dumps(found) and "merger" not in json.dumps(found)
 
 
+def test_designs_of_few_computers_are_not_named(fleet: Fleet) -> None:
+    """Nor do they take the fleet's answer away, whatever weight these computers report."""
+    rng = np.random.default_rng(3)
+    for number in fleet.join(10):
+        fleet.report(number, times(rng))
+    for number in fleet.join(4):
+        fleet.report(number, {"secret": [1.0] * 6}, weight=1e6)
+    found = fleet.answering.overview()
+    assert found["fleet"]["agents"] == 10
+    assert found["designs"] == ["a", "b"] and "secret" not in json.dumps(found)
+
+
+def test_a_release_of_the_future_does_not_hold_up_others(tmp_path: Path) -> None:
+    """The hub's clock was a year ahead when it made one."""
+    fleet = Fleet(tmp_path, interval=86_400.0)
+    rng = np.random.default_rng(3)
+    for number in fleet.join(6):
+        fleet.report(number, times(rng))
+    fleet.now += 365 * 86_400
+    assert fleet.answering.ask(Question())["release"] == 1
+    fleet.now -= 365 * 86_400
+    for number in range(6):
+        fleet.report(number, times(rng))
+    assert fleet.answering.ask(Question())["release"] == 2
+    assert fleet.answering.release() == 2, "the next one waits for its day"
+
+
 def test_designs_that_nobody_predicts_together(fleet: Fleet) -> None:
     """That is said, and not that few computers would be told apart."""
     for k, number in enumerate(fleet.join(20)):

@@ -23,9 +23,17 @@ try:
 except ImportError:  # it is there, and no libpq
     pytest.skip("needs the extra postgresql", allow_module_level=True)
 
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+
+import tracekit.hub
 from tests.hub_process import batch_of, running, tokens
 from tracekit.fleet import Forget, HubClient
 from tracekit.hub import Answering, Question, open_database, prune, status
+from tracekit.hub.tables import METADATA, series
 
 
 def programs() -> Path | None:
@@ -101,4 +109,37 @@ def test_the_hub_on_postgresql(url: str) -> None:
         request = Forget(made[0].agent, "f" * 32, 2, time.time(), everything=True)
         assert client.forget(request) == {"deleted": 40}
     assert prune(engine, -1)["aggregates"] == 200
+    engine.dispose()
+
+
+@pytest.mark.parametrize("schema", ["0001", "0002"])
+def test_an_older_schema_moves_to_this_one(url: str, schema: str) -> None:
+    """Pairs of group and label are numbered by their first series, and numbers go on from there."""
+    whole = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with whole.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE old{schema}"))
+    whole.dispose()
+    url = url.replace("/postgres?", f"/old{schema}?")
+    config = Config()
+    migrations = Path(tracekit.hub.__file__).parent / "migrations"
+    config.set_main_option("script_location", str(migrations))
+    old = sa.create_engine(url)
+    with old.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, schema)
+        for design, group, label in (("a", "g", "x"), ("a", "g", ""), ("b", "g", "x")):
+            names = "design, model, model_version, machine_group, label"
+            values = f"'{design}', 'm', '1', '{group}', '{label}'"
+            connection.execute(sa.text(f"INSERT INTO series ({names}) VALUES ({values})"))
+    old.dispose()
+    engine = open_database(url)
+    with engine.connect() as connection:
+        assert not compare_metadata(MigrationContext.configure(connection), METADATA)
+        query = sa.select(series.c.kind).order_by(series.c.id)
+        assert connection.execute(query).scalars().all() == [0, 1, 0]
+    token = tokens(url, 1)[0]
+    with running(url) as process, HubClient(process.url, token) as client:
+        assert client.send(batch_of(token.agent, 1, group="new")) == {"accepted": 2}
+    with engine.connect() as connection:
+        assert connection.execute(query).scalars().all() == [0, 1, 0, 2, 2]
     engine.dispose()

@@ -63,6 +63,7 @@ def test_nothing_secret_is_shown():
         "failed for url ('https://host/a/b.zst?...') twice"
     )
     assert public_name("/a?b@c") == "/a?b@c"
+    assert public_name("sftp://user:p@ss@host/a@b.zst") == "sftp://host/a@b.zst"
 
 
 def test_without_fsspec_it_says_what_to_install(monkeypatch):

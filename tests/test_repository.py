@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -409,6 +410,35 @@ def test_what_was_changed_here_is_not_used(place: Place) -> None:
         f.write(" ")
     with pytest.raises(FormatError, match="not what was signed"):
         store.model(NAME)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("entries", 3.5),
+        ("entries", [{"targets": ["m~1~card.json"]}]),
+        ("expires", 7),
+        ("hashes", 1),
+    ],
+)
+def test_a_damaged_state_is_told_and_made_anew(place: Place, key: str, value: object) -> None:
+    store = place.trusting()
+    store.get(NAME)
+    path = store.folder / "state.json"
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps({**whole, key: value}))
+    with pytest.raises(FormatError, match=r"state\.json: is no state of a store"):
+        store.model(NAME)
+    store.update()
+    assert json.loads(path.read_text()) == whole
+    store.model(NAME)
+
+
+def test_metadata_of_a_repository_that_cannot_be_signed(place: Place) -> None:
+    path = place.metadata("timestamp.json")
+    path.write_text(re.sub(r'"version": *\d+', '"version":1e999', path.read_text()))
+    with pytest.raises(FormatError, match="is no metadata of TUF"):
+        place.publish()
 
 
 def test_keys_are_this_user_s_alone(tmp_path: Path) -> None:

@@ -166,6 +166,19 @@ def test_a_line_that_a_kill_cut_short_is_done_again(traces, tmp_path, monkeypatc
     assert len(state_of(tmp_path).done) == 2
 
 
+def test_a_record_that_was_changed_is_no_result(traces, tmp_path, monkeypatch):
+    """A number of it, or its shape: the task is done again."""
+    assert extracted(traces[:2], tmp_path) == 0
+    log = tmp_path / "tasks.jsonl"
+    first, second = log.read_text().splitlines()
+    for changed in (re.sub(r'"rows":\d', '"rows":9', first, count=1), '{"key":[],"state":"done"}'):
+        log.write_text(f"{changed}\n{second}\n")
+        assert len(state_of(tmp_path).missing) == 1
+    done = counted(monkeypatch)
+    assert extracted(traces[:2], tmp_path) == 0 and len(done) == 1
+    assert len(state_of(tmp_path).done) == 2
+
+
 @pytest.mark.parametrize("more", [{}, {"level": "macro", "chunk_rows": 256}, {"start": 100}])
 def test_statistics_are_those_of_the_columns(traces, tmp_path, more):
     from tracekit import schema

@@ -61,6 +61,9 @@ class Host(Protocol):
     def now(self) -> float:
         """Seconds since 1970."""
 
+    def elapsed(self) -> float:
+        """Seconds of a clock that nobody sets, and that stands while the computer sleeps."""
+
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
@@ -105,6 +108,10 @@ class Computer:
         """Seconds since 1970."""
         return time.time()
 
+    def elapsed(self) -> float:
+        """Seconds of a clock that nobody sets, and that stands while the computer sleeps."""
+        return time.monotonic()
+
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
@@ -112,7 +119,7 @@ class Computer:
     def look(self) -> Look:
         """The processes of the policy's user, and how many cores were idle meanwhile."""
         self._free, self._idle = idle_cores(self._idle)
-        return self._watcher.look(time.time())
+        return self._watcher.look(self.elapsed())
 
     def allowed(self, policy: Policy) -> str:
         """Why the policy forbids work at this moment; "" where it does not."""

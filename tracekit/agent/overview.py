@@ -16,7 +16,7 @@ from tracekit.agent.reporting import (
     fleet_key,
     totals_of,
 )
-from tracekit.agent.state import DAY, State
+from tracekit.agent.state import COVERED, DAY, State
 from tracekit.errors import TracekitError, UsageError
 from tracekit.estimation import fleet
 from tracekit.fleet.client import read_token
@@ -35,9 +35,9 @@ def status(policy: Policy, state: State) -> dict[str, Any]:
         (int(now // DAY),),
     ).fetchone() or (0.0, 0.0, 0.0, 0, 0)
     seconds = sum(today[:3])
-    observed, covered, lost, alive = db.execute(
-        "SELECT coalesce(sum(observed), 0), coalesce(sum(covered), 0), coalesce(sum(lost), 0),"
-        " coalesce(sum(alive), 0) FROM programs"
+    observed, lost, alive, covered = db.execute(
+        "SELECT coalesce(sum(observed), 0), coalesce(sum(lost), 0), coalesce(sum(alive), 0),"
+        f" coalesce(sum({COVERED}), 0) FROM programs"
     ).fetchone()
     worst = db.execute(
         "SELECT coalesce(max(lost / alive), 0) FROM programs WHERE alive > 60 AND lost > 0"
@@ -95,7 +95,7 @@ def report(policy: Policy, state: State, *, top: int = 20) -> dict[str, Any]:
         {"executable": e, "observed_seconds": o, "covered_seconds": c, "epochs": n,
          "lost_share": lost / alive if alive else 0.0, "refused": refused}
         for e, o, c, n, lost, alive, refused in db.execute(
-            "SELECT executable, observed, covered, epochs, lost, alive, refused FROM programs"
+            f"SELECT executable, observed, {COVERED}, epochs, lost, alive, refused FROM programs"
             " ORDER BY observed DESC LIMIT ?", (top,)
         )
     ]  # fmt: skip
@@ -176,9 +176,7 @@ def forget(policy: Policy, state: State, pattern: str, *, now: float) -> dict[st
     if policy.url and signatures:
         agent = read_token(policy.token_file).agent
         requests = enqueue_forget(state, agent, fleet_key(policy.key_file), signatures, now)
-    with state.transaction() as db:
-        for name in names:
-            db.execute("DELETE FROM programs WHERE executable = ?", (name,))
+    state.forget(names)
     state.remove(files)
     state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return {
@@ -200,9 +198,7 @@ def forget_everything(policy: Policy, state: State, *, now: float) -> dict[str, 
     files = [str(f) for (f,) in db.execute("SELECT file FROM traces")]
     if policy.url:
         enqueue_everything(state, read_token(policy.token_file).agent, now)
-    with state.transaction():
-        db.execute("DELETE FROM programs")
-        db.execute("DELETE FROM observed")
+    state.forget()
     state.remove(files)
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return {**counts, "requests_to_hub": int(bool(policy.url))}

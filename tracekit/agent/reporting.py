@@ -187,7 +187,7 @@ class Reporter:
         self.policy, self.state, self.token, self.key, self.log = policy, state, token, key, log
         self._connect = connect or self._client
         self._made = 0.0
-        self._due = 0.0
+        self._tried = self._due = 0.0
         self._wait = FIRST_WAIT
         self._renumbered = False
         self._random = random.Random()
@@ -198,12 +198,13 @@ class Reporter:
 
     def step(self, now: float) -> None:
         """What is due."""
-        if now - self._made >= 60 * self.policy.report_minutes:
+        # Where the clock was set back nothing waits until it is that late again.
+        if not 0 <= now - self._made < 60 * self.policy.report_minutes:
             self._made = now
             while self._queued() < 1e6 * self.policy.queue_mb:
                 if not make_batch(self.state, self.policy, self.token.agent, self.key, now):
                     break
-        if now >= self._due:
+        if not self._tried <= now < self._due:
             self.send(now)
 
     def _queued(self) -> int:
@@ -214,6 +215,7 @@ class Reporter:
     def send(self, now: float) -> int:
         """Everything in the queue, until the hub does not answer; how many messages it has
         taken."""
+        self._tried = now
         designs = "\n".join(self.policy.designs)
         subscribed = self.state.setting("subscribed") == designs
         if self._next(0) is None and subscribed:

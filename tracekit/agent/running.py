@@ -78,15 +78,15 @@ def _run(agent: Agent, host: Host, seconds: float | None) -> dict[str, Any]:
 
     waiting = False
     before = {n: signal.signal(n, stop) for n in (signal.SIGTERM, signal.SIGINT)}
-    begin = host.now()
+    begin = host.elapsed()
     end = None if seconds is None else begin + seconds
     agent.log("started", policy=agent.policy.path, designs=list(agent.policy.designs))
     try:
-        while not agent.stopped and (end is None or host.now() < end):
+        while not agent.stopped and (end is None or host.elapsed() < end):
             agent.step()
             left = agent.policy.scan_seconds
             if end is not None:
-                left = max(0.0, min(left, end - host.now()))
+                left = max(0.0, min(left, end - host.elapsed()))
             try:
                 waiting = True
                 if not agent.stopped:
@@ -103,4 +103,4 @@ def _run(agent: Agent, host: Host, seconds: float | None) -> dict[str, Any]:
     taken, known = agent.state.db.execute(
         "SELECT coalesce(sum(taken), 0), coalesce(sum(known), 0) FROM spent"
     ).fetchone()
-    return {"seconds": host.now() - begin, "epochs": taken, "known": known}
+    return {"seconds": host.elapsed() - begin, "epochs": taken, "known": known}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, TracekitError
 
 __all__ = ["VERSION", "migrate"]
 
@@ -55,7 +55,7 @@ VERSION: Final = len(STEPS)
 
 def migrate(db: sqlite3.Connection, path: str) -> None:
     """Bring the database up to `VERSION`, each step in a transaction; `FormatError` for one of a
-    later version, or that is no database."""
+    later version, or that is no database, `TracekitError` where it cannot be used."""
     try:
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         if found > VERSION:
@@ -64,5 +64,7 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
             )
         for number in range(found, VERSION):
             db.executescript(f"BEGIN; {STEPS[number]} PRAGMA user_version = {number + 1}; COMMIT;")
+    except sqlite3.OperationalError as e:  # a disk that is full, another process that holds it
+        raise TracekitError(f"cannot be used: {e}", path=path) from None
     except sqlite3.DatabaseError as e:
         raise FormatError(f"is no state of an agent: {e}", path=path) from None

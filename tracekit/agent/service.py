@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from array import array
 from collections.abc import Sequence
@@ -29,10 +30,11 @@ BACK_OFF: Final = 600.0
 MAX_TRACE: Final = 1 << 28
 HELD: Final = "loss budget"
 NOTHING: Final = "nothing runs"
+FORGOTTEN: Final = "forgotten"
 #: No fault of the program, nor of ours: it is tried again at the next look.
 PASSING: Final = frozenset(
     {"in_system_call", "gone", "stopped", "no thread to record", "program_ended", "duration",
-     "too short", "exec", NOTHING}
+     "too short", "exec", NOTHING, FORGOTTEN}
 )  # fmt: skip
 
 
@@ -65,7 +67,7 @@ class Agent:
         self.policy, self.state, self.host, self.log = policy, state, host, log
         self.reporter = reporter
         self.stopped = False
-        now = host.now()
+        now = host.elapsed()
         self.cpu = CpuBudget(policy.cpu, now)
         self.loss = LossBudget(policy.loss)
         self._random = random.Random(seed)
@@ -76,12 +78,13 @@ class Agent:
         self._seconds: dict[str, float] = {}  # not yet written down
         self._alive: dict[str, float] = {}
         self._looked = self._flushed = now
-        self._pruned = 0.0
+        self._pruned = -math.inf
         self._due = now + self._gap()
         self._left_alone: dict[str, tuple[float, float]] = {}  # until when, and for how long
         self._held: set[str] = set()  # programs that were said to wait for their loss budget
         self._spread: dict[str | None, float] = {}  # of programs' epochs; none: not known
         self._why = ""
+        self._forgotten = state.setting("forgotten")
         state.remove(state.strays())
 
     def _gap(self) -> float:
@@ -90,7 +93,7 @@ class Agent:
     def step(self) -> None:
         """One turn."""
         self.look()
-        now = self.host.now()
+        now = self.host.elapsed()
         paused = self.state.setting("paused") == "yes"
         why = "paused" if paused else self._forbidden()
         if why != self._why:
@@ -99,14 +102,14 @@ class Agent:
         if not paused:
             due = not why and now >= self._due and self.cpu.enough
             if due and (self._waiting_traces() or self._sample()):
-                self._due = self.host.now() + self._gap()
+                self._due = self.host.elapsed() + self._gap()
             if self.reporter is not None:
                 self.reporter.step(self.host.now())
-            self._update_models(now)
+            self._update_models()
         if now - self._pruned >= PRUNE:
             self._pruned = now
             self.flush()
-            self.state.prune(now - 86_400 * self.policy.days)
+            self.state.prune(self.host.now() - 86_400 * self.policy.days)
         self._account()
 
     def _forbidden(self) -> str:
@@ -125,11 +128,13 @@ class Agent:
                 return
             self.state.remove(files)
 
-    def _update_models(self, now: float) -> None:
+    def _update_models(self) -> None:
         """A withdrawn model is not used from here on, a newer one is."""
         if not self.policy.model.startswith("repository:"):
             return
-        if now - float(self.state.setting("models_updated", "0")) < 3600 * self.policy.update_hours:
+        now = self.host.now()
+        since = now - float(self.state.setting("models_updated", "0"))
+        if 0 <= since < 3600 * self.policy.update_hours:  # less: the clock was set back
             return
         self.state.keep("models_updated", str(now))
         done = self.host.update_models()
@@ -141,14 +146,13 @@ class Agent:
         """What this process used since the last time."""
         spent = self.host.spent()
         used, self._spent = spent - self._spent, spent
-        now = self.host.now()
-        self.cpu.pass_time(now)
+        self.cpu.pass_time(self.host.elapsed())
         self.cpu.spend(used)
         self._used += used
 
     def look(self) -> None:
         """What ran since the last look."""
-        now = self.host.now()
+        now = self.host.elapsed()
         self.cpu.pass_time(now)
         look = self.host.look()
         since = max(0.0, now - self._looked)
@@ -160,7 +164,7 @@ class Agent:
             alive = min(since, now - p.since)
             self._alive[p.executable] = self._alive.get(p.executable, 0.0) + alive
         for executable, why in look.refused.items() - self._look.refused.items():
-            self.state.refuse(now, executable, why)
+            self.state.refuse(self.host.now(), executable, why)
             self.state.count(f"refused: {why}")
         self._look = look
         self._recent = {k: v for k, v in self._recent.items() if k in look.processes}
@@ -172,6 +176,7 @@ class Agent:
 
     def flush(self) -> None:
         """Write down what was observed."""
+        self._forget()
         used = {k: v for k, v in self._seconds.items() if v > 0}
         alive = {k: v for k, v in self._alive.items() if k in used}
         self.state.observe(self.host.now(), used, alive)
@@ -180,7 +185,16 @@ class Agent:
         if self._used > 0:
             self.state.spend(self.host.now(), agent=self._used)
             self._used = 0.0
-        self._flushed = self.host.now()
+        self._flushed = self.host.elapsed()
+
+    def _forget(self) -> None:
+        """What was forgotten meanwhile is forgotten here, too."""
+        times = self.state.setting("forgotten")
+        if times != self._forgotten:
+            self._forgotten = times
+            known = self.state.programs()
+            self._seconds = {k: v for k, v in self._seconds.items() if k in known}
+            self._alive = {k: v for k, v in self._alive.items() if k in known}
 
     # ---- sampling
 
@@ -190,7 +204,7 @@ class Agent:
         """A program by how much it ran since the last look and by how its epochs differ, or this
         one, and of it a process by how much it ran.  Not ``running``: by what ran before that, too,
         and has no epoch yet."""
-        now = self.host.now()
+        now = self.host.elapsed()
         pending = self.state.pending()
         ready: dict[str, list[Process]] = {}
         ran: dict[int, float] = {}
@@ -223,6 +237,7 @@ class Agent:
             return False
         chosen: list[Process] = []
         kept: list[tuple[Sampled, str, bool]] = []
+        why: list[str] = []
 
         def choose() -> int | None:
             """Again: a worker takes a while to start, and that process may have ended."""
@@ -240,6 +255,9 @@ class Agent:
 
         def wanted(found: Sampled) -> list[str]:
             signature, known = self._keep(chosen[0], found)
+            if signature is None:
+                why.append(FORGOTTEN)
+                return []
             kept.append((found, signature, known))
             return [] if known else list(self.policy.designs)
 
@@ -251,7 +269,7 @@ class Agent:
         self.loss.lose(p.pid, p.executable, done.lost)
         self.state.lose(p.executable, done.lost)
         if not kept:
-            self._none(p, done.why or "nothing came", done.message)
+            self._none(p, done.why or (*why, "nothing came")[0], done.message)
             return False
         self.cpu.learn(done.epoch + max(done.prediction, 0.0))
         self._left_alone.pop(p.executable, None)
@@ -278,8 +296,9 @@ class Agent:
         )
         return True
 
-    def _keep(self, p: Process, found: Sampled) -> tuple[str, bool]:
-        """Note an epoch; the signature that stands for it, and whether all is known of it."""
+    def _keep(self, p: Process, found: Sampled) -> tuple[str | None, bool]:
+        """Note an epoch; the signature that stands for it, and whether all is known of it.  None
+        where the program was forgotten meanwhile."""
         like, distance = nearest(found.sketch, self.state.known(p.executable))
         signature, known = found.signature, False
         if like is not None and (
@@ -291,20 +310,22 @@ class Agent:
             write_bytes(self.state.folder / found.name, found.trace)
             trace = (found.name, len(found.trace))
         sketch = like.sketch if like is not None and signature == like.signature else found.sketch
-        self.state.add_epoch(
+        weight = self.state.add_epoch(
             self.host.now(), p.executable, signature, sketch, found.instructions, trace
         )
+        if weight is None:
+            self.state.remove([found.name])
+            return None, False
         if known and trace is not None:
             self.state.db.execute("UPDATE traces SET predicted = 1 WHERE file = ?", (found.name,))
         return signature, known
 
     def _none(self, p: Process, why: str, message: str) -> None:
         self.state.count(f"no epoch: {why}")
-        now = self.host.now()
         if why not in PASSING:
             seconds = min(2 * self._left_alone.get(p.executable, (0.0, BACK_OFF / 2))[1], 86_400.0)
-            self._left_alone[p.executable] = (now + seconds, seconds)
-            self.state.refuse(now, p.executable, why)
+            self._left_alone[p.executable] = (self.host.elapsed() + seconds, seconds)
+            self.state.refuse(self.host.now(), p.executable, why)
         self._recent[p.pid] = 0.0
         self.log("no epoch", executable=p.executable, why=why, message=message)
 

@@ -66,6 +66,10 @@ class SimulatedComputer:
         """Simulated seconds since 1970."""
         return self._time
 
+    def elapsed(self) -> float:
+        """The same: nobody sets this clock."""
+        return self._time
+
     def sleep(self, seconds: float) -> None:
         """Let simulated time pass."""
         self._time += seconds

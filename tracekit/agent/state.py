@@ -8,15 +8,21 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tracekit.agent.schema import migrate
 from tracekit.errors import TracekitError
 from tracekit.io.output import kept_folder
 
-__all__ = ["Known", "Prediction", "State"]
+__all__ = ["COVERED", "DAY", "Known", "Prediction", "State"]
 
 DAY, HOUR = 86_400, 3600
+_UNPREDICTED: Final = (
+    "coalesce((SELECT sum(s.weight) FROM signatures s WHERE s.program = programs.id{}"
+    " AND NOT EXISTS (SELECT 1 FROM predictions p WHERE p.signature = s.signature)), 0)"
+)
+COVERED: Final = f"max(0, covered - {_UNPREDICTED.format('')})"
+"""Of a row of programs, in SQL: seconds that epochs stand for that have predictions."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,10 @@ class State:
     def __enter__(self) -> State:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         self.close()
+        if isinstance(error, sqlite3.Error):  # a disk that is full, say
+            raise TracekitError(f"cannot be used: {error}", path=str(self.path)) from None
 
     @contextlib.contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
@@ -87,7 +95,8 @@ class State:
         try:
             yield self.db
         except BaseException:
-            self.db.execute("ROLLBACK")
+            if self.db.in_transaction:  # of a full disk SQLite itself ends it
+                self.db.execute("ROLLBACK")
             raise
         else:
             self.db.execute("COMMIT")
@@ -151,6 +160,21 @@ class State:
                     " seconds = seconds + excluded.seconds, unsent = unsent + excluded.unsent",
                     (int(now // HOUR), total, total),
                 )
+
+    def programs(self) -> set[str]:
+        """Executables that are known."""
+        return {e for (e,) in self.db.execute("SELECT executable FROM programs")}
+
+    def forget(self, executables: Sequence[str] | None = None) -> None:
+        """Delete programs with their epochs; None: all, with what was observed.  An agent that runs
+        sees by the setting ``forgotten`` that it is to do so, too."""
+        with self.transaction() as db:
+            if executables is None:
+                db.execute("DELETE FROM programs")
+                db.execute("DELETE FROM observed")
+            for name in executables or ():
+                db.execute("DELETE FROM programs WHERE executable = ?", (name,))
+            self.keep("forgotten", str(int(self.setting("forgotten", "0")) + 1))
 
     def pending(self) -> dict[str, float]:
         """Program -> processor seconds that no epoch stands for yet."""
@@ -218,13 +242,16 @@ class State:
         sketch: bytes,
         instructions: int,
         trace: tuple[str, int] | None,
-    ) -> float:
-        """An epoch that stands for all of the program's time that none stood for: that weight.
-        ``trace``: its file and bytes."""
+    ) -> float | None:
+        """An epoch that stands for all of the program's time that none stood for: that weight; None
+        where the program is not known (any more).  ``trace``: its file and bytes."""
         with self.transaction() as db:
-            program, weight = db.execute(
+            row = db.execute(
                 "SELECT id, pending FROM programs WHERE executable = ?", (executable,)
             ).fetchone()
+            if row is None:
+                return None
+            program, weight = row
             db.execute(
                 "UPDATE programs SET pending = 0, covered = covered + ?, epochs = epochs + 1,"
                 " refused = NULL WHERE id = ?",
@@ -250,8 +277,11 @@ class State:
         return float(weight)
 
     def predicted(self, signature: str, found: Sequence[Prediction]) -> None:
-        """What an epoch takes on designs."""
+        """What an epoch takes on designs; nothing is kept where it was forgotten meanwhile."""
         with self.transaction() as db:
+            known = db.execute("SELECT 1 FROM signatures WHERE signature = ?", (signature,))
+            if known.fetchone() is None:
+                return
             for p in found:
                 db.execute(
                     "INSERT OR REPLACE INTO predictions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -302,6 +332,8 @@ class State:
                     (before,),
                 )
             ]
+            old = _UNPREDICTED.format(" AND s.seen < ?")  # it never was covered
+            db.execute(f"UPDATE programs SET covered = max(0, covered - {old})", (before,))
             db.execute("DELETE FROM signatures WHERE seen < ?", (before,))
             db.execute(
                 "DELETE FROM programs WHERE seen < ? AND NOT EXISTS"

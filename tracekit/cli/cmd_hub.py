@@ -1,10 +1,12 @@
 """``tracekit hub``: receives what agents of a fleet predict, and answers which design would serve
-it best (docs/hub.md).  A database is a SQLite file, or postgresql+psycopg://USER:PASSWORD@HOST/NAME."""
+it best (docs/hub.md).  A database is a SQLite file, or postgresql+psycopg://USER@HOST/NAME."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +76,22 @@ def add_parser(sub: Any, help_text: str) -> None:
     a.add_argument("--repository", type=Path, metavar="DIR", help="of the models, for their errors")
 
 
-def _action(actions: Any, name: str, run: Any, help_text: str) -> Any:
+def _action(
+    actions: Any, name: str, run: Callable[[argparse.Namespace], int], help_text: str
+) -> Any:
     a = actions.add_parser(name, help=help_text, description=help_text)
     a.add_argument("database", help="SQLite file, or postgresql+psycopg://...")
     add_json(a)
-    a.set_defaults(func=run, parser=a)
+    a.set_defaults(func=lambda args: _told(run, args), parser=a)
     return a
+
+
+def _told(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run an action; what the database cannot do is one line."""
+    from tracekit.hub import database_errors
+
+    with database_errors(args.database):
+        return run(args)
 
 
 def _opened(args: argparse.Namespace) -> Any:
@@ -101,8 +113,8 @@ def _serve(args: argparse.Namespace) -> int:
         raise UsageError("--demo serves a database of its own: it does not go with serve")
     if not args.rate > 0 or not args.burst >= 1 or not args.release_minutes >= 0:
         raise UsageError("--rate is more than 0, --burst 1 or more, --release-minutes 0 or more")
-    if args.keep_days is not None and not args.keep_days > 0:
-        raise UsageError("--keep-days is more than 0")
+    if args.keep_days is not None and not 0 < args.keep_days < math.inf:
+        raise UsageError("--keep-days is a number above 0")
     place = place_of(args.listen)
     settings = Settings(
         rate=args.rate,
@@ -163,8 +175,8 @@ def _prune(args: argparse.Namespace) -> int:
     from tracekit.errors import UsageError
     from tracekit.hub import prune
 
-    if not args.older >= 0:
-        raise UsageError("--days is 0 or more")
+    if not 0 <= args.older < math.inf:
+        raise UsageError("--days is a number, 0 or more")
     done = prune(_opened(args), args.older)
     if not reported(args, done):
         print("deleted: " + ", ".join(f"{n:,} {what}" for what, n in done.items()))

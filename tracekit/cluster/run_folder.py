@@ -7,6 +7,7 @@ line counts.  A kill leaves whole lines, and the next run of the same request do
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,13 +95,30 @@ def records_of(folder: Path) -> dict[str, Record]:
     damaged) is left out: its task counts as missing."""
     out: dict[str, Record] = {}
     for line in _lines(folder / TASKS):
+        text, _, told = line.rstrip("\n").rpartition(_DIGEST)
+        if told != f'{_digest(text)}"}}':
+            continue
         try:
-            record = Record(**from_text(line))
+            record = Record(**from_text(text + "}"))
         except (FormatError, TypeError):
             continue
         if record.state in ("done", "failed"):
             out[record.key] = record
     return out
+
+
+_DIGEST = ',"sha256":"'
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _sealed(line: Mapping[str, Any]) -> str:
+    """A line whose last key is the digest of what stands before it: what is damaged is not taken
+    for a result."""
+    text = to_text(line)[:-1]
+    return f'{text}{_DIGEST}{_digest(text)}"}}'
 
 
 class RunFolder:
@@ -169,7 +187,7 @@ class RunFolder:
             "error": {} if e is None else error_to(e),
             "times": {p: _changed(_address(p, outcome.task)) for p in sizes},
         }
-        append_line(self.path / TASKS, to_text(line))
+        append_line(self.path / TASKS, _sealed(line))
         self._records[key] = Record(**line)
 
 

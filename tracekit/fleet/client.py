@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
 import socket
 import ssl
+import threading
 import time
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,12 +34,14 @@ _TOKEN: Final = re.compile(r"tkh1\.([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
 MAX_ANSWER: Final = 1 << 20
 TIMEOUT: Final = 30.0
 """Seconds that the hub has for each step of an answer."""
+PATIENCE: Final = 4
+"""Times as many it has for all of an answer."""
 
 
 class HubError(TracekitError):
     """The hub refused a message, or is not to be reached.
 
-    ``status``: its HTTP status, 0 where there was no answer.  ``retry_after``: seconds after which
+    ``status``: its HTTP status, 0 where no hub answered.  ``retry_after``: seconds after which
     the same message may be sent again; None where it would be refused again.  ``last``: the largest
     sequence that the hub has of this agent, where it refused the message's for being none above it.
     """
@@ -108,6 +113,7 @@ class HubClient:
         except ValueError:
             raise UsageError("has no port that can be", path=url) from None
         self._http: http.client.HTTPConnection
+        self._patience = PATIENCE * timeout
         if parts.scheme == "https":
             try:
                 context = ssl.create_default_context(cafile=authority)
@@ -122,20 +128,19 @@ class HubClient:
     def send(self, batch: Batch) -> dict[str, Any]:
         """Report; the hub's answer: {"accepted": n} or {"duplicate": true}.  What it says here is
         on its disk."""
-        return self._post("/v1/batches", batch.to_bytes())
+        return self._post("/v1/batches", batch.to_bytes(), "accepted")
 
     def forget(self, request: Forget) -> dict[str, Any]:
         """Delete; the answer {"deleted": n}."""
-        return self._post("/v1/forget", request.to_bytes())
+        return self._post("/v1/forget", request.to_bytes(), "deleted")
 
     def subscribe(self, subscription: Subscription) -> dict[str, Any]:
         """Tell the designs; the answer {"subscribed": n}."""
-        return self._post("/v1/subscribe", subscription.to_bytes())
+        return self._post("/v1/subscribe", subscription.to_bytes(), "subscribed")
 
     def rotate(self) -> Token:
         """A new token; the old one ends with the first message that the new one brings."""
-        answer = self._post("/v1/token", b"{}")
-        text = answer.get("token")
+        text = self._post("/v1/token", b"{}", "token")["token"]
         new = Token(text if isinstance(text, str) else "")
         if new.agent != self._token.agent:
             raise FormatError("the new token is another agent's", path=self._url)
@@ -152,7 +157,9 @@ class HubClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _post(self, path: str, body: bytes) -> dict[str, Any]:
+    def _post(self, path: str, body: bytes, told: str) -> dict[str, Any]:
+        """The answer to a message, which has the key ``told``.  What is no hub's answer (a proxy's
+        page, say) neither acknowledges nor refuses, whatever its status."""
         head = {
             "Authorization": f"Bearer {self._token.reveal()}",
             "Content-Type": "application/json",
@@ -162,10 +169,11 @@ class HubClient:
             fresh = self._http.sock is None
             try:
                 self._http.request("POST", self._prefix + path, body, head)
-                answer = self._http.getresponse()
-                data = answer.read(MAX_ANSWER + 1)
+                with self._deadline():
+                    answer = self._http.getresponse()
+                    data = answer.read(MAX_ANSWER + 1)
                 break
-            except (OSError, http.client.HTTPException) as e:
+            except (OSError, UnicodeError, http.client.HTTPException) as e:  # a name that is none
                 self._http.close()
                 # A kept connection may have been closed meanwhile; messages may come twice.
                 if attempt == 0 and not fresh and not isinstance(e, socket.timeout):
@@ -177,18 +185,38 @@ class HubClient:
                     url=self._url,
                 ) from None
         value = self._value(data)
-        if answer.status == 200:
+        if answer.status == 200 and (told in value or value.get("duplicate") is True):
             return value
+        if answer.status == 200 or "error" not in value:
+            why = f"what answers ({answer.status}) is no hub"
+            raise HubError(why, status=0, retry_after=60.0, url=self._url)
         again = answer.status in (408, 429) or answer.status >= 500
         wait = answer.headers.get("Retry-After", "")
         last = value.get("last")
         raise HubError(
-            f"refused ({answer.status}): {shown(value.get('error', answer.reason))[:300]}",
+            f"refused ({answer.status}): {shown(value['error'])[:300]}",
             status=answer.status,
-            retry_after=(float(wait) if wait.isdigit() else 60.0) if again else None,
+            retry_after=(float(wait) if wait.isdecimal() else 60.0) if again else None,
             url=self._url,
             last=last if type(last) is int and 0 <= last < MAX_COUNT else None,
         )
+
+    @contextlib.contextmanager
+    def _deadline(self) -> Iterator[None]:
+        """An answer of a byte now and then ends, too: its connection is cut."""
+        found = self._http.sock
+
+        def cut() -> None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(found, socket.SHUT_RDWR)  # below TLS
+
+        timer = threading.Timer(self._patience, cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _value(self, data: bytes) -> dict[str, Any]:
         try:
@@ -200,5 +228,5 @@ class HubClient:
             value = None
         if not isinstance(value, dict):
             self._http.close()
-            return {"error": "an answer that is none of a hub's"}
+            return {}
         return value

@@ -6,7 +6,7 @@ from tracekit.hub.application import Hub, Settings
 from tracekit.hub.demo import demonstrate
 from tracekit.hub.model_errors import ModelErrors
 from tracekit.hub.serving import Place, place_of, prune, serve, status
-from tracekit.hub.tables import open_database
+from tracekit.hub.tables import database_errors, open_database
 from tracekit.hub.tokens import issue_agent, issue_viewer, revoke, revoke_viewers
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Place",
     "Question",
     "Settings",
+    "database_errors",
     "demonstrate",
     "issue_agent",
     "issue_viewer",

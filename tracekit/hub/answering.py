@@ -30,6 +30,7 @@ KEPT: Final = 30 * 86_400.0
 """Seconds for which an answer is remembered, and compared with later ones."""
 DAYS: Final = 14
 """Days that the page shows, the last ones."""
+_NEVER_TOGETHER: Final = "no computer has predicted an epoch on all designs that would be compared"
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ class Answering:
             newest = connection.execute(
                 sa.select(releases).order_by(releases.c.id.desc()).limit(1)
             ).first()
-            if newest is not None and now < newest.at + self._interval:
+            # A release of the future: the clock was wrong, and no reason to wait for that day.
+            if newest is not None and abs(now - newest.at) < self._interval:
                 return int(newest.id)
             last = newest.last if newest is not None else 0
             new = aggregates.c.id > last
@@ -206,7 +208,7 @@ class Answering:
                 "groups": self._parts(newest, self._named(newest, groups)),
                 "labels": self._parts(newest, self._named(newest, labels)),
                 "days": self._parts(newest, {str(d): {"since": d, "until": d} for d in days}),
-                "designs": list(newest.designs) if "hidden" not in whole else [],
+                "designs": _common(newest, Chosen(), self.k) if "hidden" not in whole else [],
             }
 
     def _named(
@@ -226,16 +228,26 @@ class Answering:
         return {n: self._ask(q) if n in shown else hidden() for n, q in asked.items()}
 
 
+def _common(newest: Release, what: Chosen, k: int) -> list[str]:
+    """Designs that k computers or more predict: of others not even the name is told."""
+    alone = {d: newest.cells(replace(what, designs=(d,))) for d in newest.designs}
+    return [d for d, cells in alone.items() if agents_of(cells) >= k]
+
+
 def _whole_fleet(newest: Release, what: Chosen, k: int, errors: ModelErrors) -> dict[str, Any]:
     sums = newest.by_design(what)
-    most = max((s[0] for s in sums.values()), default=0.0)
-    if most <= 0:
+    if not sums:
         return hidden("no aggregates")
-    # A design that few agents predict says little of the fleet, and would leave out others' time.
-    names = [d for d in newest.designs if d in sums and sums[d][0] >= 0.5 * most]
+    # A design that few agents predict says little of the fleet, and would leave out others' time;
+    # one that fewer than k predict has no weight against the others, whatever it says.
+    common = _common(newest, what, k)
+    most = max((sums[d][0] for d in common), default=0.0)
+    names = [d for d in common if sums[d][0] >= 0.5 * most]
+    if not names:
+        return hidden()
     found = newest.epochs(what, names)
     if not len(found.weights):
-        return hidden(_never_together(newest, what, names, k))
+        return hidden(f"{_NEVER_TOGETHER}: {', '.join(names)}")
     if len(np.unique(found.agents)) < k or len(found.weights) < 2:
         return hidden()
     models = dict(zip(newest.designs, newest.models, strict=True))
@@ -280,14 +292,6 @@ def _whole_fleet(newest: Release, what: Chosen, k: int, errors: ModelErrors) -> 
         "seconds": seconds,
         "covered": _covered(newest, what, seconds),
     }
-
-
-def _never_together(newest: Release, what: Chosen, names: list[str], k: int) -> str:
-    """Why designs that no computer predicts together have no answer; those of fewer than k
-    computers are not named."""
-    told = [d for d in names if agents_of(newest.cells(replace(what, designs=(d,)))) >= k]
-    named = f": {', '.join(told)}" if len(told) == len(names) else ""
-    return f"no computer has predicted an epoch on all designs that would be compared{named}"
 
 
 def _covered(newest: Release, what: Chosen, seconds: float) -> float | None:

@@ -37,7 +37,7 @@ from tracekit.hub.model_errors import ModelErrors
 from tracekit.hub.pages import Pages
 from tracekit.hub.proxy import BehindProxy, Mistrusted
 from tracekit.hub.tokens import Tokens, Who
-from tracekit.text import shown
+from tracekit.text import note, shown
 
 __all__ = ["Hub", "Settings"]
 
@@ -99,7 +99,10 @@ class Hub:
             Route("/ab", self._page, methods=["GET"]),
             Route("/audit", self._page, methods=["GET"]),
         ]
-        inner = Starlette(routes=routes, exception_handlers={Exception: _failed})
+        inner = Starlette(
+            routes=routes,
+            exception_handlers={sa.exc.SQLAlchemyError: _no_database, Exception: _failed},
+        )
         self.application: Any = (
             BehindProxy(inner, self._mistrusted) if settings.behind_proxy else inner
         )
@@ -313,6 +316,12 @@ def _error(
 def _unknown() -> Response:
     headers = {**_HEADERS, "WWW-Authenticate": 'Basic realm="hub", charset="UTF-8"'}
     return PlainTextResponse("a viewer's token is needed, as the password\n", 401, headers=headers)
+
+
+async def _no_database(request: Request, error: Exception) -> Response:
+    """The database is away, or its disk is full: not for ever."""
+    note(f"the database failed: {type(error).__name__}")
+    return _error(503, "the database does not answer", 10)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

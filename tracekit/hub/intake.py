@@ -239,7 +239,7 @@ class _Transaction:
             rows = [{"agent": who.agent, "design": d} for d in dict.fromkeys(message.designs)]
             if rows:
                 self._connection.execute(subscriptions.insert(), rows)
-            self._note("subscribed", who.pseudonym, ", ".join(message.designs)[:400])
+            self._note("subscribed", who.pseudonym, f"{len(rows)} designs")
             return {"subscribed": len(rows)}
         if self._is_known(job, message):
             return {"duplicate": True}

@@ -22,7 +22,7 @@ class Rate:
     def wait(self, who: str, now: float) -> float:
         """0 where ``who`` may ask, which is counted; else the seconds until it may."""
         left, then = self._left.get(who, (self.burst, now))
-        left = min(self.burst, left + (now - then) * self.each)
+        left = min(self.burst, left + max(0.0, now - then) * self.each)  # a clock that is set back
         if left < 1:
             self._left[who] = (left, now)
             return (1 - left) / self.each

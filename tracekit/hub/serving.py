@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import socket
 import threading
 import time
@@ -56,7 +57,7 @@ def place_of(text: str) -> Place:
     """HOST:PORT; raises UsageError."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
-    if not host or not port.isdigit() or not int(port) < 1 << 16:
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or not int(port) < 1 << 16:
         raise UsageError(f"{text[:80]!r} is not HOST:PORT")
     return Place(host, int(port))
 

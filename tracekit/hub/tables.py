@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +19,7 @@ __all__ = [
     "answers",
     "audit",
     "batches",
+    "database_errors",
     "kinds",
     "observed",
     "open_database",
@@ -153,33 +157,54 @@ _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 def open_database(url: str, *, new: bool = True) -> sa.Engine:
     """A database whose schema is brought to this version: the path of a SQLite file, or a URL
-    ``postgresql+psycopg://...``.  ``new``: a file that is not there is made.
+    ``postgresql+psycopg://...``.  ``new``: a file that is not there is made, with mode 0600.
 
     Raises UsageError for another URL, TracekitError where it cannot be opened or is of a newer
     tracekit.
     """
     if url.startswith("postgresql+psycopg:"):
-        engine = sa.create_engine(url, pool_pre_ping=True)
+        try:
+            engine = sa.create_engine(url, pool_pre_ping=True)
+        except (sa.exc.ArgumentError, ValueError):  # which show the password
+            raise UsageError(
+                "is no URL postgresql+psycopg://USER@HOST/NAME", path=url.split(":")[0]
+            ) from None
     elif "://" in url:
         scheme = url.split(":")[0]
         raise UsageError("is neither a file nor a URL postgresql+psycopg://", path=scheme)
     else:
         if not new and not Path(url).exists():
             raise TracekitError("no such file", path=url)
+        with contextlib.suppress(OSError):  # which SQLite tells
+            os.close(os.open(url, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         place = f"sqlite:///{Path(url).absolute()}"
         engine = sa.create_engine(place, connect_args={"timeout": 30})
         sa.event.listen(engine, "connect", _durable)
     try:
-        _migrate(engine)
-    except sa.exc.SQLAlchemyError as e:
+        with database_errors(url):
+            _migrate(engine)
+    except TracekitError:
         engine.dispose()
-        cause = str(getattr(e, "orig", None) or e).split("\n")[0]
-        raise TracekitError(f"no database of a hub: {cause}", path=_public(url)) from None
+        raise
     return engine
 
 
+@contextlib.contextmanager
+def database_errors(url: str) -> Iterator[None]:
+    """Errors of the database as `TracekitError`, which has its name without a password."""
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as e:
+        cause = str(getattr(e, "orig", None) or e).split("\n")[0]
+        # a disk that is full, a server that is away, another process that holds it
+        passing = isinstance(e, sa.exc.OperationalError)
+        what = "cannot be used" if passing else "no database of a hub"
+        raise TracekitError(f"{what}: {cause}", path=_public(url)) from None
+
+
 def _public(url: str) -> str:
-    return url if "://" not in url else str(sa.engine.make_url(url))  # which hides the password
+    """What a message may show of it: no password, which may stand among the options, too."""
+    return url if "://" not in url else str(sa.engine.make_url(url).set(query={}))
 
 
 def _durable(connection: Any, _: object) -> None:

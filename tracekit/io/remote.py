@@ -81,7 +81,7 @@ def public_name(path: Address) -> str:
 
 def redacted(text: str) -> str:
     """A text without what its addresses may hold that is secret."""
-    text = re.sub(r"(://)[^/@\s'\"]*@", r"\1", text)
+    text = re.sub(r"(://)[^/\s'\"]*@", r"\1", text)  # a password may have an @
     return re.sub(r"(://[^\s'\"?#]*)[?#][^\s'\")]*", r"\1?...", text)
 
 

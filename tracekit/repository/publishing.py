@@ -30,7 +30,7 @@ from tuf.api.metadata import (
     Targets,
     Timestamp,
 )
-from tuf.api.serialization import DeserializationError
+from tuf.api.serialization import DeserializationError, SerializationError
 
 from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.io.files import read_json, read_limited
@@ -171,7 +171,8 @@ class Repository:
         place = self._place(role, staged)
         try:
             found = Metadata.from_bytes(read_limited(place, MAX_METADATA))
-        except DeserializationError:
+            _ = found.signed_bytes  # of numbers that are not whole there are none
+        except (DeserializationError, SerializationError, OverflowError):
             raise FormatError("is no metadata of TUF", path=str(place)) from None
         if found.signed.type != role:
             raise FormatError(f"is {found.signed.type} metadata", path=str(place))

@@ -117,7 +117,9 @@ class ModelStore:
 
     def entries(self) -> list[Entry]:
         """What the repository offered at the last update; none before the first one."""
-        return [parse_entry(e["targets"][0], e["entry"]) for e in self._state().get("entries", [])]
+        with self._told():
+            entries = self._state().get("entries", [])
+            return [parse_entry(e["targets"][0], e["entry"]) for e in entries]
 
     def installed(self) -> list[Entry]:
         """Those of them that are here."""
@@ -125,8 +127,9 @@ class ModelStore:
 
     def expires(self) -> datetime | None:
         """When what the last update said expires; None before the first one."""
-        text = self._state().get("expires")
-        return None if text is None else datetime.fromisoformat(text)
+        with self._told():
+            text = self._state().get("expires")
+            return None if text is None else datetime.fromisoformat(text).astimezone(timezone.utc)
 
     def model(
         self, name: str, version: int | None = None, *, days_off: int = DAYS_OFF
@@ -180,10 +183,23 @@ class ModelStore:
         path = self.folder / "state.json"
         if not path.exists():
             return {}
-        state = read_json(path)
-        if not isinstance(state, dict) or not isinstance(state.get("hashes"), dict):
-            raise FormatError("is no state of a store", path=str(path))
-        return state
+        with self._told():
+            state = read_json(path)
+            if not isinstance(state, dict) or not isinstance(state.get("hashes"), dict):
+                raise TypeError
+            return state
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """A state that is damaged as one line; the next update makes it anew."""
+        try:
+            yield
+        except (FormatError, LookupError, TypeError, ValueError, OverflowError):
+            raise FormatError(
+                "is no state of a store",
+                path=str(self.folder / "state.json"),
+                hint="tracekit models update makes it anew",
+            ) from None
 
     # ---- taking from the repository
 
@@ -195,9 +211,13 @@ class ModelStore:
         changed then.
         """
         with self._alone():
-            before = self.installed()
+            before: list[Entry] | None = None
+            with contextlib.suppress(FormatError):
+                before = self.installed()
             updater = self._refreshed()
             now = self.entries()
+            if before is None:  # the state was damaged
+                before = self.installed()
             taken, unusable = [], []
             for name in sorted({e.name for e in before}):
                 best = newest(now, name)
