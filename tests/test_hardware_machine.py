@@ -99,6 +99,9 @@ def test_a_file_is_checked_beside_its_table(
     with pytest.raises(FormatError) as e:
         HardwareMachine.load(path)
     assert told in str(e.value)
+    with pytest.raises(UsageError) as of_values:
+        HardwareMachine.load("zen5").replace(**changes)
+    assert told in str(of_values.value)
 
 
 @pytest.mark.parametrize("name", hardware_machines())

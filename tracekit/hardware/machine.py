@@ -181,7 +181,7 @@ class HardwareMachine:
         the file, by itself and beside the instruction table that it names.
         """
         if isinstance(what, str) and (known := _table().get(what)) is not None:
-            return cls.from_dict(known)
+            return cls._made(known)
         if not Path(what).exists():
             raise UsageError(
                 f"{os.fspath(what)}: no real processor has this name, and no file",
@@ -192,19 +192,21 @@ class HardwareMachine:
             raise FormatError("a machine is a JSON object", path=os.fspath(what))
         data = {"name": Path(what).stem, **data}
         data.pop("schema", None)  # of what `tracekit machines NAME --json` printed
-        if errors := hardware_errors(data):
+        if errors := _errors(data):
             raise FormatError(_joined(errors), path=os.fspath(what))
-        machine = cls.from_dict(data)
-        patterns = [p for s in machine.schedulers for p in s.ports]
-        if errors := table_errors(machine.table, machine.isa, patterns, machine.measured):
-            raise FormatError(_joined(errors), path=os.fspath(what))
-        return machine
+        return cls._made(data)
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, object]) -> Self:
-        """The machine that `to_dict` gave.  Raises `UsageError` that names all that is wrong."""
-        if errors := hardware_errors(parameters):
+        """The machine that `to_dict` gave.  Raises `UsageError` that names all that is wrong, by
+        itself and beside the instruction table that it names."""
+        if errors := _errors(parameters):
             raise UsageError(f"{parameters.get('name', 'machine')}: {_joined(errors)}")
+        return cls._made(parameters)
+
+    @classmethod
+    def _made(cls, parameters: Mapping[str, object]) -> Self:
+        """The machine of what was checked, or is ours."""
         given: dict[str, Any] = {k: v for k, v in parameters.items() if k != "kind"}
         given["schedulers"] = tuple(
             Scheduler(s["entries"], tuple(s["ports"])) for s in given["schedulers"]
@@ -269,6 +271,15 @@ class HardwareMachine:
         return html_table(repr(self), rows)
 
 
+def _errors(parameters: Mapping[str, Any]) -> list[str]:
+    """All that is wrong with a machine by itself, else beside its instruction table."""
+    if errors := hardware_errors(parameters):
+        return errors
+    patterns = [p for s in parameters["schedulers"] for p in s["ports"]]
+    measured = parameters.get("measured", {})
+    return table_errors(parameters["table"], parameters["isa"], patterns, measured)
+
+
 def _joined(errors: list[str]) -> str:
     return "; ".join(errors[:60])
 
@@ -282,7 +293,7 @@ def _table() -> dict[str, dict[str, Any]]:
 def hardware_machines() -> dict[str, HardwareMachine]:
     """The real processors that are known by name, in the order of their names: published
     parameters, with their sources."""
-    return {name: HardwareMachine.from_dict(m) for name, m in sorted(_table().items())}
+    return {name: HardwareMachine._made(m) for name, m in sorted(_table().items())}
 
 
 def machine_of_dict(parameters: Mapping[str, object]) -> Machine | HardwareMachine:
