@@ -58,6 +58,7 @@ def test_columns_rows_and_disassembly(trace):
 def test_pandas(trace):
     pandas = pytest.importorskip("pandas")
     frame = trace.to_pandas(["pc", "op", "taken"])
+    assert list(trace.to_pandas("pc").columns) == ["pc"]
     assert isinstance(frame, pandas.DataFrame) and frame.attrs["tracekit.arch"] == "arm"
     assert np.array_equal(frame["pc"].to_numpy(), trace["pc"])
     assert frame.groupby("op", observed=True).size().sum() == len(trace)

@@ -151,12 +151,18 @@ def test_which_file_is_the_program(files: list[tuple[int, int, str]], own: str |
 
 
 def test_accesses_that_qemu_does_not_show_are_told(tmp_path: Path, capsys) -> None:
-    """In info, with the reason that this engine has."""
+    """In info, with the reason that this engine has; of the features, too."""
     recorded_there(tmp_path, stand_in(tmp_path, 1, "-DARM"), 183)
     recording = str(tmp_path / "o.tks")
     why = "the accesses of 1000 x dc zva are missing: QEMU does not show them"
     assert main(["info", recording]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == why
+    features = str(tmp_path / "o.zst")
+    assert main(["extract", recording, "-o", features, "-q"]) == main(["info", features]) == 0
+    assert f"lacks      {why.replace(' are missing', '')}\n" in capsys.readouterr().out
+    with tracekit.open(features) as trace:
+        assert trace.index["source"]["without_accesses"] == {"dc zva": 1000}
+        assert trace.index["source"]["unrecorded_accesses"] == 1000
 
 
 def test_what_info_says_of_a_summary_under_qemu(tmp_path: Path) -> None:

@@ -67,6 +67,9 @@ def _print(s: dict[str, Any]) -> None:
         print("           O3PipeView alone cannot show trapped instructions")
     for text in sentences(s["source"].get("missing_debug_flags", ())):
         print(f"lacks      {shown(text)}")
+    if isinstance(without := s["source"].get("without_accesses"), dict):
+        for name, n in without.items():
+            print(f"lacks      the accesses of {shown(n)} x {shown(name)}: QEMU does not show them")
     _print_machine(s)
     i = s["input"]
     print(f"input      {shown(i['path'])}, {i['bytes']:,} bytes, xxh3-128 {i['xxh3_128']}")

@@ -28,6 +28,7 @@ class TksFile(Pulled):
         self._names: dict[str, int] = {}
         self._epochs: list[list[int]] = []
         self._owners: list[list[str]] = []
+        self._unrecorded = 0
 
     def batches(self) -> Iterator[list[tuple[int, str, Rows]]]:
         """(number, name, rows) of streams, as they come."""
@@ -42,6 +43,7 @@ class TksFile(Pulled):
                 self._epochs.append([])
                 self._owners.append([])
             self._epochs[number].append(len(epoch.rows))
+            self._unrecorded += epoch.info["unrecorded"]
             self._owners[number].append(f"{epoch.info['pid']}.{epoch.info['tid']}")
             yield [(number, name, self._converters[number].convert(epoch.rows))]
         for name, number in self._names.items():
@@ -61,6 +63,7 @@ class TksFile(Pulled):
 
     def stats(self) -> dict[str, Any]:
         """Numbers worth reporting."""
+        silent = (self._reader.totals or {}).get("silent")
         return {
             "format": "tks",
             **super().stats(),
@@ -69,6 +72,8 @@ class TksFile(Pulled):
             "maps": maps_as_lists(self._reader.maps),
             "contiguous": bool(self._recorded("full")),
             "command": self._reader.meta.get("command"),
+            "unrecorded_accesses": self._unrecorded,
+            "without_accesses": silent if isinstance(silent, dict) else {},
         }
 
     def _recorded(self, option: str) -> Any:

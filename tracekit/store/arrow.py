@@ -93,7 +93,9 @@ def polars_of(table: Callable[[], Any]) -> Any:
 def column_names(
     f: Columns, columns: Sequence[str] | None = None, *, disassembly: bool = False
 ) -> list[str]:
-    """The columns asked for, all that the file has values of unless given."""
+    """The columns asked for, or the one; all that the file has values of unless given."""
+    if isinstance(columns, str):
+        columns = [columns]
     known = [n for n in f.columns if n != "bits" and (f.timed or n not in schema.STAGES)]
     if columns is None:
         return [*known, DISASSEMBLY] if disassembly else known
