@@ -34,11 +34,12 @@ struct CoreInst {
     TRACEKIT_CORE_INST_BITS(BIT)
 #undef BIT
   };
-  // No access, no branch, no trap, no multiplication, no division, and nothing waits for its place:
-  // what pack() finds.
+  // No access, no branch, no trap, no multiplication, no division, nothing waits for its place, and
+  // no more registers than are common, of one file: what pack() finds.
   static constexpr std::uint32_t computes = 1u << 31;
   static constexpr std::uint16_t no_register = 0xffff;
   static constexpr std::size_t sources = 8, destinations = 6;
+  static constexpr std::size_t common = 3;  // few read more, or write more
   enum : std::uint8_t { int_file, vec_file, files };
   // So many registers there are at most.  Behind those that an instruction reads stands one that
   // nothing writes, behind those that it writes one that nothing reads: loops need no end.
@@ -73,7 +74,8 @@ struct CoreInst {
     more_ints = vecs > 0 ? ints : 0;
     constexpr std::uint32_t registers =
         writes_int | writes_vec | second_int | third_int | second_vec | masked;
-    if ((flags & ~registers) == 0 && branch == 0 && !divides) flags |= computes;
+    const bool few = reads <= common && writes <= common && more_ints == 0;
+    if ((flags & ~registers) == 0 && branch == 0 && !divides && few) flags |= computes;
   }
   // Its access is of so many bytes; 0: that is not known.
   void access(unsigned n) {

@@ -34,9 +34,23 @@ class FrontEnd {
       rows = from.after(at) ? 1 : rows + 1;
       at = from;
     }
+    // Both at once.
     At take(At from, int width) {
-      go(next(from, width));
+      if (from.after(at)) {
+        at = from;
+        rows = 1;
+      } else if (rows >= width) {
+        at = (at + 1).because(Cause::front_end_width);
+        rows = 1;
+      } else {
+        ++rows;
+      }
       return at;
+    }
+    // Its last row comes at `to`, which is not before.
+    void put_off(At to) {
+      if (to.after(at)) rows = 1;
+      at = to;
     }
   };
 
@@ -56,17 +70,10 @@ class FrontEnd {
 
   // When rename gets the row, which is fetched at `fetched`.  It had the last one at `renamed`.
   [[gnu::always_inline]] At arrive(std::uint64_t row, At fetched, At renamed) {
-    At at = sends_.next(fetched, width_);
-    if (stalls() && at.at() > stalls_[first_to_send_].from + 1) [[unlikely]]
-      at = send(at, renamed);
-    sends_.go(at);
+    if (stalls()) return arrive_behind_stalls(row, fetched, renamed);
+    const At at = sends_.take(fetched, width_);
     sent_[row] = at;
-    at = at + to_decode_;
-    At decoded = decodes_.next(at, width_);
-    if (stalls()) [[unlikely]]
-      decoded = decode(at, decoded, renamed);
-    decodes_.go(decoded);
-    return decoded + to_rename_;
+    return decodes_.take(at + to_decode_, width_) + to_rename_;
   }
   // Rename cannot go on at `from`, with rows that have come then, until it has taken them all.
   void block(Cycle from) {
@@ -107,6 +114,18 @@ class FrontEnd {
     bool rename_goes_on{}, decode_goes_on{};
   };
   bool stalls() const { return first_to_send_ != end_; }
+  At arrive_behind_stalls(std::uint64_t row, At fetched, At renamed) {
+    At at = sends_.next(fetched, width_);
+    if (at.at() > stalls_[first_to_send_].from + 1) [[unlikely]]
+      at = send(at, renamed);
+    sends_.go(at);
+    sent_[row] = at;
+    at = at + to_decode_;
+    if (!stalls()) return decodes_.take(at, width_) + to_rename_;
+    const At decoded = decode(at, decodes_.next(at, width_), renamed);
+    decodes_.go(decoded);
+    return decoded + to_rename_;
+  }
   // Whether rename has not gone on since the last stall began.
   bool open() const { return first_to_decode_ != end_ && !stalls_[end_ - 1].rename_goes_on; }
   void add(Stall stall) { stalls_[end_++] = stall; }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <queue>
 #include <span>
 #include <utility>
@@ -26,8 +27,8 @@ class IssueCalendar {
   // queue in it; how many results are there to be written back, how many of those that are of long
   // operations, and whose the first one of these is.
   struct OfCycle {
-    std::uint64_t used{};
-    std::uint16_t issued{}, results{}, longer{}, whose{};
+    std::uint64_t used;
+    std::uint16_t issued, results, longer, whose;
   };
   // How many leave the queue in some cycles, as many as it holds at most: the last 16 bits of the
   // sum of the words whose last 16 bits are `issued`, which takes an addition a cycle.
@@ -45,9 +46,11 @@ class IssueCalendar {
  public:
   explicit IssueCalendar(const CoreParameters& p)
       : empty_{empty({p.int_alu(), p.int_mul(), p.fp(), p.simd(), p.load_ports(), p.store_ports(),
-                      full, p.issue_width()})},
-        width_(static_cast<unsigned>(p.issue_width())),
-        cycle_(horizon, empty_) {}
+                      full, p.issue_width()}),
+               0, 0, 0, 0},
+        width_(static_cast<unsigned>(p.issue_width())) {
+    cycle_.fill(empty_);
+  }
 
   // Forget everything before `to`: dispatch has come that far.
   void advance(Cycle to) {
@@ -65,7 +68,7 @@ class IssueCalendar {
       at_ = to;
     }
     end_ = at_ + planned;
-    if (!far_.empty()) [[unlikely]]
+    if (first_far_ < to) [[unlikely]]
       leave_far(to);
   }
   int waiting() const { return waiting_; }
@@ -160,9 +163,9 @@ class IssueCalendar {
     if (done >= end_) return done;
     OfCycle& here = cycle_[slot(done)];
     const unsigned before = here.results++;
-    if (!longer && before < width_) [[likely]]
-      return done;
-    return write_back_late(done, before, longer, pc);
+    if (longer || before >= width_) [[unlikely]]
+      return write_back_late(done, before, longer, pc);
+    return done;
   }
   // An instruction's place in the queue is free from the cycle behind `at` on.
   [[gnu::always_inline]] void leave(Cycle at) {
@@ -217,9 +220,13 @@ class IssueCalendar {
     waiting_ -= gone.count();
     at_ = to;
   }
-  [[gnu::noinline]] void leave_far_behind(Cycle at) { far_.push(at); }
+  [[gnu::noinline]] void leave_far_behind(Cycle at) {
+    far_.push(at);
+    first_far_ = far_.top();
+  }
   [[gnu::noinline]] void leave_far(Cycle to) {
     for (; !far_.empty() && far_.top() < to; far_.pop()) --waiting_;
+    first_far_ = far_.empty() ? std::numeric_limits<Cycle>::max() : far_.top();
   }
   // It takes a unit that is free in its first cycle.  Older rows that were not ready then, and have
   // booked later cycles, do not keep it back (gem5's InstructionQueue::scheduleReadyInsts).  They
@@ -255,9 +262,10 @@ class IssueCalendar {
 
   OfCycle empty_;
   unsigned width_;
-  std::vector<OfCycle> cycle_;
+  std::array<OfCycle, horizon> cycle_;
   std::array<bool, 1024> late_{};  // by pc: its last result was
   std::priority_queue<Cycle, std::vector<Cycle>, std::greater<>> far_;
+  Cycle first_far_{std::numeric_limits<Cycle>::max()};  // of them
   Cycle at_{}, end_{planned};  // what is planned: from the one until before the other
   int waiting_{};
 };

@@ -98,8 +98,11 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::fetch(const CoreRow& row) 
 template <bool Why>
 typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::room_to_rename(Cycle counted) {
   At room = renames_.at;
-  if (Why || counted > room.at()) [[unlikely]]  // which is not before the entry is free
-    room.wait_for({freed(retired_, entry_, p_.rob(), freed_delay), Cause::rob_full});
+  calendar_.advance(room.at());
+  // An entry is free before it is counted.
+  if (!Why && counted <= room.at() && calendar_.waiting() < p_.iq()) [[likely]]
+    return room;
+  room.wait_for({freed(retired_, entry_, p_.rob(), freed_delay), Cause::rob_full});
   calendar_.advance(room.at());
   while (calendar_.waiting() >= p_.iq()) {
     room = (room + 1).because(Cause::scheduler_full);
@@ -138,12 +141,13 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::dispatch(const CoreRow& ro
     at.wait_for({freed(store_drained_, store_count_, p_.sq(), drained_delay), queued_store()});
   }
   takes(files_[inst.file], inst.file_writes);
-  if (inst.more_ints > 0) [[unlikely]]
+  if (!Computes && inst.more_ints > 0) [[unlikely]]
     takes(files_[CoreInst::int_file], inst.more_ints);
-  at = renames_.next(at, p_.width());
-  if (counted > at.at()) [[unlikely]]
+  at = renames_.take(at, p_.width());
+  if (counted > at.at()) [[unlikely]] {
     at.wait_for({entry_counted(at.at()), Cause::rob_full});
-  renames_.go(at);
+    renames_.put_off(at);
+  }
   renamed_.add(at.at());
   if (is<Computes>(inst, CoreInst::load)) last_load_ = at.at();
   if (at.after(arrived)) front_end_.block(arrived.at());
@@ -171,9 +175,9 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::ready(const CoreRow& row, 
     }
     at = later(at, register_[r]);
   };
-  constexpr std::size_t common = 3;  // few read more; where one reads less nothing writes the rest
+  constexpr std::size_t common = CoreInst::common;  // where one reads less nothing writes the rest
   for (std::size_t k = 0; k < common; ++k) read(inst.src[k]);
-  if (inst.reads > common) [[unlikely]]
+  if (!Computes && inst.reads > common) [[unlikely]]
     for (std::size_t k = common; k < inst.reads; ++k) read(inst.src[k]);
   if constexpr (Why || !Computes) operands_ = at;
   const bool behind_stores = is<Computes>(inst, CoreInst::in_order | CoreInst::barrier);
@@ -280,7 +284,7 @@ typename OutOfOrderCore<Why>::At OutOfOrderCore<Why>::complete(const CoreRow& ro
   const CoreInst& inst = *row.inst;
   if (is<Computes>(inst, CoreInst::no_op)) [[unlikely]]
     return dispatched + 1;
-  const Cycle executed = issued.at() + p_.issue_to_exec() - 1 + latency(inst.op);
+  const Cycle executed = issued.at() + executes(inst.op);
   if (!is<Computes>(inst, CoreInst::load) || inst.is(CoreInst::store) || row.fault)
     return {executed, op_cause_[static_cast<std::size_t>(inst.op)]};
   if (forwarded_) return {executed + 1, Cause::load_forward};
@@ -318,6 +322,7 @@ Cycle OutOfOrderCore<Why>::load_answered(Cycle there) {
 // most of its time: each one of another cause takes its own part off what the chain's cause is
 // ahead by (Boyer and Moore's majority vote, in cycles).
 template <bool Why>
+template <bool Computes>
 void OutOfOrderCore<Why>::put_results(const CoreInst& inst, At issued, At done) {
   constexpr Cycle most = 64;  // ahead, so that what was long ago is outvoted
   Cycle ahead = done.at() - issued.at();
@@ -335,9 +340,9 @@ void OutOfOrderCore<Why>::put_results(const CoreInst& inst, At issued, At done) 
     register_[r] = done;
     if constexpr (Why) chain_[r] = std::min(ahead, most);
   };
-  constexpr std::size_t common = 3;  // few write more; where one writes less nothing reads the rest
+  constexpr std::size_t common = CoreInst::common;  // where one writes less nothing reads the rest
   for (std::size_t k = 0; k < common; ++k) write(inst.dst[k]);
-  if (inst.writes > common) [[unlikely]]
+  if (!Computes && inst.writes > common) [[unlikely]]
     for (std::size_t k = common; k < inst.writes; ++k) write(inst.dst[k]);
 }
 
@@ -345,7 +350,7 @@ template <bool Why>
 template <bool Computes>
 void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, At done) {
   const CoreInst& inst = *row.inst;
-  put_results(inst, issued, done);
+  put_results<Computes>(inst, issued, done);
   const At at = is<Computes>(inst, CoreInst::no_op) ? dispatched + 2 : done + 1;
   if (at.after(retire_)) {
     // Since the row before, the time moves by how much later this one issues and by how much longer
@@ -369,7 +374,7 @@ void OutOfOrderCore<Why>::retire(const CoreRow& row, At dispatched, At issued, A
   if constexpr (!Computes) leaves(load_retired_, loads_, inst.is(CoreInst::load));
   RegisterFile& file = files_[inst.file];
   leaves(file.retired, file.taken, inst.file_writes);
-  if (inst.more_ints > 0) [[unlikely]] {
+  if (!Computes && inst.more_ints > 0) [[unlikely]] {
     RegisterFile& ints = files_[CoreInst::int_file];
     leaves(ints.retired, ints.taken, inst.more_ints);
   }

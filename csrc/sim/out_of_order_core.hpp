@@ -128,6 +128,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   TRACEKIT_INLINE At behind_part(const CoreRow& row, const StoreBuffer::Store* last, At issued);
   template <bool Computes>
   TRACEKIT_INLINE At complete(const CoreRow& row, At issued, At dispatched);
+  template <bool Computes>
   TRACEKIT_INLINE void put_results(const CoreInst& inst, At issued, At done);
   // The last retirement is at `at`, as the `now`-th of its cycle.
   TRACEKIT_INLINE void retires(At at, int now) {
@@ -204,17 +205,21 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   std::uint64_t fetch_block(std::uint64_t pc) const {
     return fetch_shift_ >= 0 ? pc >> fetch_shift_ : pc / static_cast<unsigned>(p_.fetch_buffer());
   }
-  // What an operation takes, counts up, and for how many cycles its unit is held.
+  // What an operation counts up, for how many cycles its unit is held, how long it takes, and from
+  // its issue on.
   struct Operation {
     std::uint64_t counted{};
-    int held{}, latency{};
+    std::int16_t held{}, latency{};
+    std::int32_t executes{};
   };
-  static Operation operation(OpUse use, int latency) {
+  Operation operation(OpUse use, int latency) const {
     const bool alone = use.pipelined || use.unit == Unit::any;
-    return {IssueCalendar::counts(use.unit), alone ? 1 : latency, latency};
+    return {IssueCalendar::counts(use.unit), static_cast<std::int16_t>(alone ? 1 : latency),
+            static_cast<std::int16_t>(latency), p_.issue_to_exec() - 1 + latency};
   }
   const Operation& operation(OpClass op) const { return operations_[static_cast<std::size_t>(op)]; }
   int latency(OpClass op) const { return operation(op).latency; }
+  Cycle executes(OpClass op) const { return operation(op).executes; }
 
   const CoreParameters p_;
   CacheHierarchy caches_;
@@ -263,9 +268,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   // Rename::calcFreeROBEntries).  When it sees the next entry of the reorder buffer free, from `at`
   // on; and when it does whatever it counts.
   Cycle entry_counted(Cycle at) const;
-  Cycle entry_counted() const {
-    return freed(retired_, entry_ + static_cast<unsigned>(counted_twice_), p_.rob(), freed_delay);
-  }
+  Cycle entry_counted() const { return retired_[entry_ + counted_] + freed_delay; }
   static Freed freed_ring(int size) { return Freed(static_cast<std::size_t>(size) + 2, long_ago); }
   Freed retired_, load_retired_, store_drained_;
   // Registers of a kind: when those that wrote them had retired, how many were taken until now,
@@ -288,9 +291,10 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cycle no_store_before_{};  // goes to the cache: the first one that waits cannot
   std::uint64_t entry_{};    // of the reorder buffer: squashed rows have some, too
 
-  int fetch_shift_;       // of the fetch buffer's bytes; -1: no power of two
-  int counted_twice_;     // rows, at most
-  Cycle store_executes_;  // from its issue, as a load does
+  int fetch_shift_;        // of the fetch buffer's bytes; -1: no power of two
+  int counted_twice_;      // rows, at most
+  std::uint64_t counted_;  // from an entry to the one that is counted free with it, so many later
+  Cycle store_executes_;   // from its issue, as a load does
   At fetch_{}, redirect_{-1, Cause::base};
   int fetched_{};  // rows in this cycle
   FetchSpeed fetch_speed_;

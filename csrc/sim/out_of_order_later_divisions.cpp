@@ -171,7 +171,7 @@ class LaterDivisions {
       if (at < until) running_.add(at + core_.latency(inst.op));
     }
     Cycle done = never;
-    if (at < until) done = at + p_.issue_to_exec() - 1 + core_.latency(inst.op);
+    if (at < until) done = at + core_.executes(inst.op);
     if (inst.is(CoreInst::load)) {
       const bool far = at < until && !Wrong && !core_.caches_.in_l1d(row->addr);
       done = at >= until || far ? never : done + p_.l1d_lat();

@@ -91,8 +91,7 @@ void OutOfOrderCore<Why>::go_ahead(const CoreRow& row, Cycle dispatched, Cycle i
     }
     if (!waits && inst.is(CoreInst::load) && !inst.is(CoreInst::store | CoreInst::data_prefetch) &&
         at->addr >> line_bits == line) {
-      if (ready + p_.l1d_lat() < issued)
-        caches_.load(at->addr, ready + p_.issue_to_exec() - 1 + latency(inst.op), inst.pc);
+      if (ready + p_.l1d_lat() < issued) caches_.load(at->addr, ready + executes(inst.op), inst.pc);
       return;
     }
     late.write(inst, waits);

@@ -29,6 +29,7 @@ OutOfOrderCore<Why>::OutOfOrderCore(const CoreParameters& p, const CodeMap& code
       queued_(static_cast<std::size_t>(p.sq()) + 1),
       fetch_shift_(shift_of(static_cast<unsigned>(p.fetch_buffer()))),
       counted_twice_(std::min(p.width() * (p.rename_to_iew() - 1), p.rob() - 1)),
+      counted_(static_cast<std::uint64_t>(counted_twice_ - p.rob())),
       store_executes_(p.issue_to_exec() - 1 + p.agu_lat()),
       front_end_(p) {
   for (std::size_t i = 0; i < op_count; ++i) {
