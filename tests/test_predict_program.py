@@ -18,6 +18,7 @@ import pytest
 from tests.docs_page import ROOT, commands, run_in
 from tests.test_record import _why_not
 from tracekit.calibration import host
+from tracekit.cli.cmd_predict_program import _run_time
 from tracekit.cli.main import main
 from tracekit.errors import FormatError, TracekitError
 from tracekit.mixture import load_model
@@ -172,6 +173,13 @@ def test_lists_of_programs_are_checked(tmp_path):
         path.write_text(json.dumps(bad))
         with pytest.raises(FormatError):
             host.load_natives(path)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(2.58e-5, "   0.0258 ms"), (0.0857, "    0.0857 s"), (75, "     75.00 s")]
+)
+def test_the_time_of_a_short_run_has_digits(seconds, said):
+    assert _run_time(seconds) == said
 
 
 def test_a_program_that_fails_has_no_time(tmp_path):

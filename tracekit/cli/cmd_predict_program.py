@@ -348,7 +348,7 @@ def _print_machines(result: dict[str, Any], here: str | None) -> None:
             continue
         wide = "?" if half is None else f"{half / ns:.1%}"
         wide += "~" if m["tied_with_fastest"] and m is not result["machines"][0] else " "
-        run = f"{m['seconds']:>10.2f} s" if timed else ""
+        run = _run_time(m["seconds"]) if timed else ""
         mark = "  (this computer)" if m["name"] == here else ""
         print(f"{m['name']:<16}{ns:>10.3f}{wide:>9}{ns / best:>8.2f}{m['cpi']:>8.2f}{run}{mark}")
 
@@ -361,10 +361,17 @@ def _print_real(machines: list[dict[str, Any]]) -> None:
     title = f"{'real processor':<16}{'ns/instr':>10}{'CPI':>8}"
     print(title + (f"{'this run':>12}" if timed else "") + "  checked on hardware")
     for m in machines:
-        run = f"{m['seconds']:>10.2f} s" if timed else ""
+        run = _run_time(m["seconds"]) if timed else ""
         mark = "  (this computer)" if m["here"] else ""
         told = f"{m['name']:<16}{m['ns_per_instruction']:>10.3f}{m['cpi']:>8.2f}{run}"
         print(f"{told}  {m['checked_on_hardware']}{mark}")
+
+
+def _run_time(seconds: float) -> str:
+    """Of the whole run, 12 characters; a short one has digits, too."""
+    if seconds < 1e-3:
+        return f"{1e3 * seconds:>9.3g} ms"
+    return f"{seconds:>10.2f} s" if seconds >= 1 else f"{seconds:>10.3g} s"
 
 
 def _print_parts(result: dict[str, Any], by: str, parts: list[dict[str, Any]]) -> None:
