@@ -650,9 +650,9 @@ def test_clear_messages(
     wait_for_child = Recording._wait_for_child
     ended = []
 
-    def told(recording: Recording) -> None:
+    def told(recording: Recording, number: int) -> None:
         fifo.write_bytes(b"x")  # the program ends once the recording has failed, not before
-        wait_for_child(recording)
+        wait_for_child(recording, number)
         ended.append(os.waitstatus_to_exitcode(recording.totals.exit_status or 0))
 
     with monkeypatch.context() as patch, pytest.raises(RecordError, match="seccomp filter"):

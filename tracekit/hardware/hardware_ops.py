@@ -90,10 +90,10 @@ class Coverage(NamedTuple):
             return ""
         first = [f"{f} (as {near})" for f, (_, near) in self.missing.items()][:3]
         more = ", …" if len(self.missing) > 3 else ""
+        forms = counted(len(self.missing), "instruction form")
         return (
-            f"{counted(len(self.missing), 'instruction form')}, {1 - self.share:.2g} of what was "
-            "executed, "
-            f"are not in the table {table} and count as their nearest: {', '.join(first)}{more}"
+            f"the table {table} lacks {forms}, {1 - self.share:.2g} of what was executed; the "
+            f"nearest counts instead: {', '.join(first)}{more}"
         )
 
 
