@@ -95,6 +95,8 @@ def test_what_cannot_be_ranked_is_told_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if "--plot" in how:
+        pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tracekit.exploration.dse.totals", None)  # that walks
     (tmp_path / "known.json").write_text(json.dumps(how[1]))
