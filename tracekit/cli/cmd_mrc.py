@@ -11,11 +11,11 @@ import tracekit
 from tracekit.analysis import mrc
 from tracekit.cli.common_options import add_force, add_quiet
 from tracekit.cli.report import add_json, reported
+from tracekit.cli.trace_notes import tell_missing_flags
 from tracekit.cli.unused import refuse
 from tracekit.io.output import check_output
 from tracekit.plotting import check_picture
-from tracekit.store.debug_flags import without_debug_flags
-from tracekit.text import counted, note
+from tracekit.text import counted
 
 #: What is asked for on the command line -> what counts it.
 STREAMS = {"data": mrc.data_counts, "fetch": mrc.fetch_counts}
@@ -91,8 +91,8 @@ class _Curves:
 
 def _curves(path: str, wanted: list[str], every: bool, quiet: bool) -> _Curves:
     with tracekit.open(path) as f:
-        for text in without_debug_flags(f) if "data" in wanted else ():
-            note(f"{path}: {text}")
+        if "data" in wanted:
+            tell_missing_flags(f)
         line_size = 1 << f.index["options"]["line_bits"]
         counts = {name: STREAMS[name](f, quiet=quiet) for name in wanted}
     exact = {name: c.curve() for name, c in counts.items()}

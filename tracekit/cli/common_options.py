@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracekit.cli.numbers import at_least
+from tracekit.cpus import MOST_THREADS
 
 __all__ = ["add_force", "add_quiet", "add_threads"]
 
@@ -21,6 +22,5 @@ def add_quiet(p: Any) -> None:
 
 def add_threads(p: Any) -> None:
     """``--threads``, of tracekit's own work; all processors that it may use unless given."""
-    p.add_argument(
-        "--threads", type=at_least(1, 65536), metavar="N", help="worker threads (all processors)"
-    )
+    number = at_least(1, MOST_THREADS)
+    p.add_argument("--threads", type=number, metavar="N", help="worker threads (all processors)")

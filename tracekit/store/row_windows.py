@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tracekit.errors import UsageError
 from tracekit.text import counted
 
-__all__ = ["row_windows"]
+__all__ = ["check_longest", "row_windows"]
 
 F32 = npt.NDArray[np.float32]
 Targets = npt.NDArray[np.float64] | npt.NDArray[np.int64]
