@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit import _core, schema
-from tracekit.sim.trace_walk import NO_REGISTER, _Operands, _registers
+from tracekit.sim.core_instructions import NO_REGISTER, _Operands, _registers
 
 CONDITIONAL = 1 << schema.FLAGS.index("IsCondControl")
 CODES = {0: "zaps", 1: "cfof", 2: "ecf", 3: "ezf"}
