@@ -52,6 +52,25 @@ def test_a_row_that_comes_again_is_a_fault_where_it_touches_memory(tmp_path: Pat
         assert trace["taken"].tolist() == [False, True, True, False, False, True]
 
 
+STAGES = ("decode", "rename", "dispatch", "issue", "complete")
+
+
+@pytest.mark.parametrize("lost", [None, *STAGES])
+def test_a_block_without_a_stage_s_line_is_told(tmp_path: Path, lost: str | None) -> None:
+    """Its other ticks are kept."""
+    text = ""
+    for seq in (1, 2, 3):
+        lines = [f"O3PipeView:fetch:{500 * seq}:0x00400000:0:{seq}:  nop"]
+        lines += [f"O3PipeView:{s}:{900 * seq}" for s in STAGES if seq != 2 or s != lost]
+        text += "\n".join([*lines, f"O3PipeView:retire:{1000 * seq}:store:0\n"])
+    trace, anomalies = extracted(tmp_path, text)
+    with trace:
+        assert trace["retire"].tolist() == [1000, 2000, 3000]
+        for stage in STAGES:
+            assert trace[stage].tolist() == [900, 0 if stage == lost else 1800, 2700]
+    assert list(anomalies) == (["incomplete_block"] if lost else [])
+
+
 @pytest.mark.parametrize(
     ("end", "kind"),
     [
