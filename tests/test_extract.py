@@ -161,13 +161,14 @@ def test_macro_level(tmp_path_factory, seed, n, blocks):
         accesses = [next((i for i in w if f["is_mem"][i]), None) for w in want]
         for name in ("addr", "load_distance", "store_distance", "data_distance"):
             assert g[name].tolist() == [0 if i is None else int(f[name][i]) for i in accesses]
-        # Instructions since the last access to the byte: not the micro-ops between.
-        done = np.concatenate([[0], np.cumsum(last[f["static_id"]])])
+        # Instructions since the last access to the byte: neither micro-ops nor retries.
         seen, reuse = {}, {}
-        for i in np.flatnonzero(f["is_mem"]).tolist():
-            byte = int(f["addr"][i])
-            reuse[i] = min(int(done[i]) - seen.get(byte, -1000), 1000)
-            seen[byte] = int(done[i])
+        for number, members in enumerate(want):
+            for i in members:
+                if f["is_mem"][i]:
+                    byte = int(f["addr"][i])
+                    reuse[i] = min(number - seen.get(byte, -1000), 1000)
+                    seen[byte] = number
         assert g["data_reuse"].tolist() == [0 if i is None else reuse[i] for i in accesses]
         if f.timed:
             sums = [int(f.targets("ticks")[w].sum()) for w in want]

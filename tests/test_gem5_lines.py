@@ -52,6 +52,47 @@ def test_a_row_that_comes_again_is_a_fault_where_it_touches_memory(tmp_path: Pat
         assert trace["taken"].tolist() == [False, True, True, False, False, True]
 
 
+STAGES = ("decode", "rename", "dispatch", "issue", "complete")
+
+
+@pytest.mark.parametrize("lost", [None, *STAGES])
+def test_a_block_without_a_stage_s_line_is_told(tmp_path: Path, lost: str | None) -> None:
+    """Its other ticks are kept."""
+    text = ""
+    for seq in (1, 2, 3):
+        lines = [f"O3PipeView:fetch:{500 * seq}:0x00400000:0:{seq}:  nop"]
+        lines += [f"O3PipeView:{s}:{900 * seq}" for s in STAGES if seq != 2 or s != lost]
+        text += "\n".join([*lines, f"O3PipeView:retire:{1000 * seq}:store:0\n"])
+    trace, anomalies = extracted(tmp_path, text)
+    with trace:
+        assert trace["retire"].tolist() == [1000, 2000, 3000]
+        for stage in STAGES:
+            assert trace[stage].tolist() == [900, 0 if stage == lost else 1800, 2700]
+    assert list(anomalies) == (["incomplete_block"] if lost else [])
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        ("", "macro_op_line"),  # ExecMacro's own line
+        (" : MemR", "malformed_line"),
+        (" : MemRead :  A=0x1x", "malformed_line"),
+        (" : MemRead :  A=0x1  flags=(IsLoad", "malformed_line"),
+        (" : MemRead :  A=0x1  flags=(IsLoad) x", "malformed_line"),
+        (" : MemRead :  A=0x10000000000000000  flags=(IsLoad)", "malformed_line"),
+        (" : A=0x1  FetchSeq=x", "malformed_line"),
+    ],
+)
+def test_a_damaged_line_is_no_macro_op_s(tmp_path: Path, end: str, kind: str) -> None:
+    """Of which its micro-ops would repeat all: --strict takes no notice of those."""
+    rows = [LINE.format(tick=500 * k, pc=0x400000 + 4 * k, more="") for k in (1, 3)]
+    text = f"{rows[0]}   1000: system.cpu: 0x400008    :   ldr   x1, [x2]{end}\n{rows[1]}"
+    trace, anomalies = extracted(tmp_path, text)
+    with trace:
+        assert trace["pc"].tolist() == [0x400004, 0x40000C]
+    assert list(anomalies) == [kind]
+
+
 def test_a_branch_whose_length_nothing_tells(tmp_path: Path) -> None:
     """X86 without its displacement: not taken where the next row is up to 15 bytes on."""
     line = "{tick:7}: system.cpu: 0x{pc:x}    : {text}   : IntAlu :   flags=({flags})\n"

@@ -97,6 +97,20 @@ def test_rows_of_a_file_are_those_of_any_trace(
         assert_same(a, b)
 
 
+def test_a_retry_is_no_instruction_of_its_own(tmp_path: Path) -> None:
+    """A load whose first try faults lies between two accesses to the same byte."""
+    load = "{tick:7}: system.cpu: 0x{pc:x}    : ldr x1, [x2] : MemRead :  A={a:#x}  flags=(IsLoad)"
+    rows = [(0x400000, 0x10), (0x400004, 0x20), (0x400004, 0x20), (0x400008, 0x10)]
+    path = tmp_path / "trace.out"
+    path.write_text(
+        "".join(load.format(tick=500 * k, pc=pc, a=a) + "\n" for k, (pc, a) in enumerate(rows))
+    )
+    for level, reuse in (("micro", [1000, 1000, 1, 3]), ("macro", [1000, 1000, 2])):
+        tracekit.extract(path, tmp_path / "f.zst", level=level, force=True)
+        with tracekit.open(tmp_path / "f.zst") as trace:
+            assert trace["data_reuse"].tolist() == reuse
+
+
 def test_open_at_a_level(micro: Path, tmp_path: Path) -> None:
     tracekit.extract(X86, tmp_path / "macro.zst", level="macro")
     with TraceFile(tmp_path / "macro.zst") as want, tracekit.open(micro, level="macro") as got:

@@ -145,6 +145,7 @@ def test_the_old_option_is_the_new_one() -> None:
     [
         ("tune a.zst b.zst --suggest 1", "suggest a.zst b.zst --count 1"),
         ("tune --suggest=1 a.zst b.zst", "suggest --count=1 a.zst b.zst"),
+        ("tune a.zst=c.npy b.zst --suggest 1", "suggest a.zst b.zst --count 1"),
         ("tune --measure m.json --name n -o o", "measure m.json --name n -o o"),
         ("tune --measure=m.json --name n -o o", "measure m.json --name n -o o"),
         ("evaluate m.json --folds 3", "cross-validate m.json --folds 3"),

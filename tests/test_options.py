@@ -13,6 +13,7 @@ import tracekit
 from tracekit import isa, schema
 from tracekit.cli.commands import COMMANDS
 from tracekit.cli.main import create_parser, main
+from tracekit.errors import UsageError
 from tracekit.isa.types import BRANCH_FLAGS
 
 
@@ -188,6 +189,22 @@ def test_numbers_that_are_none_are_told_with_their_option(feats, capsys, line, t
     with pytest.raises(SystemExit) as e:
         main([str(feats) if a == "F" else a for a in line.split()])
     assert e.value.code == 2 and told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("clock", "odd"), [(333, True), (1000, True), (500, False), (250, False)])
+def test_a_clock_that_does_not_divide_the_ticks_is_told(tmp_path, capsys, clock, odd):
+    text, out = Path(__file__).parent / "golden" / "lua.x86.trace.xz", tmp_path / "f.zst"
+    line = ["extract", str(text), "-o", str(out), "--clock-ps", str(clock)]
+    assert main(line) == 0
+    assert ("--clock-ps: the ticks are multiples of 500 ps" in capsys.readouterr().err) == odd
+    with tracekit.open(out) as trace:
+        assert trace.index["source"].get("tick_unit") == (500 if odd else None)
+
+
+@pytest.mark.parametrize("what", ["u007", Path("f.zst"), None])
+def test_a_machine_is_that_of_an_open_trace(what):
+    with pytest.raises(UsageError, match=r"is no open trace \(Machine\.load"):
+        tracekit.Machine.of(what)
 
 
 def test_pipeline_blocks_alone_have_as_many_instructions_as_pcs(tmp_path):

@@ -478,6 +478,9 @@ def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeyp
 
     monkeypatch.setattr("tracekit.calibration.random_designs.RANDOM_DESIGNS", 3)
     paths = [str(data / f"p{i}.zst") for i in range(4)]
+    named = tmp_path / "opt=2.zst"  # a name is taken whole
+    named.write_bytes((data / "p0.zst").read_bytes())
+    paths = [str(named), *paths[1:]]
     arguments = ["suggest", *paths, "--model", str(model), "--count"]
     assert main([*arguments, "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["suggested"]

@@ -68,6 +68,7 @@ def current_command(command: str | None, arguments: list[str]) -> tuple[str | No
     elif new == "suggest":
         what = f"{command} --suggest"
         out = [re.sub(r"^--suggest(?==|$)", "--count", a) for a in out]
+        out = [a if a.startswith("-") else a.partition("=")[0] for a in out]  # FEATS=CYCLES
     _warn(f"{what}: the command is {new}")
     return new, out
 

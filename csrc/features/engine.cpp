@@ -105,9 +105,10 @@ void FeatureEngine::memory_pass(std::size_t begin, std::size_t end) {
   std::uint64_t number = done_;
   for (std::size_t i = begin; i < end; ++i) {
     at_[n] = static_cast<std::uint32_t>(i);
+    if (macro_) instruction_ += ends_.cuts_off(hot_[sid[i]]);
     number_[n] = macro_ ? instruction_ : number++;
     n += (bits[i] & row_bit::has_addr) != 0;
-    if (macro_) instruction_ += hot_[sid[i]].is(HotStatic::last);
+    if (macro_) instruction_ += ends_.ends(hot_[sid[i]], bits[i]);
   }
   at_.resize(n);
   lines_.resize(n);

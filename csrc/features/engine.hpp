@@ -9,6 +9,7 @@
 #include "core/row_batch.hpp"
 #include "features/branch_entropy.hpp"
 #include "features/data_reuse.hpp"
+#include "features/instruction_ends.hpp"
 #include "features/stack_distance.hpp"
 #include "isa/hot_static.hpp"
 
@@ -103,6 +104,7 @@ class FeatureEngine {
   std::optional<Pair> pair_ref_;
   DataReuse reuse_;
   bool macro_;
+  InstructionEnds ends_;
   std::uint64_t instruction_{};  // ended so far, where `macro`
   BranchEntropy entropy_;
 

@@ -21,14 +21,8 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
     const std::uint32_t sid = in.sid[i];
     const HotStatic& h = statics[sid];
     const std::uint8_t bits = in.bits[i];
-    // Another pc is another instruction, also behind a fault that is not tried again at once (a
-    // handler runs).  Without flags (O3PipeView alone) no micro-op is known to be the last; but the
-    // first one has upc 0, and only a faulting one is followed by itself again.
-    if (!members_open_.empty() &&
-        (h.pc != statics[members_open_.front()].pc || (h.upc == 0 && !last_faulted_)))
-      close(statics);
+    if (ends_.cuts_off(h)) close(statics);
     ends_known_ |= h.upc != 0 && h.is(HotStatic::last);
-    last_faulted_ = bits & row_bit::fault;
     if (members_open_.empty()) open(in, i);
     const std::size_t r = rows_.size() - 1;
     if (std::find(members_open_.begin(), members_open_.end(), sid) == members_open_.end())
@@ -56,7 +50,7 @@ void MacroJoin::add(const FeatureBatch& in, std::size_t n, const std::vector<Hot
     if (!first_retire_) first_retire_ = in.ticks[stage::retire][i];
     for (unsigned s : {stage::complete, stage::retire, stage::store})
       rows_.ticks[s][r] = std::max(rows_.ticks[s][r], in.ticks[s][i]);
-    if (bits & row_bit::fault ? h.is(HotStatic::syscall) : h.is(HotStatic::last)) close(statics);
+    if (ends_.ends(h, bits)) close(statics);
   }
 }
 

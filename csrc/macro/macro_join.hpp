@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "features/engine.hpp"
+#include "features/instruction_ends.hpp"
 #include "isa/hot_static.hpp"
 
 namespace tracekit {
@@ -40,8 +41,8 @@ class MacroJoin {
   void close(const std::vector<HotStatic>& statics);
   std::uint32_t intern(const std::vector<HotStatic>& statics);
 
-  bool last_faulted_{};  // the row before trapped: what follows is its retry
-  FeatureBatch rows_;    // the last one is open while `members_open_` is not empty
+  InstructionEnds ends_;
+  FeatureBatch rows_;  // the last one is open while `members_open_` is not empty
   std::vector<std::uint32_t> members_open_;
   bool any_timed_{};
   bool ends_known_{};  // a last micro-op was seen

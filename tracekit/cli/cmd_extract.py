@@ -251,3 +251,5 @@ def warn(result: ExtractionResult) -> None:
             note(f"{a['count']} x {kind.replace('_', ' ')}{where}")
     for text in sentences(result.stats.get("missing_debug_flags", ())):
         note(text)
+    if unit := result.stats.get("tick_unit"):
+        note(f"--clock-ps: the ticks are multiples of {unit:,} ps, so cycles are no whole numbers")

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if not 1 <= args.count < len(args.traces):
         raise UsageError(f"--count {args.count} of {len(args.traces)}: 1 to all but one")
     model = load_model(args.model)
-    paths = [entry.partition("=")[0] for entry in args.traces]
+    paths: list[str] = args.traces
     with contextlib.ExitStack() as stack:
         spread = stack.enter_context(run_of(args)).spread if wanted(args) else None
         programs = informations(paths, model.cores, args.seed, args.threads, spread)

@@ -93,6 +93,7 @@ class Extraction:
         self._held: dict[int, tuple[str, list[Any]]] = {}
         self._damaged = 0
         self._missing: dict[str, None] = {}  # debug flags of any output
+        self._tick_unit: int | None = None  # of an output whose clock has another period
         self._fed = 0  # decompressed bytes that were parsed
         self._source: Source | Pulled | None = None
         #: Each file that was written in numbers, where the options ask for ``statistics``.
@@ -351,6 +352,8 @@ class Extraction:
             stats = own
         if self._missing:
             stats = {**stats, "missing_debug_flags": [*self._missing]}
+        if self._tick_unit:
+            stats = {**stats, "tick_unit": self._tick_unit}
         return ExtractionResult(outputs, anomalies, stats, self._input.provenance())
 
     def _own_stats(self, s: OutputStream, stats: dict[str, Any]) -> dict[str, Any]:
@@ -381,7 +384,10 @@ class Extraction:
         self._missing |= dict.fromkeys(missing)
         if missing:
             stats = {**stats, "missing_debug_flags": missing}
-        o = self._o
+        o, unit = self._o, s.writer.tick_unit
+        if o.clock_ps and unit and unit % o.clock_ps:
+            self._tick_unit = unit
+            stats = {**stats, "tick_unit": unit}
         s.writer.finish(
             t,
             {

@@ -262,8 +262,14 @@ class Machine:
     def of(cls, trace: TraceFile) -> Self | None:
         """The machine that a trace was made on, where it says so: traces of the gem5 plug-in do.
 
-        Raises `FormatError` where what it says is no machine.
+        Raises `FormatError` where what it says is no machine, `UsageError` where ``trace`` is no
+        open trace.
         """
+        if not isinstance(getattr(trace, "index", None), dict):
+            raise UsageError(
+                f"{trace!r:.60} is no open trace",
+                hint="Machine.load reads a name or a file",
+            )
         known = trace.index["source"].get("machine")
         if known is None:
             return None

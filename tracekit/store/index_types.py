@@ -45,6 +45,7 @@ class Source(TypedDict, total=False):
     exec_flags: bool
     fetch_seq: bool
     missing_debug_flags: list[str]
+    tick_unit: int
     unfinished: int
     contiguous: bool
     command: list[str]

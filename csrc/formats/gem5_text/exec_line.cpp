@@ -24,6 +24,19 @@ bool is_class_name(std::string_view s) {
          });
 }
 
+// Whether a line without whole fields shows that its instruction ran: a damaged one then, for a
+// macro-op's own line ends with the disassembly.
+bool has_run(std::string_view body) {
+  for (const std::string_view field : {"  flags=(", "  FetchSeq=", " A=0x", " D=0x"})
+    if (body.find(field) != std::string_view::npos) return true;
+  for (std::size_t at = body.find(separator); at != std::string_view::npos;) {
+    const std::size_t begin = at + separator.size(), next = body.find(separator, begin);
+    if (is_class_name(trim_right(body.substr(begin, next - begin)))) return true;
+    at = next;
+  }
+  return false;
+}
+
 bool parse_place(scan::Cursor& c, ExecText& t) {
   std::uint64_t upc = 0;
   if (!c.eat("0x") || !c.eat_hex(t.pc)) return false;
@@ -65,7 +78,7 @@ std::optional<ExecText> split_exec(std::string_view rest) {
   ExecFields ignored;
   if (last == std::string_view::npos ||
       !parse_exec_fields(body.substr(last + separator.size()), ignored)) {
-    if (!t.tail.empty()) return std::nullopt;
+    if (!t.tail.empty() || has_run(body)) return std::nullopt;
     t.macro_line = true;
     t.disassembly = trim_right(body);
     return t;

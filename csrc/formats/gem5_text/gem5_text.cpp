@@ -293,8 +293,9 @@ bool Gem5Text::exec_line(const char* begin, const char* end) {
     if (!c.eat_decimal(thread) || !c.eat(" : ")) return false;
   }
   const auto text = split_exec(view(c.at(), end));
-  if (!text) return false;
-  if (when >= max_tick) {
+  const bool begins_like_one = c.left() > 1 && c.at()[0] == '0' && c.at()[1] == 'x';
+  if (!text && !begins_like_one) return false;
+  if (!text || when >= max_tick) {
     count("malformed_line", begin);
     return true;
   }

@@ -116,6 +116,7 @@ class Gem5Text {
   Block open_;
   std::string open_text_;
   std::uint64_t open_at_{};
+  unsigned open_stages_{};  // bit s: stage s had a line
   bool in_block_{};
   // BOOM's lines come one by one; blocks are put together by seq.
   struct Boom;

@@ -96,6 +96,7 @@ void Gem5Text::block_line(const char* begin, const char* end) {
     }
     open_text_.assign(text);
     open_at_ = base_ + offset(begin);
+    open_stages_ = 1U << stage::fetch;
     in_block_ = true;
     return;
   }
@@ -112,8 +113,11 @@ void Gem5Text::block_line(const char* begin, const char* end) {
     count("stray_stage_line", begin);
     return;
   }
+  open_stages_ |= 1U << s;
   if (s == stage::retire) {
     in_block_ = false;
+    constexpr unsigned all = (2U << stage::retire) - 1;
+    if (open_stages_ != all) counters_.add("incomplete_block", open_at_);
     take_checked(open_, open_text_);
   }
 }
