@@ -45,8 +45,11 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 @pytest.fixture(scope="session", autouse=True)
 def _elsewhere(tmp_path_factory: pytest.TempPathFactory):
-    # Nor does a test see what the user's computer was measured to be.
+    # Nor does a test see what the user's computer was measured to be, or the user's models.
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["XDG_DATA_HOME"] = str(tmp_path_factory.mktemp("data"))
+    for name in ("TRACEKIT_PLUGINS", "TRACEKIT_DEBUG"):
+        os.environ.pop(name, None)
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
     yield
