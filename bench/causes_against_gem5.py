@@ -192,7 +192,7 @@ def cost(programs: int | None) -> None:
         why = [*run, "why", str(feats), "--machine", files[0]]
         print("why --no-changes:", timed([*why, "--no-changes"]))
         print("why:             ", timed(why))
-        report = [*run, "report", str(feats), "--machines", *files, "-o", str(page)]
+        report = [*run, "report", str(feats), "--machine", *files, "-o", str(page)]
         print("report:          ", timed(report), f"{page.stat().st_size / 1e6:.2f} MB")
 
 

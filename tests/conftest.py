@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import tracekit
@@ -18,6 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(Path(__file__).parent))  # oracles, synthetic
 sys.path.append(str(ROOT))  # tests.*, also in processes that tests spawn; after what is installed
 GOLDEN = ROOT / "tests" / "golden"
+
+# How long an example takes is the computer's, and no property of what is tested.
+hypothesis.settings.register_profile(
+    "tracekit", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("tracekit")
 
 # A test run in the background by a shell ignores SIGINT, and so would every program it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -38,8 +45,11 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 @pytest.fixture(scope="session", autouse=True)
 def _elsewhere(tmp_path_factory: pytest.TempPathFactory):
-    # Nor does a test see what the user's computer was measured to be.
+    # Nor does a test see what the user's computer was measured to be, or the user's models.
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["XDG_DATA_HOME"] = str(tmp_path_factory.mktemp("data"))
+    for name in ("TRACEKIT_PLUGINS", "TRACEKIT_DEBUG"):
+        os.environ.pop(name, None)
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
     yield

@@ -224,6 +224,7 @@ def cpu_of(pid: int) -> float:
 
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs schedstat")
+@pytest.mark.skipif(os.getpriority(os.PRIO_PROCESS, 0) > 0, reason="needs normal priority")
 def test_predictions_give_way_at_once(tmp_path):
     """A spinner of normal priority on the same core: predictions take at most 5 % of each 100 ms,
     from its start."""

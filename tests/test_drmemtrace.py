@@ -367,7 +367,7 @@ def test_interleaved_threads_are_told(tmp_path: Path, capsys: pytest.CaptureFixt
     for command in ("predict F -q", "simulate F -q -m u007", "what-if F --machine u007 rob=16"):
         assert main([feats if a == "F" else a for a in command.split()]) == 0
         assert capsys.readouterr().err.startswith(said), command
-    assert main(["report", feats, "-o", str(tmp_path / "r.html"), "--machines", "u007"]) == 0
+    assert main(["report", feats, "-o", str(tmp_path / "r.html"), "--machine", "u007"]) == 0
     assert "3 threads are walked as one" in (tmp_path / "r.html").read_text()
     capsys.readouterr()
     alone = tracekit.extract(str(GOLDEN), str(tmp_path / "each.zst")).outputs[0].path

@@ -70,7 +70,7 @@ def test_what_a_trace_lacks_is_told(
         assert main(command) == 0
         assert f"{out}: {WITHOUT['ExecEnable']}" in capsys.readouterr().err
     page = str(tmp_path / "page.html")
-    assert main(["report", out, "-o", page, "--machines", "ns_8w", "--json"]) == 0
+    assert main(["report", out, "-o", page, "--machine", "ns_8w", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["notes"]
     assert any(WITHOUT["ExecEnable"][1:] in note for note in told)
     assert main(["mrc", out, "--stream", "fetch"]) == 0

@@ -121,6 +121,7 @@ def test_agreement_over_whole_programs(arch: str, tmp_path: Path) -> None:
 
     total = 0
     differ: Counter[str] = Counter()
+    mnemonics: Counter[str] = Counter()
     examples: dict[str, Counter[str]] = defaultdict(Counter)
     for p in (p for p in programs() if p.arch == arch):
         out = tmp_path / "f.zst"
@@ -131,9 +132,11 @@ def test_agreement_over_whole_programs(arch: str, tmp_path: Path) -> None:
             for s, inst in zip(table, insts, strict=True):
                 total += s.count
                 row = _row(arch, s)
-                for field, (gem5, ours) in differences(arch, inst, row).items():
+                found = differences(arch, inst, row)
+                head = inst.text.split()[0]
+                mnemonics[head] += s.count if found else 0
+                for field, (gem5, ours) in found.items():
                     differ[field] += s.count
-                    head = inst.text.split()[0]
                     examples[field][f"{head} ({s.disassembly}): gem5 {gem5}, ours {ours}"] += (
                         s.count
                     )
@@ -142,6 +145,10 @@ def test_agreement_over_whole_programs(arch: str, tmp_path: Path) -> None:
         print(f"  {field}: {100 - 100 * differ[field] / total:.3f} %")
         for text, n in examples[field].most_common(4):
             print(f"    {n}: {text}")
+    print("  differ in one field at least, by mnemonic:")
+    for mnemonic, n in mnemonics.most_common():
+        if n >= 1e-5 * total:
+            print(f"    {mnemonic}: {100 * n / total:.3f} %")
     assert differ["op"] <= 0.01 * total
     assert differ["branch"] <= 0.01 * total
     assert differ["src"] <= 0.02 * total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import io
 import re
 import subprocess
@@ -62,20 +63,21 @@ def concerns(entry: dict[str, Any], file: str) -> bool:
     return any(fnmatch.fnmatch(file, g) for g in entry.get("where", ["*"]))
 
 
-def left(text: str, suffix: str, names: set[str]) -> list[tuple[int, str]]:
-    scan = python_names if suffix in (".py", ".pyi") else cpp_names
-    return [(line, name) for line, name in scan(text) if name in names]
+def all_names(text: str, suffix: str) -> list[tuple[int, str]]:
+    return list((python_names if suffix in (".py", ".pyi") else cpp_names)(text))
+
+
+@functools.cache  # two tests read all files
+def names_of(path: Path) -> list[tuple[int, str]]:
+    return all_names(path.read_text(encoding="utf-8"), path.suffix)
 
 
 def test_an_old_name_is_seen():
-    names = {"margin"}
-    assert left("x = margin  # margin\n'margin'\n'a margin'\n", ".py", names) == [
-        (1, "margin"),
-        (2, "margin"),
+    assert all_names("x = margin  # margin\n'margin'\n'a margin'\n", ".py") == [
+        *((1, "x"), (1, "margin"), (2, "margin")),
     ]
-    assert left("// margin\nint margin; /* margin */\nf(\"margin\", 'm');\n", ".cpp", names) == [
-        (2, "margin"),
-        (3, "margin"),
+    assert all_names("// margin\nint margin; /* margin */\nf(\"margin\", 'm');\n", ".cpp") == [
+        *((2, "int"), (2, "margin"), (3, "f"), (3, "margin")),
     ]
 
 
@@ -89,8 +91,7 @@ def test_no_identifier_or_key_has_an_old_name():
             continue
         names = {e["old"] for e in TABLE["name"] if concerns(e, file)}
         if names:
-            text = path.read_text(encoding="utf-8")
-            found += [f"{file}:{n} {name}" for n, name in left(text, path.suffix, names)]
+            found += [f"{file}:{n} {name}" for n, name in names_of(path) if name in names]
     assert not found, "\n".join(found)
 
 
@@ -103,9 +104,7 @@ def test_each_entry_concerns_a_file_and_its_new_name_is_there():
         assert some, f"{entry['old']}: no file is concerned"
         for f in some:
             if f not in seen and (ROOT / f).exists():
-                text = (ROOT / f).read_text(encoding="utf-8")
-                scan = python_names if f.endswith((".py", ".pyi")) else cpp_names
-                seen[f] = {name for _, name in scan(text)}
+                seen[f] = {name for _, name in names_of(ROOT / f)}
         assert any(entry["new"] in seen.get(f, ()) for f in some), f"{entry['new']} is nowhere"
 
 

@@ -151,6 +151,8 @@ def test_the_old_option_is_the_new_one() -> None:
         ("evaluate m.json --folds 3", "cross-validate m.json --folds 3"),
         ("evaluate m.json --drawn 3", "cross-validate m.json --random-designs 3"),
         ("evaluate m.json --trained a b", "evaluate m.json --model a b"),
+        ("report f.zst --machines a b -o r", "report f.zst --machine a b -o r"),
+        ("explain f.zst --machines=a", "explain f.zst --machine=a"),
     ],
 )
 def test_an_old_command_is_the_new_one(was: str, now: str) -> None:

@@ -16,6 +16,8 @@ from tracekit.cli.main import create_parser, main
 from tracekit.errors import UsageError
 from tracekit.isa.types import BRANCH_FLAGS
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 @pytest.fixture(scope="module")
 def feats(tmp_path_factory) -> Path:
@@ -231,6 +233,47 @@ def _without_help(parser: argparse.ArgumentParser) -> list[str]:
         elif not action.help:
             out.append(f"{parser.prog} {'/'.join(action.option_strings) or action.dest}")
     return out
+
+
+def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """It, and the parsers of all its commands."""
+    inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return [parser, *(q for a in inner for p in a.choices.values() for q in _parsers(p))]
+
+
+def test_no_option_has_a_shortened_name(feats, capsys):
+    assert [p.prog for p in _parsers(create_parser()) if p.allow_abbrev] == []
+    for line in (
+        ["why", str(feats), "-m", "ns_8w", "--no-ch"],
+        ["predict", str(feats), "--quie"],
+        ["hub", "ask", "fleet.db", "--js"],
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(line)
+        assert f"unrecognized arguments: {line[-1]}" in capsys.readouterr().err
+
+
+def test_an_option_is_spelled_alike_in_all_commands():
+    """One short name, or none, for each long one; what means another thing is named here."""
+    spellings = dict[str, set[str]]()
+    for parser in _parsers(create_parser()):
+        for action in parser._actions:
+            for name in action.option_strings:
+                if name.startswith("--"):
+                    spellings.setdefault(name, set()).add("/".join(action.option_strings))
+    several = {name for name, found in spellings.items() if len(found) > 1}
+    # Where libraries lie, and how many keys sign; rows or epochs to stop at, and programs.
+    assert several == {"--root", "--count"}
+
+
+def test_every_command_that_shows_progress_can_be_quiet():
+    """Those of many traces do."""
+    for parser in _parsers(create_parser()):
+        options = parser._option_string_actions
+        if options.keys() & {"--cluster", "--run"}:
+            assert options["-q"] is options["--quiet"], parser.prog
+    loud = [p for p in (ROOT / "tracekit" / "cli").glob("cmd_*.py") if "Events(" in p.read_text()]
+    assert loud and [p.name for p in loud if "quiet=args.quiet" not in p.read_text()] == []
 
 
 def test_an_option_that_comes_twice_adds_to_the_first(feats, capsys):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tests.test_record import (
     options,
     read,
     started,
+    wait_for,
 )
 from tracekit.analysis.hotspots import hot
 from tracekit.cli.main import main
@@ -118,6 +118,12 @@ def test_what_a_copy_lacks_is_seen_and_stepped_in_place(
     assert f"{kind}:crash_handler" not in parts and parts[f"{kind}:main"] > 600, parts
 
 
+def ticks(pid: int) -> int:
+    """For how many of the clock's ticks it ran."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 @pytest.mark.parametrize("kind", ["dontfork", "wipeonfork"])
 def test_an_epoch_in_a_handler_that_the_program_did_not_reach_is_dropped(
     programs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -133,7 +139,8 @@ def test_an_epoch_in_a_handler_that_the_program_did_not_reach_is_dropped(
     monkeypatch.setattr(recorder, "missing_memory", late)
     out = tmp_path / "x.tks"
     child = started([programs[kind]])
-    time.sleep(0.3)  # it says that it is ready a little before it reads its memory
+    begin = ticks(child.pid)  # it says that it is ready a little before it reads its memory
+    assert wait_for(lambda: ticks(child.pid) > begin + 1)
     totals = record_pid(child.pid, out, options(epoch=300, count=2))
     child.communicate(timeout=TIMEOUT)
     assert child.returncode == 8

@@ -286,7 +286,7 @@ def test_command_report(trace, tmp_path, capsys):
     machine = tmp_path / "m.json"
     machine.write_text(json.dumps(MACHINE))
     out = tmp_path / "r.html"
-    args = ["report", str(trace.path), "--machines", str(machine), "-o", str(out)]
+    args = ["report", str(trace.path), "--machine", str(machine), "-o", str(out)]
     assert main(args) == 0
     assert "3,000 rows take" in capsys.readouterr().out
     assert main(args) == 1
@@ -308,7 +308,7 @@ def test_reports_of_a_program_and_of_its_recording(tmp_path, capsys):
     subprocess.run(
         ["gcc", "-O1", "-nostdlib", "-static", str(tmp_path / "p.c"), "-o", program], check=True
     )
-    args = ["report", "--machines", "ns_8w", "-o", out, "--json"]
+    args = ["report", "--machine", "ns_8w", "-o", out, "--json"]
     assert main([*args, "--full", "--record", kept, "--", program]) == 0
     run = json.loads(capsys.readouterr().out)
     assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")

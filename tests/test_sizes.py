@@ -25,8 +25,8 @@ _LITERAL = re.compile(
 #: What stands before the brace of a function's body: its parameters, and what may follow them.
 _HEAD = re.compile(
     r"([\w:~<>]*(?:operator[^\s(]+|\w))\s*\([^;{}]*\)\s*"
-    r"(?:const|noexcept|override|final|mutable|try|requires[^;{}]*|->[^;{}()]*|:[^;{}]*"
-    r"|:(?:[^;{}]|\{[^;{}]*\})*)*\s*$"
+    r"(?:(?:const|noexcept|override|final|mutable|try)\b\s*|requires[^;{}]*|->[^;{}()]*)*"
+    r"(?::(?:[^;{}]|\{[^;{}]*\})*)?\s*$"
 )
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return", "sizeof", "decltype"}
 
@@ -99,6 +99,7 @@ struct B {
     if (x_) { return 1; }
     return 2;
   }
+  int h() const override { return 3; }
   int x_{};
 };
 template <class T>
@@ -109,7 +110,7 @@ typename C<T>::At C<T>::g(const Row& row, std::function<int(int)> h) {  // }
 }
 }
 """
-    assert dict(cpp_functions(text)) == {"B": 1, "f": 4, "C<T>::g": 5}
+    assert dict(cpp_functions(text)) == {"B": 1, "f": 4, "h": 1, "C<T>::g": 5}
     assert dict(python_functions("def f():\n    def g():\n        pass\n")) == {"f": 3, "g": 2}
     assert len(list(cpp_functions((ROOT / "csrc/record/stepper.cpp").read_text()))) > 5
 

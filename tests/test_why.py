@@ -302,7 +302,7 @@ def test_command_what_if(trace, machine_file, capsys):
 def test_command_explain(trace, machine_file, tmp_path, capsys):
     other = tmp_path / "io.json"
     other.write_text(json.dumps(MINOR))
-    args = ["explain", str(trace.path), "--machines", machine_file, str(other)]
+    args = ["explain", str(trace.path), "--machine", machine_file, str(other)]
     assert main([*args, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert sum(found["causes"].values()) == found["moved"] == sum(found["places"].values())

@@ -1,6 +1,6 @@
-"""Names of version 0.1 that users hold: in model folders, on command lines, in their feature sets.
+"""Names of earlier versions that users hold: in model folders, command lines and feature sets.
 
-Versions 0.2 and 0.3 read them, each with one line of warning; what is written has the new names.
+Versions before 0.4 read them, each with one line of warning; what is written has the new names.
 For the keys of JSON that commands print see docs/json.md; ``schema`` says there which they are.
 """
 
@@ -23,6 +23,8 @@ __all__ = [
 OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "cross-validate": {"--drawn": "--random-designs"},
     "evaluate": {"--trained": "--model"},
+    "explain": {"--machines": "--machine"},
+    "report": {"--machines": "--machine"},
 }
 #: Command that was, an option that it had, and the command that this is: its value stays an
 #: argument of ``measure`` and becomes the value of an option of ``suggest``.

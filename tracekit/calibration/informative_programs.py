@@ -110,15 +110,17 @@ def informations(
     seed: int = 0,
     threads: int | None = None,
     spread: Spread | None = None,
+    *,
+    quiet: bool = True,
 ) -> list[ProgramInformation]:
     """`core_information` of features, each; ``spread``: who does them, this process unless given,
-    which shows its progress."""
+    which shows its progress on standard error unless ``quiet``."""
     if spread is not None:
         options = {"cores": [dict(c) for c in cores], "seed": seed}
         found = spread("program_information", [(path, options) for path in paths])
         return [ProgramInformation(**v) for v in found]
     programs = []
-    with Progress("suggest", len(paths), "programs") as progress:
+    with Progress("suggest", len(paths), "programs", quiet=quiet) as progress:
         for i, path in enumerate(paths):
             progress.update(i, path)
             with open_trace(path) as trace:

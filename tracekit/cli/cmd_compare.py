@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tracekit.cli.common_options import add_force, add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads
 from tracekit.cli.error_tables import print_intervals
 from tracekit.cli.events import Events
 from tracekit.cli.instruction_options import add_instruction_options
@@ -36,6 +36,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "--cache", help="--manifest: keep the programs' arrays in this folder, for the next time"
     )
     add_threads(p)
+    add_quiet(p)
     p.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg or .pdf")
     add_force(p)
     add_json(p)
@@ -97,7 +98,7 @@ def _truth(args: argparse.Namespace, models: Any) -> dict[str, Any]:
     from tracekit.io.output import cache_folder
     from tracekit.neuroscalar import evaluate
 
-    with cache_folder(args.cache) as cache, Events("compare") as report:
+    with cache_folder(args.cache) as cache, Events("compare", quiet=args.quiet) as report:
         return evaluate(
             models,
             load_manifest(args.manifest),

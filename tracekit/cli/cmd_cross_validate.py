@@ -8,7 +8,7 @@ import contextlib
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.common_options import add_force, add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads
 from tracekit.cli.error_tables import HEAD, UNSAID, line, programs
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
@@ -26,6 +26,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--seed", type=at_least(0), default=0, help="of folds and models (0)")
     p.add_argument("--rows", type=at_least(1), help="only the first N rows of each program")
     add_threads(p)
+    add_quiet(p)
     p.add_argument(
         "--tuning", type=at_least(1), default=3, help="programs that a new machine is tuned on (3)"
     )
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         work = stack.enter_context(cache_folder(args.work))
         if wanted(args):
             common["spread"] = stack.enter_context(run_of(args)).spread
-        report = stack.enter_context(Events("simulate"))
+        report = stack.enter_context(Events("simulate", quiet=args.quiet))
         if args.ablate:
             result: dict[str, Any] = ablate_recipe(manifest, work, report=report, **common)
         else:

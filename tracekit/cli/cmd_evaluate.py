@@ -8,7 +8,7 @@ import contextlib
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.common_options import add_threads
+from tracekit.cli.common_options import add_quiet, add_threads
 from tracekit.cli.error_tables import HEAD, line, number, print_intervals, programs
 from tracekit.cli.instruction_options import add_instruction_options
 from tracekit.cli.numbers import at_least
@@ -30,6 +30,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="models of train perfvec, or one of train neuroscalar",
     )
     add_threads(p)
+    add_quiet(p)
     add_json(p)
     p.add_argument_group("models of whole programs (train perfvec)").add_argument(
         "--rows", type=at_least(1), help="only the first N rows of each program"

@@ -1,7 +1,7 @@
 """``tracekit explain A [B]``: where a difference of time sits, by cause and by function.
 
-    tracekit explain feats.zst --machines old.json new.json     one program on two machines
-    tracekit explain old.zst new.zst --machines m.json          two versions of a program
+    tracekit explain feats.zst --machine old.json new.json     one program on two machines
+    tracekit explain old.zst new.zst --machine m.json          two versions of a program
 
 Functions of two versions belong together by name, lines by their function and number within it;
 without symbols, blocks of instructions do that are the same but for addresses.  Both waterfalls
@@ -33,12 +33,12 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("files", nargs="+", metavar="FEATS", help="one feats.zst, or two")
     p.add_argument(
         "-m",
-        "--machines",
+        "--machine",
         nargs="+",
         action="extend",
         required=True,
-        metavar="M",
-        help="one machine, or two: JSON or name",
+        metavar="NAME|FILE",
+        help="one machine, or two: names, or JSON files",
     )
     p.add_argument(
         "--by",
@@ -70,12 +70,12 @@ def run(args: argparse.Namespace) -> int:
     binaries = args.binary or [None]
     for name, values in (
         ("FEATS", args.files),
-        ("--machines", args.machines),
+        ("--machine", args.machine),
         ("--binary", binaries),
     ):
         if len(values) > 2:
             raise UsageError(f"{name}: one or two")
-    if len(args.files) == len(args.machines) == 1:
+    if len(args.files) == len(args.machine) == 1:
         raise UsageError("nothing to compare: give a second feats.zst, or a second machine")
     if args.top < 0:
         raise UsageError(f"--top {args.top}: 0 or more")
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
             tell_limits(trace)
         machines = [
             named_machine(m, t.arch).to_dict()
-            for m, t in zip((args.machines[0], args.machines[-1]), (a, b), strict=True)
+            for m, t in zip((args.machine[0], args.machine[-1]), (a, b), strict=True)
         ]
         found = explain(
             a,

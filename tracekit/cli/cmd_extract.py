@@ -72,7 +72,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--verify", action="store_true", help="read the file back and compare it with its rows"
     )
-    p.add_argument("--jobs", type=int, default=1, help="inputs at a time")
+    p.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="inputs at a time (1)")
     p.add_argument(
         "--threads",
         choices=("separate", "interleaved"),

@@ -11,7 +11,7 @@ import argparse
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.common_options import add_force
+from tracekit.cli.common_options import add_force, add_quiet
 from tracekit.cli.report import add_json, reported
 from tracekit.text import counted, note
 
@@ -36,6 +36,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("-o", "--output", required=True, help="the file of both, for a manifest")
     p.add_argument("--strict", action="store_true", help="streams that part are an error")
     add_force(p)
+    add_quiet(p)
     add_json(p)
     add_cluster(p)
     p.set_defaults(func=run)

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tracekit.cli.common_options import add_force
+from tracekit.cli.common_options import add_force, add_quiet
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
@@ -29,6 +29,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("--work", help="folder for recordings, which are made once (NAME.measured)")
     p.add_argument("--runs", type=at_least(1), default=15, help="timings of each program (15)")
     p.add_argument("--cpu", type=at_least(0), help="the processor that programs are pinned to")
+    add_quiet(p)
     add_json(p)
     p.set_defaults(func=run, parser=p)
 
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--cpu: {e.message}") from None
     work = Path(args.work or f"{args.name}.measured")
     folder = Path(args.manifest).resolve().parent
-    with Events("measure") as report:
+    with Events("measure", quiet=args.quiet) as report:
         measured = measure(
             model, programs, folder, work, runs=args.runs, cpu=args.cpu, report=report
         )

@@ -40,11 +40,11 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("what", nargs="*", help="a feats.zst, a recording, or after -- a program")
     p.add_argument(
         "-m",
-        "--machines",
+        "--machine",
         nargs="+",
         action="extend",
-        metavar="M",
-        help=f"JSON files, or names; the first one's limits are shown ({', '.join(MACHINES)})",
+        metavar="NAME|FILE",
+        help=f"names, or JSON files; the first one's limits are shown ({', '.join(MACHINES)})",
     )
     p.add_argument("-o", "--output", required=True, metavar="HTML", help="the page's file")
     p.add_argument("--title", help="instead of the file's or the program's name")
@@ -99,9 +99,9 @@ def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[st
     from tracekit.sim import machines as known
 
     arch = trace.arch
-    if args.machines:
-        named = [named_machine(m, arch) for m in args.machines]
-        machines = [m.to_dict() for m in told_apart(args.machines, named)]
+    if args.machine:
+        named = [named_machine(m, arch) for m in args.machine]
+        machines = [m.to_dict() for m in told_apart(args.machine, named)]
     else:
         machines = [known()[m].to_dict() for m in MACHINES]
     data = collect(

@@ -8,7 +8,7 @@ import contextlib
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.common_options import add_threads
+from tracekit.cli.common_options import add_quiet, add_threads
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
@@ -20,6 +20,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("-n", "--count", type=int, default=3, help="how many programs (3)")
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     add_threads(p)
+    add_quiet(p)
     p.add_argument("--seed", type=at_least(0), default=0, help="of the random designs (0)")
     add_json(p)
     add_cluster(p)
@@ -38,7 +39,9 @@ def run(args: argparse.Namespace) -> int:
     paths: list[str] = args.traces
     with contextlib.ExitStack() as stack:
         spread = stack.enter_context(run_of(args)).spread if wanted(args) else None
-        programs = informations(paths, model.cores, args.seed, args.threads, spread)
+        programs = informations(
+            paths, model.cores, args.seed, args.threads, spread, quiet=args.quiet
+        )
     chosen = [paths[i] for i in most_informative(programs, args.count)]
     if not reported(args, {"suggested": chosen}):
         print("\n".join(chosen))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.common_options import add_force, add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
@@ -47,6 +47,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     )
     p.add_argument("--model", help="a model's folder; the shipped one unless given")
     add_threads(p)
+    add_quiet(p)
     p.add_argument(
         "--seed",
         type=at_least(0),
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         if wanted(args):
             options["spread"] = stack.enter_context(run_of(args)).spread
-        report = stack.enter_context(Events("search", "steps"))
+        report = stack.enter_context(Events("search", "steps", quiet=args.quiet))
         found = tune(
             model,
             traces,

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from tracekit.cli.common_options import add_quiet
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
@@ -28,7 +29,9 @@ def add_parser(sub: Any, help_text: str) -> None:
         "-o", "--output", help="folder that the steps fill, and go on with (LIST.validation)"
     )
     p.add_argument(
+        "-m",
         "--machine",
+        metavar="NAME|FILE",
         default="zen5",
         help="what is judged: a file of `tracekit calibrate`, or a known name (zen5)",
     )
@@ -65,6 +68,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument(
         "--write", action="store_true", help="what came out into the machine's file, as `checked`"
     )
+    add_quiet(p)
     add_json(p)
     p.set_defaults(func=run, parser=p)
 
@@ -104,12 +108,12 @@ def run(args: argparse.Namespace) -> int:
         }
         for name, step in work.items():
             if name in args.steps:
-                with Events(name) as report:
+                with Events(name, quiet=args.quiet) as report:
                     steps.report = report
                     step()
         if "predict" not in args.steps:
             return 0
-        with Events("predict") as report:
+        with Events("predict", quiet=args.quiet) as report:
             steps.report = report
             found = steps.predict(machine, others, args.threads)
         left_out = steps.left_out()

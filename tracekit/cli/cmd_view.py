@@ -19,7 +19,10 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("file", help="a feats.zst")
     p.add_argument("--rows", default="0:1000", metavar="A:B", help="rows shown (0:1000)")
     p.add_argument(
-        "-m", "--machine", metavar="M", help="a simulated core: a machine's JSON, or its name"
+        "-m",
+        "--machine",
+        metavar="NAME|FILE",
+        help="a simulated core: a machine's name, or its JSON",
     )
     p.add_argument(
         "--both", action="store_true", help="gem5's own stages beside those of --machine"

@@ -35,7 +35,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p.add_argument("file", help="a feats.zst")
     p.add_argument("changes", nargs="*", metavar="CHANGE", help="of a parameter, e.g. rob=512")
     p.add_argument(
-        "-m", "--machine", required=True, metavar="M", help="a machine's JSON, or its name"
+        "-m", "--machine", required=True, metavar="NAME|FILE", help="a machine's name, or its JSON"
     )
     p.add_argument("--together", action="store_true", help="and all changes at once")
     p.add_argument(

@@ -25,7 +25,7 @@ def add_parser(sub: Any, help_text: str) -> None:
     p = sub.add_parser("why", help=help_text, description=__doc__)
     p.add_argument("file", help="a feats.zst")
     p.add_argument(
-        "-m", "--machine", required=True, metavar="M", help="a machine's JSON, or its name"
+        "-m", "--machine", required=True, metavar="NAME|FILE", help="a machine's name, or its JSON"
     )
     p.add_argument("--binary", metavar="ELF", help="the program, of a trace that does not tell it")
     p.add_argument("--top", type=int, default=10, metavar="N", help="lines shown (10)")

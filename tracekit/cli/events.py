@@ -14,10 +14,10 @@ __all__ = ["Events", "echo", "in_words"]
 
 class Events:
     """Takes events that say how many of something are ``done`` ``of`` how many, and shows them as
-    `Progress`."""
+    `Progress`, unless ``quiet``."""
 
-    def __init__(self, label: str, unit: str = "programs") -> None:
-        self._label, self._unit = label, unit
+    def __init__(self, label: str, unit: str = "programs", *, quiet: bool = False) -> None:
+        self._label, self._unit, self._quiet = label, unit, quiet
         self._progress: Progress | None = None
         self._of = 0
 
@@ -30,7 +30,7 @@ class Events:
             self._progress = None
         if self._progress is None:
             self._of = event["of"]
-            self._progress = Progress(self._label, self._of, self._unit)
+            self._progress = Progress(self._label, self._of, self._unit, quiet=self._quiet)
         self._progress.update(event["done"], str(event.get("name", "")))
 
     def __enter__(self) -> Events:

@@ -14,7 +14,14 @@ __all__ = ["MadeWhenUsed", "OfAllCommands"]
 
 
 class Suggesting(argparse.ArgumentParser):
-    """A parser whose errors name the command, option or choice that is much like the wrong one."""
+    """A parser whose errors name the command, option or choice that is much like the wrong one.
+
+    Options have their whole names: a shortened one would mean another as soon as the command has
+    one more option.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         """As argparse's: the usage, one line, exit code 2."""
