@@ -8,6 +8,8 @@ function of the trace and the grid alone, bit for bit: not of threads, nor of ho
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -50,7 +52,8 @@ class Sums:
 
 
 class Engine:
-    """A loaded model.  Safe to share between threads once made; see ``load``."""
+    """A loaded model, see ``load``.  Safe to share between threads once made, and to hand to other
+    processes, forked or not."""
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class Engine:
         self.chunk, self.warmup = chunk, warmup
         self.dtype = choose_dtype(dtype, self.isa, bool(quantised))
         self.formats = Formats(self.isa, self.dtype)
+        self._made_of = card, tensors, quantised, corrections
         added = (corrections or {}).get(self.dtype, {})
         self._added = added.get(REPRESENTATION)
         biases = {name: v for name, v in added.items() if name != REPRESENTATION}
@@ -92,7 +96,26 @@ class Engine:
             for head in self.spec.heads
             if head.compositional
         }
-        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None  # with the process that has it
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it is made of: packed weights are bound to the addresses where they lie."""
+        again = functools.partial(
+            Engine,
+            dtype=self.dtype,
+            threads=self.threads,
+            chunk=self.chunk,
+            warmup=self.warmup,
+            lookahead=self.lookahead or None,
+        )
+        return again, self._made_of
+
+    def _executor(self) -> ThreadPoolExecutor:
+        """This process's threads: a fork leaves its parent's behind."""
+        process = os.getpid()
+        if self._pool is None or self._pool[0] != process:
+            self._pool = process, ThreadPoolExecutor(self.threads)
+        return self._pool[1]
 
     def predict(self, features: Array, head: str | None = None) -> Array:
         """Predictions of one head (the first) for each row: float32 [rows, out].
@@ -198,7 +221,7 @@ class Engine:
         return min(longest, max(WARMUP, round_up(-(-rows // ROWS), 64)))
 
     def width(self, output: str) -> int:
-        """Width of an output; raises FormatError where there is none of that name."""
+        """Width of an output; raises UsageError where there is none of that name."""
         return self.spec.width if output == REPRESENTATION else self.spec.head(output).width_out
 
     def check(self, features: Array, first: int = 0) -> None:
@@ -291,11 +314,11 @@ class Engine:
         def work(group: Array) -> None:
             self._group(features, base, low, high, chunk, group, out, sums)
 
-        if self._pool is None or len(groups) == 1:
+        if self.threads == 1 or len(groups) == 1:
             for group in groups:
                 work(group)
         else:
-            for _ in self._pool.map(work, groups):
+            for _ in self._executor().map(work, groups):
                 pass
         if self._added is not None and REPRESENTATION in out:
             out[REPRESENTATION][...] += self._added
