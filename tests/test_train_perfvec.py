@@ -400,13 +400,17 @@ def test_evaluation_runs(data, tmp_path, capsys):
     args = ["cross-validate", str(data / "m.json"), "--work", str(tmp_path)]
     args += ["--folds", "3", "--json"]
     assert main(args) == 0
-    result = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert "folds" not in err
     unseen = result["unseen_programs_seen_machines"]
     assert unseen["mean"] < 0.03 < result["baselines"]["constant CPI"]["mean"]
     names = {n for part in result["folds"] for n in part}
     assert names == {f"p{k}" for k in range(6)}
     for part in result["folds"]:
         assert len(part) == 2 and len({int(n[1:]) // 2 for n in part}) == 1
+    assert main([*args[:4], "--folds", "100"]) == 0
+    assert "tracekit: 3 families: 3 folds instead of 100\n" in capsys.readouterr().err
 
 
 def test_programs_of_one_name_and_other_data_keep_their_own_aggregates(data, tmp_path):
