@@ -492,6 +492,9 @@ def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeyp
     assert capsys.readouterr().out.split() == found
     assert len(state_of(tmp_path / "run").done) == 4
     assert main([*arguments, "4"]) == 2
+    capsys.readouterr()
+    assert main([*arguments[:2], paths[0], *arguments[2:], "2"]) == 2
+    assert f"{paths[0]} is given twice" in capsys.readouterr().err
     programs = []
     for path in paths:
         with tracekit.open(path) as trace:

@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--count {args.count} of {len(args.traces)}: 1 to all but one")
     model = load_model(args.model)
     paths = [entry.partition("=")[0] for entry in args.traces]
+    if twice := next((p for p in paths if paths.count(p) > 1), None):
+        raise UsageError(f"{twice} is given twice")
     with contextlib.ExitStack() as stack:
         spread = stack.enter_context(run_of(args)).spread if wanted(args) else None
         programs = informations(paths, model.cores, args.seed, args.threads, spread)
