@@ -531,7 +531,12 @@ def test_bad_arguments(monkeypatch):
             it.sum_representations(x, breaks)
     with pytest.raises(UsageError, match="'absent'; the model has: time"):
         it.predict(x, "absent")
-    for bad in ({"dtype": "f16"}, {"dtype": "int8"}, {"threads": 0}, {"chunk": 0}, {"warmup": -1}):
+    with pytest.raises(UsageError, match="representation has 8"):
+        it.apply_table(np.ones((2, 5)))
+    for bad in (
+        *({"dtype": "f16"}, {"dtype": "int8"}, {"threads": 0}, {"chunk": 0}, {"warmup": -1}),
+        *({"chunk": 1.5}, {"warmup": 2.5}),
+    ):
         with pytest.raises(UsageError):
             Engine(*made, **bad)
     with pytest.raises(UsageError):

@@ -68,10 +68,10 @@ class Engine:
         warmup: int = WARMUP,
         lookahead: int | None = None,
     ) -> None:
-        if chunk is not None and not 1 <= chunk <= 1 << 30:
-            raise UsageError(f"chunk is {chunk}; at least 1")
-        if not 0 <= warmup <= 1 << 20:
-            raise UsageError(f"warmup is {warmup}; from 0 to {1 << 20}")
+        if chunk is not None and not (isinstance(chunk, int) and 1 <= chunk <= 1 << 30):
+            raise UsageError(f"chunk is {chunk}; a whole number from 1 to {1 << 30}")
+        if not (isinstance(warmup, int) and 0 <= warmup <= 1 << 20):
+            raise UsageError(f"warmup is {warmup}; a whole number from 0 to {1 << 20}")
         self.card, self.spec = card, card.spec
         self.lookahead = card.lookahead(lookahead)
         self.isa, self.threads = cpu.active_isa(), thread_count(threads)
@@ -149,10 +149,13 @@ class Engine:
         return self.sum(features, breaks, [name])[name]
 
     def apply_table(self, sums: Array, head: str | None = None) -> Array:
-        """Totals from summed representations, for a compositional head; float64."""
+        """Totals from summed representations [ranges, R], for a compositional head: float64
+        [ranges, out]."""
         name = self.spec.head(head).name
         if name not in self._tables:
             raise UsageError(f"head {name!r} is not one linear layer without bias")
+        if sums.shape[-1:] != (self.spec.width,):
+            raise UsageError(f"sums of shape {sums.shape}; a representation has {self.spec.width}")
         out: Array = sums @ self._tables[name].T
         return out
 
@@ -404,8 +407,10 @@ def check_breaks(breaks: Sequence[int] | Array, rows: int) -> Array:
     if edges.ndim != 1 or len(edges) < 1 or (edges.dtype.kind not in "iu" and len(edges)):
         raise UsageError("breaks is not a list of row numbers")
     edges = edges.astype(np.int64)
-    if (np.diff(edges) < 0).any() or edges[0] < 0 or edges[-1] > rows:
-        raise UsageError(f"breaks decrease or leave the trace of {rows} rows")
+    if (np.diff(edges) < 0).any() or edges[0] < 0:
+        raise UsageError("breaks decrease, or begin below 0")
+    if edges[-1] > rows:
+        raise UsageError(f"breaks leave the trace of {rows} rows")
     return edges
 
 
