@@ -68,10 +68,12 @@ class Engine:
         warmup: int = WARMUP,
         lookahead: int | None = None,
     ) -> None:
-        if chunk is not None and not (isinstance(chunk, int) and 1 <= chunk <= 1 << 30):
-            raise UsageError(f"chunk is {chunk}; a whole number from 1 to {1 << 30}")
-        if not (isinstance(warmup, int) and 0 <= warmup <= 1 << 20):
-            raise UsageError(f"warmup is {warmup}; a whole number from 0 to {1 << 20}")
+        for name, value, least, most in (
+            ("chunk", 1 if chunk is None else chunk, 1, 1 << 30),
+            ("warmup", warmup, 0, 1 << 20),
+        ):
+            if not isinstance(value, int | np.integer) or not least <= value <= most:
+                raise UsageError(f"{name} is {value}; a whole number from {least} to {most}")
         self.card, self.spec = card, card.spec
         self.lookahead = card.lookahead(lookahead)
         self.isa, self.threads = cpu.active_isa(), thread_count(threads)
