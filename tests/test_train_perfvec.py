@@ -142,6 +142,7 @@ def test_a_manifest_takes_machines_by_name(data, tmp_path):
 def test_tune_takes_a_machine_by_name(data, model, tmp_path):
     out = tmp_path / "n.json"
     argv = ["tune", str(data / "p0.data.zst"), "--name", "n", "--column", "a", "-o", str(out)]
+    assert main([*argv[:2], *argv[1:]]) == 2 and not out.exists()
     assert main([*argv, "--model", str(model), "--parameters", "o3_small"]) == 0
     cores = json.loads(out.read_text())["cores"]
     assert any(c.get("rob") == tracekit.machines()["o3_small"].rob for c in cores)
