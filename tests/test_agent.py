@@ -626,17 +626,6 @@ def test_nearest():
 # ---- files and commands
 
 
-def test_a_full_disk_is_told(tmp_path):
-    full = pytest.raises(TracekitError, match=r"state\.sqlite: cannot be used: .* full")
-    with full, State(tmp_path) as state:
-        state.db.execute("PRAGMA max_page_count = 1")
-        with state.transaction():
-            for n in range(1000):
-                state.keep(str(n), "x" * 1000)
-    with State(tmp_path) as state:
-        assert state.setting("0") == "", "all of it or nothing"
-
-
 def test_states_of_other_versions_and_other_files_are_refused(tmp_path):
     with State(tmp_path) as state:
         assert state.db.execute("PRAGMA user_version").fetchone()[0] == VERSION

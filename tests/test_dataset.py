@@ -219,3 +219,7 @@ def test_batches_hold_every_window_once(data, tmp_path):
     assert len(places) <= 3 + 3
     with pytest.raises(UsageError):
         next(batches(files, "perfvec", 0))
+    with pytest.raises(UsageError, match="no window of 100,000 rows: the longest chunk has"):
+        next(batches(files, "perfvec", 100_000))
+    with pytest.raises(UsageError, match="a seed"):
+        next(batches(files, "perfvec", 32, shuffle=-1))

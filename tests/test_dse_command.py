@@ -105,6 +105,15 @@ def test_what_cannot_be_ranked_is_told_before_the_work(
     assert told in capsys.readouterr().err
 
 
+def test_a_key_of_a_space_that_is_none(
+    space: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "s.json"
+    other.write_text(json.dumps({**json.loads(space.read_text()), "known": {}}))
+    assert main(["dse", str(other), "none.zst"]) == 1
+    assert "s.json: unknown known: a space has base and vary" in capsys.readouterr().err
+
+
 def test_a_cost_may_name_what_does_not_vary(space: Path, feats: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "p.svg"

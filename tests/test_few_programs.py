@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tracekit.cli.cmd_cross_validate import _table
 from tracekit.cli.error_tables import line, programs
+from tracekit.dataset import Manifest, Program
 from tracekit.errors import UsageError
 from tracekit.evaluation import learning_curves
 from tracekit.evaluation.cross_validation import cross_validate, summarise, unseen_machines
 from tracekit.mixture.fit import Sums
+from tracekit.mixture.training import train_default
 
 
 def sums(name: str, machines: int, seed: int) -> Sums:
@@ -44,6 +47,15 @@ def test_what_cannot_be_said_is_none(
     assert all(v["unseen"]["mean"] >= 0 for v in methods.values())
     own = out["unseen_programs_seen_machines"]
     assert (own["spearman_median"] is None) == (machines == 1)
+
+
+def test_a_validation_of_every_family_leaves_none_to_train_on(tmp_path: Path) -> None:
+    programs = tuple(Program(f"p{k}", f"f{k}", tmp_path / "none") for k in range(3))
+    manifest = Manifest(
+        tmp_path / "m.json", programs, {}, frozenset({"f0", "f1"}), frozenset({"f2"})
+    )
+    with pytest.raises(UsageError, match="no programs to train on"):
+        train_default(manifest, tmp_path / "out")
 
 
 def test_ranks_of_equal_machines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ from tracekit.hub.privacy import (
     unpack,
 )
 from tracekit.hub.sequential import LEAST, compare_sequentially, half_widths
-from tracekit.hub.tables import aggregates, series
+from tracekit.hub.tables import aggregates, answers, series
 from tracekit.hub.tokens import Tokens, Who
 from tracekit.mixture.residuals import RESIDUALS
 
@@ -306,7 +306,37 @@ def test_who_is_forgotten_is_in_no_difference(fleet: Fleet) -> None:
     fleet.now += 10
     assert fleet.answering.ask(Question()) == first, "without him it would tell what he was"
     fleet.now += 31 * 86_400
+    assert fleet.answering.ask(Question())["agents"] == 8, "a hub that runs for months, too"
     assert fleet.fresh().ask(Question())["agents"] == 8
+
+
+def test_an_answer_that_was_pruned_is_given_anew(fleet: Fleet) -> None:
+    rng = np.random.default_rng(5)
+    for number in fleet.join(6):
+        fleet.report(number, times(rng))
+    first = fleet.answering.ask(Question())
+    with fleet.engine.begin() as connection:
+        connection.execute(answers.delete())
+    fleet.now += 1
+    again = fleet.answering.ask(Question())
+    assert again["at"] == first["at"] + 1 and again["release"] == first["release"]
+    assert fleet.answering.ask(Question()) == again
+
+
+def test_who_reports_left_out_designs_alone_hides_nobody(fleet: Fleet) -> None:
+    """Two answers that differ by one computer, beside five of designs that neither is about."""
+    rng = np.random.default_rng(6)
+    for number in fleet.join(8):
+        fleet.report(number, times(rng))
+    first = fleet.answering.ask(Question())
+    assert first["agents"] == 8
+    for number in fleet.join(5):
+        fleet.report(number, {"rare": [1.0] * 3}, weight=0.1)
+    (lone,) = fleet.join(1)
+    fleet.report(lone, times(rng, 5.0))
+    fleet.now += 10
+    assert fleet.answering.release() == 2
+    assert fleet.answering.ask(Question()) == first
 
 
 def test_a_fleet_in_daily_use_gets_answers(tmp_path: Path) -> None:

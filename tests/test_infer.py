@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import lstm as oracle
 
-from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.errors import FormatError, UsageError
 from tracekit.infer import REPRESENTATION, Engine, Stream, load, quantize
 from tracekit.infer.accuracy import accuracy
 from tracekit.infer.correct import WARM, mean_products, of_layers
@@ -529,9 +529,14 @@ def test_bad_arguments(monkeypatch):
     for breaks in ([0, 11], [3, 2], [-1, 4], [0.5, 1.0], [[0, 1]], []):
         with pytest.raises(UsageError):
             it.sum_representations(x, breaks)
-    with pytest.raises(TracekitError):
+    with pytest.raises(UsageError, match="'absent'; the model has: time"):
         it.predict(x, "absent")
-    for bad in ({"dtype": "f16"}, {"dtype": "int8"}, {"threads": 0}, {"chunk": 0}, {"warmup": -1}):
+    with pytest.raises(UsageError, match="representation has 8"):
+        it.apply_table(np.ones((2, 5)))
+    for bad in (
+        *({"dtype": "f16"}, {"dtype": "int8"}, {"threads": 0}, {"chunk": 0}, {"warmup": -1}),
+        *({"chunk": 1.5}, {"warmup": 2.5}),
+    ):
         with pytest.raises(UsageError):
             Engine(*made, **bad)
     with pytest.raises(UsageError):
@@ -539,6 +544,14 @@ def test_bad_arguments(monkeypatch):
     monkeypatch.setenv("TRACEKIT_ISA", "sse9")
     with pytest.raises(UsageError, match="TRACEKIT_ISA"):
         engine(made)
+    stream = Stream(it, ["time"], rows=10)
+    with pytest.raises(UsageError, match="0 rows came; the stream is of 10"):
+        stream.finish()
+    stream.push(x[:8])
+    with pytest.raises(UsageError, match="11 rows came; the stream is of 10"):
+        stream.push(x[:3])
+    stream.push(x[8:])
+    assert len(stream.finish()["time"]) == 10
     stream = Stream(it, sums=[REPRESENTATION], breaks=[0, 20])
     stream.push(x)
     with pytest.raises(UsageError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import stat
@@ -135,6 +136,9 @@ def test_a_folder_takes_the_place_of_another_in_one_step(tmp_path: Path) -> None
         Folder(target)
     with pytest.raises(RuntimeError), Folder(target, force=True) as f:
         raise RuntimeError
+    told = f"^{re.escape(str(target / 'b' / 'c'))}: cannot write"
+    with pytest.raises(TracekitError, match=told), Folder(target, force=True) as f:
+        write_bytes(f.temporary / "b" / "c", b"")
     assert names(tmp_path) == ["f"] and (target / "a").read_text() == "2"
 
 

@@ -142,6 +142,7 @@ def test_a_manifest_takes_machines_by_name(data, tmp_path):
 def test_tune_takes_a_machine_by_name(data, model, tmp_path):
     out = tmp_path / "n.json"
     argv = ["tune", str(data / "p0.data.zst"), "--name", "n", "--column", "a", "-o", str(out)]
+    assert main([*argv[:2], *argv[1:]]) == 2 and not out.exists()
     assert main([*argv, "--model", str(model), "--parameters", "o3_small"]) == 0
     cores = json.loads(out.read_text())["cores"]
     assert any(c.get("rob") == tracekit.machines()["o3_small"].rob for c in cores)
@@ -400,13 +401,17 @@ def test_evaluation_runs(data, tmp_path, capsys):
     args = ["cross-validate", str(data / "m.json"), "--work", str(tmp_path)]
     args += ["--folds", "3", "--json"]
     assert main(args) == 0
-    result = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert "folds" not in err
     unseen = result["unseen_programs_seen_machines"]
     assert unseen["mean"] < 0.03 < result["baselines"]["constant CPI"]["mean"]
     names = {n for part in result["folds"] for n in part}
     assert names == {f"p{k}" for k in range(6)}
     for part in result["folds"]:
         assert len(part) == 2 and len({int(n[1:]) // 2 for n in part}) == 1
+    assert main([*args[:4], "--folds", "100"]) == 0
+    assert "tracekit: 3 families: 3 folds instead of 100\n" in capsys.readouterr().err
 
 
 def test_programs_of_one_name_and_other_data_keep_their_own_aggregates(data, tmp_path):
@@ -491,6 +496,9 @@ def test_programs_are_suggested_from_features_alone(data, model, capsys, monkeyp
     assert capsys.readouterr().out.split() == found
     assert len(state_of(tmp_path / "run").done) == 4
     assert main([*arguments, "4"]) == 2
+    capsys.readouterr()
+    assert main([*arguments[:2], paths[0], *arguments[2:], "2"]) == 2
+    assert f"{paths[0]} is given twice" in capsys.readouterr().err
     programs = []
     for path in paths:
         with tracekit.open(path) as trace:

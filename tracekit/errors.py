@@ -48,6 +48,14 @@ def values_of_a_file(path: str | Path, where: str) -> Iterator[None]:
         raise FormatError(f"{where}: {e.message}", path=str(path), hint=e.hint) from None
 
 
+def raise_under_name(error: BaseException | None, temporary: Path, path: Path) -> None:
+    """An error of a file below ``temporary`` is raised anew as of one below ``path``, the name that
+    users know; any other one is left alone."""
+    if isinstance(error, TracekitError) and (error.path or "").startswith(f"{temporary}/"):
+        place = f"{path}{str(error.path)[len(str(temporary)) :]}"
+        raise type(error)(error.message, path=place, offset=error.offset, hint=error.hint) from None
+
+
 class RecordError(TracekitError):
     """A running program that cannot be recorded: no permission, a filter, a tracer, 32-bit code."""
 

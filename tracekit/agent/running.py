@@ -58,8 +58,7 @@ def _check_designs(agent: Agent, host: Computer) -> None:
     """Raise UsageError where each prediction would fail; what is wrong with a repository's model is
     logged, since an update may mend it."""
     done = host.check(list(agent.policy.designs))
-    agent.cpu.spend(done.epoch)
-    agent.state.spend(host.now(), agent=done.epoch)
+    agent.spend(done.epoch)
     repository = agent.policy.model.startswith("repository:")
     if done.why == "UsageError" and not repository:
         raise UsageError(f"predict.designs: {done.message}", path=agent.policy.path)

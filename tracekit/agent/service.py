@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import random
+import sqlite3
 from array import array
 from collections.abc import Sequence
 from typing import Final
@@ -28,6 +30,9 @@ PRUNE: Final = 3600.0
 BACK_OFF: Final = 600.0
 """Seconds for which a program that could not be sampled is left alone, at first."""
 MAX_TRACE: Final = 1 << 28
+ROOM: Final = 1 << 25
+"""Bytes that are free where a trace and the state are written, at least."""
+DISK_FULL: Final = "disk full"
 HELD: Final = "loss budget"
 NOTHING: Final = "nothing runs"
 FORGOTTEN: Final = "forgotten"
@@ -36,6 +41,13 @@ PASSING: Final = frozenset(
     {"in_system_call", "gone", "stopped", "no thread to record", "program_ended", "duration",
      "too short", "exec", NOTHING, FORGOTTEN}
 )  # fmt: skip
+
+
+def _of_full_disk(error: sqlite3.OperationalError | TracekitError) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return "full" in str(error)
+    cause = error.__context__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def nearest(sketch: bytes, known: Sequence[Known]) -> tuple[Known | None, float]:
@@ -91,15 +103,21 @@ class Agent:
         return self._random.expovariate(1.0) * self.cpu.period
 
     def step(self) -> None:
-        """One turn."""
+        """One turn.  On a full disk nothing is lost: what is not written down waits for room."""
+        try:
+            self._turn()
+        except (sqlite3.OperationalError, TracekitError) as e:
+            if not _of_full_disk(e):
+                raise
+            self._because(DISK_FULL)
+
+    def _turn(self) -> None:
         self.look()
         now = self.host.elapsed()
         paused = self.state.setting("paused") == "yes"
         why = "paused" if paused else self._forbidden()
-        if why != self._why:
-            self._why = why
-            self.log("waits" if why else "goes on", **({"why": why} if why else {}))
-        if not paused:
+        self._because(why)
+        if not paused and why != DISK_FULL:
             due = not why and now >= self._due and self.cpu.enough
             if due and (self._waiting_traces() or self._sample()):
                 self._due = self.host.elapsed() + self._gap()
@@ -112,7 +130,15 @@ class Agent:
             self.state.prune(self.host.now() - 86_400 * self.policy.days)
         self._account()
 
+    def _because(self, why: str) -> None:
+        """Why nothing is sampled; "" where it is."""
+        if why != self._why:
+            self._why = why
+            self.log("waits" if why else "goes on", **({"why": why} if why else {}))
+
     def _forbidden(self) -> str:
+        if self.state.room() < ROOM:
+            return DISK_FULL
         if self.state.used() > 1e6 * self.policy.disk_mb:
             self._make_room()
             if self.state.used() > 1e6 * self.policy.disk_mb:
@@ -138,8 +164,7 @@ class Agent:
             return
         self.state.keep("models_updated", str(now))
         done = self.host.update_models()
-        self.cpu.spend(done.epoch)
-        self._used += done.epoch
+        self.spend(done.epoch)
         self.log(done.why or "models updated", message=done.message)
 
     def _account(self) -> None:
@@ -147,8 +172,12 @@ class Agent:
         spent = self.host.spent()
         used, self._spent = spent - self._spent, spent
         self.cpu.pass_time(self.host.elapsed())
-        self.cpu.spend(used)
-        self._used += used
+        self.spend(used)
+
+    def spend(self, seconds: float) -> None:
+        """Processor seconds that no epoch has cost; the next `flush` writes them down."""
+        self.cpu.spend(seconds)
+        self._used += seconds
 
     def look(self) -> None:
         """What ran since the last look."""

@@ -321,6 +321,11 @@ class State:
                 total += p.stat().st_size
         return total
 
+    def room(self) -> int:
+        """Bytes that are free on the folder's disk."""
+        disk = os.statvfs(self.folder)
+        return disk.f_bavail * disk.f_frsize
+
     def prune(self, before: float) -> None:
         """Forget what is older than ``before``: signatures not seen since, programs that have none
         and were not seen since, hours, days."""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.calibration.parameter_values import are_names, numbers_of
+
 __all__ = ["Ensemble"]
 
 F64 = npt.NDArray[np.float64]
@@ -28,7 +30,6 @@ class Ensemble:
 
     def __init__(self, values: Mapping[str, tuple[Any, ...]]) -> None:
         self._values = values
-        self._numbers = {k: {v: i for i, v in enumerate(known)} for k, known in values.items()}
         self._cores: list[Core] = []
         self._places: list[F64] = []
         self._objectives = np.zeros(0)
@@ -59,23 +60,18 @@ class Ensemble:
     def _place(self, core: Core) -> F64:
         """Ordered values as their number, names as one number for each."""
         out: list[float] = []
-        for key, known in self._values.items():
-            at = self._numbers[key][core[key]]
-            out += [float(i == at) for i in range(len(known))] if _named(known) else [float(at)]
+        for at, known in zip(numbers_of(core, self._values), self._values.values(), strict=True):
+            out += [float(i == at) for i in range(len(known))] if are_names(known) else [float(at)]
         return np.array(out)
 
     def _cores_at(self, places: F64) -> list[Core]:
         """The values that are nearest to ``places`` [cores, numbers]."""
         columns, at = [], 0
         for known in self._values.values():
-            n = len(known) if _named(known) else 1
+            n = len(known) if are_names(known) else 1
             own = places[:, at : at + n]
-            nearest = own.argmax(axis=1) if _named(known) else np.rint(own[:, 0])
+            nearest = own.argmax(axis=1) if are_names(known) else np.rint(own[:, 0])
             numbers = np.clip(nearest, 0, len(known) - 1).astype(np.int64).tolist()
             columns.append([known[i] for i in numbers])
             at += n
         return [dict(zip(self._values, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _named(known: tuple[Any, ...]) -> bool:
-    return isinstance(known[0], str)

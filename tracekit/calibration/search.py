@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tracekit.calibration.ensemble import Ensemble
 from tracekit.calibration.niches import best_of_niches, niche
 from tracekit.calibration.open_values import OpenValues
+from tracekit.calibration.parameter_values import are_names
 from tracekit.calibration.random_designs import GRID, possible
 from tracekit.calibration.row_classes import CLASSES, class_labels, informative_classes, log_shares
 from tracekit.calibration.search_settings import DEFAULT, Round, SearchSettings
@@ -328,7 +329,7 @@ class _Search:
         changes, changed = [], []
         for key, known in self._values.items():
             at = known.index(core[key])
-            ordered = not isinstance(known[0], str)
+            ordered = not are_names(known)
             for i, value in enumerate(known):
                 other = _made({**core, key: value}, self._given)
                 near = not ordered or abs(i - at) <= self._s.steps
@@ -413,10 +414,10 @@ def _made(core: Core, given: Mapping[str, Any]) -> Core:
 
 
 def _move(
-    core: Core, key: str, known: Sequence[Any], up: bool, random: np.random.Generator
+    core: Core, key: str, known: tuple[Any, ...], up: bool, random: np.random.Generator
 ) -> None:
     """To the next larger or smaller value; to any where they have no order."""
-    if isinstance(known[0], str):
+    if are_names(known):
         core[key] = known[int(random.integers(len(known)))]
         return
     at = known.index(core[key]) + (1 if up else -1)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.calibration.parameter_values import are_names, numbers_of
 from tracekit.sim.memories import memory_cycles
 
 __all__ = ["Surrogate"]
@@ -37,7 +38,7 @@ class Surrogate:
 
     def __init__(self, values: Mapping[str, tuple[Any, ...]], loss: Callable[[F64], F64]) -> None:
         self._values, self._loss = {k: v for k, v in values.items() if k not in _MEMORY}, loss
-        self._named = [isinstance(v[0], str) for v in self._values.values()]
+        self._named = [are_names(v) for v in self._values.values()]
         self._places: list[list[float]] = []
         self._objectives: list[float] = []
         self._gaps: list[F64] = []
@@ -72,7 +73,7 @@ class Surrogate:
 
     def _place(self, core: Core) -> list[float]:
         """Values and names as their numbers, and the logarithms of the memory's cycles."""
-        own = [float(known.index(core[k])) for k, known in self._values.items()]
+        own = [float(at) for at in numbers_of(core, self._values)]
         cycles = memory_cycles(core["mem"], core["clock_ghz"])
         return own + [float(np.log1p(v)) for v in cycles.values()]
 

@@ -14,7 +14,7 @@ from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.unused import refuse
-from tracekit.text import counted
+from tracekit.text import counted, note
 
 
 def add_parser(sub: Any, help_text: str) -> None:
@@ -77,6 +77,8 @@ def run(args: argparse.Namespace) -> int:
                 report=report,
                 **common,
             )
+    if not args.ablate and (made := len(result["folds"])) < args.folds:
+        note(f"{counted(made, 'family', 'families')}: {made} folds instead of {args.folds}")
     if args.plot:
         error_plot(result, args.plot, force=args.force)
     if not reported(args, result):

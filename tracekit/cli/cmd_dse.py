@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.common_options import add_force, add_quiet, add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads, check_once
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse
@@ -86,10 +86,7 @@ def run(args: argparse.Namespace) -> int:
 def _names(files: Sequence[str]) -> list[str]:
     """Programs' names: those of their files up to the first dot; where files share one, up to
     .zst, and where they share that, too, with their folders."""
-    from tracekit.errors import UsageError
-
-    if twice := next((f for f in files if files.count(f) > 1), None):
-        raise UsageError(f"{twice} is given twice")
+    check_once(files)
     names = [Path(f).name.split(".")[0] for f in files]
     for longer in (lambda f: Path(f).name.removesuffix(".zst"), str):
         names = [longer(f) if names.count(n) > 1 else n for f, n in zip(files, names, strict=True)]

@@ -8,7 +8,7 @@ import contextlib
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.common_options import add_quiet, add_threads
+from tracekit.cli.common_options import add_quiet, add_threads, check_once
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--count {args.count} of {len(args.traces)}: 1 to all but one")
     model = load_model(args.model)
     paths: list[str] = args.traces
+    check_once(paths)
     with contextlib.ExitStack() as stack:
         spread = stack.enter_context(run_of(args)).spread if wanted(args) else None
         programs = informations(

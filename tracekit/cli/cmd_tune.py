@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
-from tracekit.cli.common_options import add_force, add_quiet, add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads, check_once
 from tracekit.cli.events import Events
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if args.parameters:
         refuse(args, ("seed", "known"), "with --parameters: no core is drawn")
     known = _known(args.known or [])
+    check_once([entry.partition("=")[0] for entry in args.traces])
     check_output(args.output, args.force)
     model = load_model(args.model)
     traces = []

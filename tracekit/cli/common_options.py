@@ -1,13 +1,15 @@
-"""Options that many commands have."""
+"""Options and files that many commands take."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tracekit.cli.numbers import at_least
 from tracekit.cpus import MOST_THREADS
+from tracekit.errors import UsageError
 
-__all__ = ["add_force", "add_quiet", "add_threads"]
+__all__ = ["add_force", "add_quiet", "add_threads", "check_once"]
 
 
 def add_force(p: Any) -> None:
@@ -24,3 +26,9 @@ def add_threads(p: Any) -> None:
     """``--threads``, of tracekit's own work; all processors that it may use unless given."""
     number = at_least(1, MOST_THREADS)
     p.add_argument("--threads", type=number, metavar="N", help="worker threads (all processors)")
+
+
+def check_once(files: Sequence[str]) -> None:
+    """UsageError where a file is named twice: it would count twice."""
+    if twice := next((f for f in files if files.count(f) > 1), None):
+        raise UsageError(f"{twice} is given twice")

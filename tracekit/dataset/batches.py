@@ -15,6 +15,7 @@ from tracekit.dataset.file import Dataset
 from tracekit.errors import UsageError
 from tracekit.features import Assembly, get
 from tracekit.store._windows import BytePlane, FloatPlane
+from tracekit.store.row_windows import check_longest
 
 __all__ = ["batches"]
 
@@ -53,6 +54,7 @@ def batches(
     cross blocks).  With ``shuffle`` as a seed the blocks of all programs come in random order, and
     the windows of a block too.  The next block is read and decoded in threads meanwhile; the
     programs must not be used otherwise until the iterator ends.  The arrays are the caller's.
+    Raises UsageError where no block has the rows of a window.
     """
     if length < 1 or size < 1:
         raise UsageError("batches: length and size are at least 1")
@@ -61,6 +63,12 @@ def batches(
     machines = programs[0].machines
     if other := [d.path for d in programs if d.machines != machines]:
         raise UsageError("has other machines, or in another order", path=other[0])
+    if shuffle is not None and shuffle < 0:
+        raise UsageError("batches: shuffle is a seed, 0 or more")
+    longest = max(
+        end - begin for d in programs for begin, end in map(d.block_range, range(d.blocks))
+    )
+    check_longest(longest, length, programs[0].path if len(programs) == 1 else None)
     random = np.random.default_rng(shuffle) if shuffle is not None else None
     places = [(d, k) for d in programs for k in range(d.blocks)]
     if random is not None:

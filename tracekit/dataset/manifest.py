@@ -2,7 +2,8 @@
 
     {"machines": {"u000": "machines/u000.json"},          name -> file, known name, or null
      "programs": [{"name": "lua_mix", "family": "lua", "data": "lua_mix.data.zst"}],
-     "validation": ["lua"], "test": ["sqlite"]}            families that training does not see
+     "validation": ["lua"],                                families that choose between fits
+     "test": ["sqlite"]}                                   families that training does not see
 
 Paths are relative to the manifest; ``data`` is a file that ``tracekit join`` wrote.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,10 @@ def load_space(path: str | Path) -> Space:
     data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("vary"), dict):
         raise FormatError("a space has base, a machine, and vary, an object", path=str(path))
+    if unknown := sorted(data.keys() - {"base", "vary"}):
+        raise FormatError(
+            f"unknown {', '.join(unknown)}: a space has base and vary", path=str(path)
+        )
     return Space(_base(data.get("base"), path), data["vary"], str(path))
 
 
@@ -112,10 +117,24 @@ def _base(what: object, path: Path) -> dict[str, Any]:
 def load_known(path: str | Path) -> dict[str, dict[int, float]]:
     """{program: {number of a design: cycles}} as JSON; `FormatError` for anything else."""
     data = read_json(path)
-    try:
-        return {p: {int(d): float(c) for d, c in v.items()} for p, v in data.items()}
-    except (ValueError, AttributeError, TypeError, OverflowError) as e:
-        raise FormatError(f"not what --known needs: {e}", path=str(path)) from None
+
+    def bad(where: str, what: str) -> FormatError:
+        return FormatError(f"{where}: {what}" if where else what, path=str(path))
+
+    if not isinstance(data, dict):
+        raise bad("", "an object: {program: {number of a design: cycles}}")
+    out: dict[str, dict[int, float]] = {}
+    for program, designs in data.items():
+        if not isinstance(designs, dict):
+            raise bad(program, "an object: {number of a design: cycles}")
+        for number, cycles in designs.items():
+            if not re.fullmatch(r"0|[1-9][0-9]{0,8}", number):
+                raise bad(program, f"{number!r} is no design's number")
+            plain = isinstance(cycles, int | float) and not isinstance(cycles, bool)
+            if not plain or not abs(cycles) < 1e300:
+                raise bad(program, f"design {number}: its cycles are no number")
+        out[program] = {int(d): float(c) for d, c in designs.items()}
+    return out
 
 
 def explore(

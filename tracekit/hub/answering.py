@@ -4,6 +4,7 @@ when, from how much of the time; two designs against one another."""
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 import zlib
@@ -19,7 +20,7 @@ from tracekit.estimation import fleet
 from tracekit.fleet.messages import NAME
 from tracekit.hub.fleet_rows import Chosen, Release, Released
 from tracekit.hub.model_errors import ModelErrors
-from tracekit.hub.privacy import I64, K, Shown, agents_of, hidden, pack, shown_groups, unpack
+from tracekit.hub.privacy import K, Shown, agents_of, hidden, pack, shown_groups, unpack
 from tracekit.hub.sequential import compare_sequentially
 from tracekit.hub.tables import aggregates, answers, observed, releases
 from tracekit.mixture.residuals import Residuals
@@ -84,26 +85,31 @@ class Answering:
         self._lock = threading.Lock()
         self._newest: Release | None = None
         self._released = Released()
-        self._known: set[tuple[str, int]] = set()
-        self._shown = Shown()
-        with engine.begin() as connection:
-            old = answers.delete().where(answers.c.at < clock() - KEPT)
-            connection.execute(old)
-        self._last = 0
+        self._nothing_known(oldest=-math.inf)
         self._recall()
 
-    def _recall(self) -> None:
-        """Answers that others have shown meanwhile: ``hub ask`` beside ``hub serve``."""
-        new = sa.select(answers).where(answers.c.id > self._last).order_by(answers.c.id)
-        with self._engine.connect() as connection:
-            for row in connection.execute(new):
-                if (row.query, row.release) not in self._known:
-                    self._remember(row.query, row.release, unpack(row.cells))
-                self._last = row.id
+    def _nothing_known(self, oldest: float) -> None:
+        self._known: set[tuple[str, int]] = set()
+        self._shown = Shown()
+        self._last, self._oldest = 0, oldest
 
-    def _remember(self, key: str, release: int, cells: I64) -> None:
-        self._known.add((key, release))
-        self._shown.add(cells)
+    def _recall(self) -> None:
+        """The answers that were shown and count, those of others too (``hub ask`` beside ``hub
+        serve``): not what is older than `KEPT` by now, nor what was pruned meanwhile."""
+        a, then = answers.c, self._clock() - KEPT
+        if self._oldest < then:
+            with self._engine.begin() as connection:
+                connection.execute(answers.delete().where(a.at < then))
+            self._nothing_known(oldest=math.inf)
+        count = sa.select(sa.func.count()).select_from(answers).where(a.id <= self._last)
+        with self._engine.connect() as connection:
+            if connection.execute(count).scalar_one() != len(self._known):
+                self._nothing_known(oldest=math.inf)
+            new = sa.select(a.id, a.query, a.release, a.at, a.cells).where(a.id > self._last)
+            for row in connection.execute(new.order_by(a.id)):
+                self._known.add((row.query, row.release))
+                self._shown.add(unpack(row.cells))
+                self._last, self._oldest = row.id, min(self._oldest, row.at)
 
     # ---- releases
 
@@ -158,6 +164,8 @@ class Answering:
         if (key, number) in self._known:
             return self._stored(key, number)
         what = question.chosen()
+        if question.kind == "fleet":
+            what = replace(what, designs=_compared(newest, what, self.k))
         cells = newest.cells(what)
         if not self._shown.allow(cells, self.k):
             older = [n for q, n in self._known if q == key]
@@ -181,9 +189,9 @@ class Answering:
             with self._engine.begin() as connection:
                 connection.execute(answers.insert().values(**row))
         except sa.exc.IntegrityError:  # another process has answered it meanwhile
-            self._recall()
             return self._stored(key, number)
-        self._remember(key, number, cells)
+        finally:
+            self._recall()
         return answer
 
     def _stored(self, key: str, number: int) -> dict[str, Any]:
@@ -234,17 +242,18 @@ def _common(newest: Release, what: Chosen, k: int) -> list[str]:
     return [d for d, cells in alone.items() if agents_of(cells) >= k]
 
 
-def _whole_fleet(newest: Release, what: Chosen, k: int, errors: ModelErrors) -> dict[str, Any]:
-    sums = newest.by_design(what)
-    if not sums:
-        return hidden("no aggregates")
-    # A design that few agents predict says little of the fleet, and would leave out others' time;
-    # one that fewer than k predict has no weight against the others, whatever it says.
-    common = _common(newest, what, k)
+def _compared(newest: Release, what: Chosen, k: int) -> tuple[str, ...]:
+    """The designs that an answer compares.  One that few agents predict says little of the fleet,
+    and would leave out others' time; one that fewer than k predict has no weight against the
+    others, whatever it says."""
+    common, sums = _common(newest, what, k), newest.by_design(what)
     most = max((sums[d][0] for d in common), default=0.0)
-    names = [d for d in common if sums[d][0] >= 0.5 * most]
-    if not names:
-        return hidden()
+    return tuple(d for d in common if sums[d][0] >= 0.5 * most)
+
+
+def _whole_fleet(newest: Release, what: Chosen, k: int, errors: ModelErrors) -> dict[str, Any]:
+    """``what`` has the designs that are compared."""
+    sums, names = newest.by_design(what), list(what.designs or ())
     found = newest.epochs(what, names)
     if not len(found.weights):
         return hidden(f"{_NEVER_TOGETHER}: {', '.join(names)}")

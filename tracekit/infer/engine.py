@@ -8,6 +8,8 @@ function of the trace and the grid alone, bit for bit: not of threads, nor of ho
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -50,7 +52,8 @@ class Sums:
 
 
 class Engine:
-    """A loaded model.  Safe to share between threads once made; see ``load``."""
+    """A loaded model, see ``load``.  Safe to share between threads once made, and to hand to other
+    processes, forked or not."""
 
     def __init__(
         self,
@@ -65,16 +68,19 @@ class Engine:
         warmup: int = WARMUP,
         lookahead: int | None = None,
     ) -> None:
-        if chunk is not None and not 1 <= chunk <= 1 << 30:
-            raise UsageError(f"chunk is {chunk}; at least 1")
-        if not 0 <= warmup <= 1 << 20:
-            raise UsageError(f"warmup is {warmup}; from 0 to {1 << 20}")
+        for name, value, least, most in (
+            ("chunk", 1 if chunk is None else chunk, 1, 1 << 30),
+            ("warmup", warmup, 0, 1 << 20),
+        ):
+            if not isinstance(value, int | np.integer) or not least <= value <= most:
+                raise UsageError(f"{name} is {value}; a whole number from {least} to {most}")
         self.card, self.spec = card, card.spec
         self.lookahead = card.lookahead(lookahead)
         self.isa, self.threads = cpu.active_isa(), thread_count(threads)
         self.chunk, self.warmup = chunk, warmup
         self.dtype = choose_dtype(dtype, self.isa, bool(quantised))
         self.formats = Formats(self.isa, self.dtype)
+        self._made_of = card, tensors, quantised, corrections
         added = (corrections or {}).get(self.dtype, {})
         self._added = added.get(REPRESENTATION)
         biases = {name: v for name, v in added.items() if name != REPRESENTATION}
@@ -92,7 +98,26 @@ class Engine:
             for head in self.spec.heads
             if head.compositional
         }
-        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None  # with the process that has it
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it is made of: packed weights are bound to the addresses where they lie."""
+        again = functools.partial(
+            Engine,
+            dtype=self.dtype,
+            threads=self.threads,
+            chunk=self.chunk,
+            warmup=self.warmup,
+            lookahead=self.lookahead or None,
+        )
+        return again, self._made_of
+
+    def _executor(self) -> ThreadPoolExecutor:
+        """This process's threads: a fork leaves its parent's behind."""
+        process = os.getpid()
+        if self._pool is None or self._pool[0] != process:
+            self._pool = process, ThreadPoolExecutor(self.threads)
+        return self._pool[1]
 
     def predict(self, features: Array, head: str | None = None) -> Array:
         """Predictions of one head (the first) for each row: float32 [rows, out].
@@ -126,10 +151,13 @@ class Engine:
         return self.sum(features, breaks, [name])[name]
 
     def apply_table(self, sums: Array, head: str | None = None) -> Array:
-        """Totals from summed representations, for a compositional head; float64."""
+        """Totals from summed representations [ranges, R], for a compositional head: float64
+        [ranges, out]."""
         name = self.spec.head(head).name
         if name not in self._tables:
             raise UsageError(f"head {name!r} is not one linear layer without bias")
+        if sums.shape[-1:] != (self.spec.width,):
+            raise UsageError(f"sums of shape {sums.shape}; a representation has {self.spec.width}")
         out: Array = sums @ self._tables[name].T
         return out
 
@@ -198,7 +226,7 @@ class Engine:
         return min(longest, max(WARMUP, round_up(-(-rows // ROWS), 64)))
 
     def width(self, output: str) -> int:
-        """Width of an output; raises FormatError where there is none of that name."""
+        """Width of an output; raises UsageError where there is none of that name."""
         return self.spec.width if output == REPRESENTATION else self.spec.head(output).width_out
 
     def check(self, features: Array, first: int = 0) -> None:
@@ -291,11 +319,11 @@ class Engine:
         def work(group: Array) -> None:
             self._group(features, base, low, high, chunk, group, out, sums)
 
-        if self._pool is None or len(groups) == 1:
+        if self.threads == 1 or len(groups) == 1:
             for group in groups:
                 work(group)
         else:
-            for _ in self._pool.map(work, groups):
+            for _ in self._executor().map(work, groups):
                 pass
         if self._added is not None and REPRESENTATION in out:
             out[REPRESENTATION][...] += self._added
@@ -381,8 +409,10 @@ def check_breaks(breaks: Sequence[int] | Array, rows: int) -> Array:
     if edges.ndim != 1 or len(edges) < 1 or (edges.dtype.kind not in "iu" and len(edges)):
         raise UsageError("breaks is not a list of row numbers")
     edges = edges.astype(np.int64)
-    if (np.diff(edges) < 0).any() or edges[0] < 0 or edges[-1] > rows:
-        raise UsageError(f"breaks decrease or leave the trace of {rows} rows")
+    if (np.diff(edges) < 0).any() or edges[0] < 0:
+        raise UsageError("breaks decrease, or begin below 0")
+    if edges[-1] > rows:
+        raise UsageError(f"breaks leave the trace of {rows} rows")
     return edges
 
 

@@ -22,6 +22,7 @@ class Stream:
     ``outputs`` are given row by row; ``sums`` are added up over the ranges of ``breaks`` and are
     in ``totals`` after ``finish``.  ``rows``, the length of the trace where it is known, makes the
     grid the one that ``Engine.run`` would use; without it the grid is the engine's own chunk.
+    Another number of rows is a UsageError.
     Memory: a batch, which is threads x 48 chunks and the warm-up.  A model that looks ahead gives a
     batch's results when the engine's ``lookahead`` further rows have come, or the trace has ended.
     """
@@ -38,6 +39,9 @@ class Stream:
         if sums and breaks is None:
             raise UsageError("sums need breaks")
         self.engine, self.outputs, self.sums = engine, list(outputs), list(sums)
+        if rows is not None and rows < 0:
+            raise UsageError(f"rows is {rows}; at least 0")
+        self._length = rows
         self.chunk = engine.grid(rows)
         self.batch = self.chunk * ROWS * engine.threads
         self.edges = check_breaks([0] if breaks is None else breaks, 1 << 62)
@@ -57,6 +61,10 @@ class Stream:
         self.engine.check(features, self._rows)
         if self._finished:
             raise UsageError("the stream is finished")
+        if self._length is not None and self._rows + len(features) > self._length:
+            raise UsageError(
+                f"{self._rows + len(features):,} rows came; the stream is of {self._length:,}"
+            )
         self._blocks.append(features.copy())  # the caller may reuse its buffer
         self._rows += len(features)
         ready = max(0, self._rows - self.engine.lookahead - self._done) // self.batch * self.batch
@@ -66,6 +74,8 @@ class Stream:
         """The results of the rows that are left; ``totals`` are complete then."""
         if self._finished:
             raise UsageError("the stream is finished")
+        if self._length is not None and self._rows < self._length:
+            raise UsageError(f"{self._rows:,} rows came; the stream is of {self._length:,}")
         self._finished = True
         if self.sums and self.edges[-1] > self._rows:
             raise UsageError(f"breaks leave the trace of {self._rows} rows")

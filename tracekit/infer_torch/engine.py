@@ -75,7 +75,7 @@ class TorchEngine:
         return min(self._chunk, max(WARMUP, -(-rows // 1024)))
 
     def width(self, output: str) -> int:
-        """Width of an output; raises FormatError where there is none of that name."""
+        """Width of an output; raises UsageError where there is none of that name."""
         return self.spec.head(output).width_out
 
     def feed(self, blocks: Iterable[Array], outputs: Sequence[str]) -> Iterator[dict[str, Array]]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import TracekitError
+from tracekit.errors import TracekitError, raise_under_name
 from tracekit.io.leftovers import claim, collect, temporary_name
 from tracekit.io.remote import check_remote, public_name, remote_url, upload
 
@@ -424,8 +424,9 @@ class Folder:
     def __enter__(self) -> Folder:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         self.discard()
+        raise_under_name(error, self.temporary, self.path)
 
 
 def _exchange(a: Path, b: Path) -> bool:
@@ -461,10 +462,9 @@ def scratch(parents: Sequence[StrPath] = (), room: int = 0) -> Iterator[Path]:
 def linked_folder(path: Path, files: Iterable[StrPath]) -> Path:
     """A new folder ``path``, within a `scratch` one, with links to ``files`` by their names."""
     path.mkdir()
-    for file in files:
-        link = path / Path(file).name
-        if not link.is_symlink():
-            link.symlink_to(Path(file).resolve())
+    for file in map(Path, files):
+        if not (link := path / file.name).is_symlink():
+            link.symlink_to(file.resolve())
     return path
 
 

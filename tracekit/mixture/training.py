@@ -86,6 +86,8 @@ def train_default(
     programs = [p for p in manifest.programs if p.family not in manifest.test]
     if len({p.family for p in programs}) < 2:
         raise UsageError("a model needs programs of at least two families", path=str(manifest.path))
+    if all(p.family in manifest.validation for p in programs):
+        raise UsageError("no programs to train on", path=str(manifest.path))
     if machines:
         with programs[0].open() as data:
             names = manifest.chosen(machines, data.machines)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, UsageError
 from tracekit.model.fields import (
     MAX_ENTRIES,
     MAX_WIDTH,
@@ -436,12 +436,14 @@ class ModelSpec:
         return self.layers[-1].width_out if self.layers else self.width_in
 
     def head(self, name: str | None = None) -> Head:
-        """The head of that name, or the first; raises FormatError."""
+        """The head of that name, or the first; raises UsageError."""
         for head in self.heads:
             if name is None or head.name == name:
                 return head
-        have = ", ".join(head.name for head in self.heads) or "none"
-        raise FormatError(f"no head {name!r}; the model has: {have}")
+        if not self.heads:
+            raise UsageError("the model has no head", hint="its representation is its only output")
+        have = ", ".join(head.name for head in self.heads)
+        raise UsageError(f"no head {name!r}; the model has: {have}")
 
     @property
     def bidirectional(self) -> bool:

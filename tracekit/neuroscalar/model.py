@@ -91,6 +91,11 @@ class CycleModel:
             raise FormatError("simulated_cores is not a list of machines", path=str(self.folder))
         check_machines(cores, self.folder / "card.json")
         names = [str(c.get("name")) for c in cores]
+        if tuple(names) != self.machines:  # in another order they would swap their numbers
+            raise FormatError(
+                "microarchitectures are not the simulated cores in their order",
+                path=str(self.folder),
+            )
         wanted = instructions.columns(names)
         if card.extra.get("history"):
             wanted += history.columns(names)
