@@ -50,6 +50,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         help="only these machines (of the model; of programs also real ones)",
     )
     p.add_argument(
+        "-m",
         "--machine",
         nargs="+",
         action="extend",

@@ -28,6 +28,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         "-o", "--output", help="folder that the steps fill, and go on with (LIST.validation)"
     )
     p.add_argument(
+        "-m",
         "--machine",
         default="zen5",
         help="what is judged: a file of `tracekit calibrate`, or a known name (zen5)",
