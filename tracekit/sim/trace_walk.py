@@ -20,7 +20,7 @@ from tracekit.sim.arm_values import arm_values
 from tracekit.sim.instruction_lengths import split
 from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.micro_ops import in_parts
-from tracekit.sim.microcode_loops import Loops
+from tracekit.sim.microcode_loops import Loops, executed_parts
 from tracekit.sim.register_moves import to_general
 from tracekit.sim.register_values import RegisterValues, no_values
 from tracekit.sim.riscv_values import riscv_values
@@ -296,6 +296,10 @@ class RowSource:
     def pcs(self) -> npt.NDArray[np.uint64]:
         """Of each static instruction."""
         return np.ascontiguousarray(self._trace.statics.pc, np.uint64)
+
+    def executed_parts(self, classes: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Of `microcode_loops.executed_parts`: float64 [statics]."""
+        return executed_parts(self._uops[2], self._uops[8], Loops(*self._uops[-5:-1]), classes)
 
     def cores(
         self, machines: Sequence[Mapping[str, Any]], *, causes: bool = False
