@@ -433,8 +433,9 @@ def of_fleets_and_processors(folder: Path) -> Iterator[Reader]:
     listed["environment"] = {"A": "b"}
     yield one("list.json", listed, load_list)
     counts = {"instructions": 9, "every": 1, "samples": 1, "distance": 0.1, "foreign": None}
-    yield one("counts.json", {**counts, "seconds": 1.0}, read_counts)
+    yield one("counts.json", {**counts, "seconds": 1.0, "digest": "0" * 16}, read_counts)
     time_of = {"program": "a", "user": 0.5, "system": 0.0, "wall": 0.5, "clock": 4.0, "time": 0.0}
+    time_of["digest"] = "0" * 16
     times = (json.dumps(time_of) + "\n").encode() * 4
     yield one("times.jsonl", times, lambda p: medians(read_times(p)), "text")
     yield one("v.bb", b"T:1:40 :2:60 \nT:2:100 \n", read_vectors, "text")

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from tracekit import _core, schema, sim
 from tracekit.sim.description import machines
-from tracekit.sim.microcode_loops import DIVISION_TURNS, likely_turns, mean_turns
+from tracekit.sim.microcode_loops import (
+    DIVISION_TURNS,
+    Loops,
+    executed_parts,
+    likely_turns,
+    mean_turns,
+)
 
 TAKEN, FAULT = schema.BITS["taken"][0], schema.BITS["fault"][0]
 CONDITIONAL = schema.BRANCH_KINDS.index("conditional")
@@ -132,3 +138,14 @@ def test_likely_turns_are_those_that_were_counted():
         mean = np.average(np.arange(len(counts)), weights=counts)
         assert abs(mean_turns(name) - mean) < 0.05
         assert sorted(likely_turns(name)) == list(likely_turns(name))
+
+
+def test_parts_in_a_loop_count_as_often_as_it_turns():
+    """Three instructions: one part; none of the class; two, one of which is in a loop."""
+    op = np.array([3, 1, 3, 1, 3, 1], np.uint8)
+    begin = np.array([0, 1, 2, 6], np.uint32)
+    turns = np.full((1, _core.MICROCODE_LOOP_CASES), 4, np.uint8)
+    turns[0, ::2] = 7
+    loops = Loops(*(np.array([k], np.uint32) for k in (2, 3, 5)), turns)
+    assert executed_parts(op, begin, loops, [3]).tolist() == [1, 0, 2 + 5.5]
+    assert executed_parts(op, begin, Loops.of([]), [1, 3]).tolist() == [1, 1, 4]

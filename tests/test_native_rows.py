@@ -288,6 +288,11 @@ def test_execlog_of_x86_has_four_bytes(tmp_path: Path) -> None:
     with extracted(tmp_path, text, isa="x86") as f:
         assert f["taken"].tolist() == [False, False, False]
         assert [s.branch for s in f.statics] == ["conditional", "none", "none"]
+        (cut,) = (n for kind, n in f.index["anomalies"].items() if "over four bytes" in kind)
+        assert cut["count"] == 1
+    (tmp_path / "short").mkdir()
+    with extracted(tmp_path / "short", text.replace("0xaabb840f", "0x90"), isa="x86") as f:
+        assert not any("over four bytes" in kind for kind in f.index["anomalies"])
 
 
 def test_lackey(tmp_path: Path) -> None:

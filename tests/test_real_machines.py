@@ -102,6 +102,8 @@ def test_machines_that_predict_does_not_know(
         (["--uarch", "neoverse_n1"], "nor a real processor that runs the program"),
         (["--uarch", "zen3", "--by", "pc"], "--by: of machines of the model, and --uarch"),
         (["--here", "zen9"], "--here: zen9 is no machine's name", "icelake, neoverse_n1", "u006"),
+        (["-m", "zen4"], "--machine: zen4 is no file", "--uarch zen4"),
+        (["--machine", "u006"], "--machine: u006 is no file", "--uarch u006"),
         (["--machine", str(here)], "is a real processor's, and no row", f"--here {here}"),
     ):
         assert main(["predict", "-q", recording, *words]) == 2

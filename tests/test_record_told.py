@@ -22,7 +22,7 @@ from tests.test_record import RECORD, TIMEOUT, _why_not, options, programs, runn
 from tracekit.cli.main import main
 from tracekit.errors import RecordError
 from tracekit.inputs.tks import summary
-from tracekit.record import Totals, permission, procfs, record_pid
+from tracekit.record import Totals, permission, procfs, record_command, record_pid
 
 pytestmark = pytest.mark.skipif(_why_not() is not None, reason=_why_not() or "")
 __all__ = ["programs", "running"]  # fixtures
@@ -308,3 +308,25 @@ def test_names_of_files_in_the_memory_of_a_process(tmp_path: Path) -> None:
     )
     maps = procfs.code_maps(text)
     assert [Path(m.path).name for m in maps] == ["a\nb", r"c\012d", "e\u2028f"]
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_names_and_words_that_are_no_utf_8(
+    programs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    """A program's name, which the kernel shows in /proc/PID/stat, its arguments, its environment
+    and the folder."""
+    folder = tmp_path / os.fsdecode(b"f\xfe")
+    folder.mkdir()
+    name = str(folder / os.fsdecode(b"n\xff"))
+    Path(name).symlink_to(programs["work"])
+    monkeypatch.setenv("TRACEKIT_TEST", os.fsdecode(b"\xff"))
+    out = tmp_path / "x.tks"
+    if full:
+        record_command([name, os.fsdecode(b"\xfd")], out, options(full=True, count=1))
+    else:
+        child = started([name, os.fsdecode(b"\xfd")])
+        record_pid(child.pid, out, options(count=1))
+        child.communicate(timeout=TIMEOUT)
+    assert os.fsencode(summary(out)["command"][0]) == os.fsencode(name)
+    assert summary(out)["epochs"] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from test_sim import extract
 
 from tracekit.errors import UsageError
 from tracekit.estimation.student import student
+from tracekit.schema import OP_CLASSES
 from tracekit.sim import RowSource, SamplePlan, Samples, sample_plan, stretch_costs
 from tracekit.sim.sample_plan import Costs
 from tracekit.sim.strata import CLASSES, classes, cuts, shares, strata
@@ -142,8 +144,9 @@ def test_costs_of_stretches_are_sums_of_their_rows(tmp_path_factory, seed, lengt
         patch.setattr(stretch_costs, "DATA", ((2, 5.0), (9, 12.0)))
         found = stretch_costs.stretch_costs(RowSource(trace), begins, length, 2)
     want = np.zeros(n)
+    divides = [OP_CLASSES[k].endswith(("Div", "Sqrt")) for k in trace.statics.op]
     for k in range(n):
-        want[k] = 0.5
+        want[k] = 20.5 if divides[trace["static_id"][k]] else 0.5
         for distance, levels in (
             (trace["data_distance"][k], ((2, 5.0), (9, 12.0))),
             (trace["fetch_distance"][k], ((512, 10.0), (8192, 20.0), (131072, 60.0))),
@@ -272,3 +275,52 @@ def test_intervals_hold(program):
         assert inside < 0.8 and more > 2 * min(error, without)
     if program == "as often as systematic samples come":
         assert error < 0.8 * without
+
+
+@pytest.mark.parametrize("count", [20, 60])
+def test_intervals_of_phases_hold_where_few_of_their_stretches_are_dear(count):
+    """Samples that met none of the dear ones do not say that there are none, where the features
+    tell that they are."""
+    r = np.random.default_rng(4)
+    phases = r.integers(4, size=2000)
+    dear = r.random(2000) < 0.02
+    rates = 1 + phases + np.where(dear, 30.0, 0.0) + r.random(2000)
+    costs = rates * r.lognormal(0, 0.03, 2000)
+    held, less, wider = 0, 0, []
+    for seed in range(300):
+        plan = SamplePlan(10, count=count, choice="phase", seed=seed)
+        found = plan.draw(20_000, lambda most: phases, lambda begins: costs)
+        own = 10 * rates[[a // 10 for a, _ in found.ranges], None]
+        total, half = found.estimate(own)
+        _, plain = replace(found, expected=(), spreads=()).estimate(own)
+        apart = abs(total[0] - 10 * rates.sum())
+        held += apart <= half[0]
+        less += apart <= plain[0]
+        wider.append(half[0] / plain[0])
+    assert held / 300 >= 0.9 and less / 300 < 0.85
+    assert min(wider) >= 1 and np.quantile(wider, 0.1) < 1.1
+
+
+@given(st.floats(0.1, 10), st.integers(0, 99))
+def test_costs_that_samples_do_not_tell_apart_widen_by_the_mean_cost_of_a_row(scale, seed):
+    """All samples should cost the same, and a phase's other stretches should not."""
+    sizes, stratum = (50, 50), (0, 0, 1, 1)
+    rates = np.random.default_rng(seed).lognormal(0, 0.1, (4, 1))
+    ranges = [(20 * k, 20 * k + 10) for k in range(4)]
+    few = Samples(ranges, 1000, "phase", stratum, sizes)
+    told = replace(few, expected=(scale * (1 + 1e-15), scale, scale, scale))
+    plain = few.estimate(10 * rates)[1]
+    assert replace(told, spreads=(0.0, 0.0)).estimate(10 * rates)[1] == pytest.approx(plain)
+    found = replace(told, spreads=(scale**2, scale**2)).estimate(10 * rates)[1]
+    found_of_ten = replace(
+        told, expected=(10 * scale,) * 4, spreads=(100 * scale**2,) * 2
+    ).estimate(10 * rates)[1]
+    assert found == pytest.approx(found_of_ten)  # whatever the unit of costs is
+    mean, t = rates.mean(), plain / np.sqrt(few_variance(rates)) / 1000
+    extra = 2 * 0.25 * (1 - 2 / 50) / 2 * mean**2
+    assert found == pytest.approx(t * np.sqrt(few_variance(rates) + extra) * 1000)
+
+
+def few_variance(rates):
+    """Of two of fifty in each of two strata of the same size."""
+    return sum(0.25 * (1 - 2 / 50) * rates[k : k + 2].var(ddof=1) / 2 for k in (0, 2))

@@ -103,6 +103,8 @@ SMALL: dict[str, Any] = {
         ({"programs": [{**SMALL["programs"][0], "input": "x"}]}, "no input 'x'"),
         ({"groups": [{"name": "g", "versions": ["b"]}]}, "no program 'b'"),
         ({"environment": {"A": 1}}, "environment: an object of texts"),
+        ({"cpu": 5}, "cpu: the name of a processor of QEMU"),
+        ({"builds": {"../p": ["cc"]}}, "builds: '../p' is no plain name"),
         ({"fitting": {"seed": 1}}, "fitting: an object of seed and candidates"),
         ({"fitting": {"seed": 1, "candidates": ["a", "b"]}}, "2 candidates; at least 5"),
         ({"fitting": {"seed": 1, "candidates": list("bcdefgh")}}, "fitting: seed 1 draws "),
@@ -303,7 +305,82 @@ def test_a_build_that_a_kill_left_without_its_mode_runs(tmp_path: Path) -> None:
     out.chmod(0o644)  # killed between the file's name and its mode
     steps.build()
     assert os.access(out, os.X_OK) and steps.there(steps.programs[0])
-    assert {p.name for p in folder.iterdir()} == {".build-p.made", "build-p"}
+    assert {p.name for p in folder.iterdir()} == {".build-p.made", "build-p", "made.json"}
+
+
+def test_what_ran_under_a_name_before_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another command, source, input, environment or processor of QEMU: built, timed and recorded
+    again, what it concerns alone."""
+    script, source = tmp_path / "make", tmp_path / "in"
+    script.write_text("first")
+    source.write_text("text")
+    made: dict[str, Any] = {
+        **SMALL,
+        "builds": {"p": ["sh", "-c", "echo '#!/bin/sh' > $0; cat $1 >> $0", "{out}", str(script)]},
+        "inputs": {"i": ["cp", str(source), "{out}"]},
+        "programs": [
+            {**SMALL["programs"][0], "command": ["{build:p}", "1"], "input": "i"},
+            {**SMALL["programs"][0], "name": "b"},
+        ],
+    }
+    ran: list[tuple[str, str]] = []
+
+    def time_once(name: str, *_: Any) -> dict[str, Any]:
+        ran.append(("time", name))
+        return {"program": name, "user": 1.0, "system": 0.0, "clock": 4.0}
+
+    def sample(*told: Any) -> None:
+        folder, name, digest = told[4:7]
+        ran.append(("record", name))
+        counts = {"instructions": 9, "every": 1, "samples": 1, "distance": 0.1, "foreign": None}
+        (folder / f"{name}.counts.json").write_text(
+            json.dumps({**counts, "seconds": 1.0, "digest": digest})
+        )
+
+    monkeypatch.setattr("tracekit.validation.steps.time_once", time_once)
+    monkeypatch.setattr("tracekit.validation.steps.sample", sample)
+    folder = tmp_path / "v"
+    folder.mkdir()
+
+    def runs() -> list[tuple[str, str]]:
+        (tmp_path / "l.json").write_text(json.dumps(made))
+        steps = Validation(load_list(tmp_path / "l.json"), folder)
+        ran.clear()
+        before = dict(steps.left_out())
+        steps.build()
+        steps.time(1)
+        steps.record()
+        assert steps.left_out() == {}
+        assert bool(before) == bool(ran), before
+        return list(ran)
+
+    a, b = [("time", "a"), ("record", "a")], [("time", "b"), ("record", "b")]
+    assert sorted(runs()) == sorted(a + b)
+    assert runs() == []
+    made["programs"][0]["command"] = ["{build:p}", "2"]
+    assert runs() == a
+    script.write_text("second")
+    assert runs() == a and "second" in (folder / "build-p").read_text()
+    made["builds"]["p"][2] += "; echo third >> $0"
+    assert runs() == a and "third" in (folder / "build-p").read_text()
+    source.write_text("another")
+    assert runs() == a and (folder / "input-i").read_text() == "another"
+    made["environment"] = {"A": "b"}
+    assert sorted(runs()) == sorted(a + b)
+    made["cpu"] = "max"
+    assert runs() == [a[1], b[1]]
+    assert runs() == []
+
+
+def test_two_machines_of_one_name_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "l.json").write_text(json.dumps(SMALL))
+    words = ["validate", str(tmp_path / "l.json"), "-o", str(tmp_path / "v"), "--steps", "predict"]
+    assert main([*words, "--machine", "zen5", "--others", "zen4", "zen5"]) != 0
+    assert "two machines are called zen5" in capsys.readouterr().err
 
 
 def test_cycles_of_other_samples_are_not_kept(
@@ -313,7 +390,9 @@ def test_cycles_of_other_samples_are_not_kept(
     monkeypatch.setattr(Validation, "there", lambda self, p: True)
     monkeypatch.setattr("tracekit.validation.steps.sample", lambda *_: None)
     first, second = (tmp_path / f"{p.name}.simulated.json" for p in steps.programs[:2])
-    (tmp_path / f"{steps.programs[1].name}.counts.json").touch()
+    counts = {"instructions": 9, "every": 1, "samples": 1, "distance": 0.1, "foreign": None}
+    counts |= {"seconds": 1.0, "digest": steps._counted(steps.programs[1])}
+    (tmp_path / f"{steps.programs[1].name}.counts.json").write_text(json.dumps(counts))
     for kept in (first, second):
         kept.write_text("{}")
     steps.record()

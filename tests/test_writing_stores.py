@@ -129,7 +129,7 @@ sys.exit(main(["validate", "l.json", "-o", "out", "--machine", "m.json", "--json
 
 def validated(folder: Path) -> None:
     """Two programs that are recorded already, and timed once."""
-    from tracekit.validation import draw
+    from tracekit.validation import Validation, draw, load_list
 
     halves = draw("ab", 5)
     script = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done"
@@ -149,10 +149,16 @@ def validated(folder: Path) -> None:
     counts = {"instructions": 10**6, "every": 1, "samples": 9, "distance": 0.0, "foreign": None}
     once = {"user": 0.5, "system": 0.0, "wall": 0.5, "clock": 4.0, "time": 0.0}
     lines = []
-    for n in ("a", "b"):
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    steps = Validation(load_list(folder / "l.json"), elsewhere)
+    steps.build()
+    for p in steps.programs:
+        n, digest = p.name, steps._digest(p)
         tracekit.extract(folder / "made.tks", out / f"{n}.feats.zst", level="macro")
-        (out / f"{n}.counts.json").write_text(json.dumps({**counts, "seconds": 1.0}))
-        lines.append(json.dumps({"program": n, **once}) + "\n")
+        counts |= {"seconds": 1.0, "digest": steps._counted(p)}
+        (out / f"{n}.counts.json").write_text(json.dumps(counts))
+        lines.append(json.dumps({"program": n, **once, "digest": digest}) + "\n")
     (out / "times.jsonl").write_text("".join(lines * 9))  # the second round's own are few
 
 

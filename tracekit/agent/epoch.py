@@ -232,7 +232,7 @@ def memory_folder() -> Path:
     """A folder of this user whose files are in memory alone; `TracekitError` where there is
     none."""
     mounts: dict[str, str] = {}
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         left, _, right = line.partition(" - ")
         mounts[left.split()[4]] = right.split()[0]
     for name in (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{os.geteuid()}", "/dev/shm"):

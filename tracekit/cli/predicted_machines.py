@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracekit.errors import UsageError
@@ -30,9 +31,11 @@ def with_machine_files(model: Mixture, files: Sequence[str] | None) -> Mixture:
     """The model with the machines of --machine.  Raises `UsageError` for a real processor's file,
     which is no row of a model."""
     from tracekit.calibration import add_machines
-    from tracekit.hardware import is_hardware_file
+    from tracekit.hardware import is_hardware_file, is_hardware_name
 
     for path in files or ():
+        if path in model.names or (is_hardware_name(path) and not Path(path).exists()):
+            raise UsageError(f"--machine: {path} is no file", hint=f"--uarch {path}: by its name")
         if is_hardware_file(path):
             raise UsageError(
                 f"--machine: {path} is a real processor's, and no row of the model",

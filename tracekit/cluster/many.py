@@ -225,7 +225,7 @@ def _predicted_from(
     if (given := walked[0].get("samples")) is None:
         how = (options["by"], options["phases"], options["binary"])
         return predict_from(trace, model, *how, (sums, walked[0]["counts"]))
-    lists = {k: tuple(given[k]) for k in ("stratum", "sizes")}
+    lists = {k: tuple(given[k]) for k in ("stratum", "sizes", "expected", "spreads")}
     samples = Samples(**{**given, **lists, "ranges": [(a, b) for a, b in given["ranges"]]})
     return predict_from_samples(trace, model, sums, samples)
 

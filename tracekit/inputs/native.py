@@ -9,6 +9,7 @@ from tracekit._core import EncodingTable, NativeBatch, NativeSource, Rows
 from tracekit.isa.types import BRANCH_KINDS
 
 _SYSCALL_FLAG: Final = "IsSyscall"
+_FOUR: Final = 4
 _BRANCH: Final = {name: i for i, name in enumerate(BRANCH_KINDS)}
 
 
@@ -32,6 +33,8 @@ class NativeConverter:
         self.source = NativeSource(table, described, arch, halves and arch == "x86")
         self._table = table
         self._arch = arch
+        #: Static x86 instructions longer than the four bytes of an execlog; invalid ones may be.
+        self.longer_than_four = 0
 
     def convert(self, batch: NativeBatch) -> Rows:
         """The rows of ``batch``; a conditional branch at its end may wait for the next batch."""
@@ -58,6 +61,7 @@ class NativeConverter:
             codes.append(raw[:length])
         arch: Any = self._arch
         for i, d in zip(ids, decode_many(arch, codes), strict=True):
+            self.longer_than_four += d.length > _FOUR or not d.valid
             flags = d.flag_bits | (syscall_bit if d.syscall else 0)
             self.source.define(
                 i,

@@ -22,6 +22,8 @@ _LACKEY: Final = re.compile(rb"^(I  | [LSM] )[0-9a-fA-F]+,\d+\r?$", re.M)
 _EXECLOG: Final = re.compile(rb'^\d+, 0x[0-9a-f]+, 0x[0-9a-f]+, "', re.M)
 _EXECLOG_CODE: Final = re.compile(rb'^\d+, 0x[0-9a-f]+, 0x([0-9a-f]{1,8}), "([^"\n]*)"', re.M)
 
+_CUT: Final = "a static instruction of over four bytes, whose others no execlog has: read as zeros"
+
 
 class NativeFile:
     """A single stream that is fed in pieces: a inputs.base.Source.
@@ -84,6 +86,9 @@ class NativeFile:
     def counters(self) -> dict[str, dict[str, int]]:
         """Anomalies by kind: how many, and where the first one is."""
         own = self._converter.source.counters() if self._converter else {}
+        longer = self._converter.longer_than_four if self._converter else 0
+        if longer and self._name == "execlog" and self._arch == "x86":
+            own = {**own, _CUT: {"count": longer}}
         return {**self._parser.anomalies, **own}
 
     def stats(self) -> dict[str, Any]:

@@ -29,7 +29,9 @@ def check_traceable(pid: int) -> None:
             for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
             if ":\t" in line
         )
-        flags = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6])
+        flags = int(
+            Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[6]
+        )
         if status.get("State", "").startswith("Z"):
             raise ProcessEndedError(
                 f"process {pid} has ended; its parent has not asked for its exit code"

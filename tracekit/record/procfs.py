@@ -18,7 +18,7 @@ _ADDR_NO_RANDOMIZE: Final = 0x0040000  # linux/personality.h
 def _fields(path: Path) -> list[str]:
     """The fields of a stat file from the third on; [] when it is gone."""
     try:
-        return path.read_text().rpartition(")")[2].split()
+        return path.read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return []
 
@@ -108,7 +108,7 @@ def code_maps(text: bytes) -> list[Mapped]:
 def command(pid: int) -> list[str]:
     """The command line of a process; TracekitError where there is none."""
     try:
-        text = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        text = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError:
         raise ProcessEndedError(f"there is no process {pid}") from None
     except OSError as e:

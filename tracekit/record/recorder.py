@@ -186,10 +186,11 @@ class Recording:
         try:
             with contextlib.nullcontext() if self.options.aslr else procfs.without_aslr():
                 if self.options.full:
-                    environment = [f"{k}={v}" for k, v in env.items()]
-                    place = "" if folder is None else os.fspath(folder)
                     self.pid = _core.record_start(
-                        self.command, environment, -1 if output is None else output, place
+                        [os.fsencode(word) for word in self.command],
+                        [os.fsencode(f"{k}={v}") for k, v in env.items()],
+                        -1 if output is None else output,
+                        b"" if folder is None else os.fsencode(folder),
                     )
                 else:
                     self.pid = os.posix_spawnp(

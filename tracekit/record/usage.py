@@ -38,7 +38,7 @@ def thread_times(pid: int, tid: int) -> Times | None:
     """One thread's; None when it is gone."""
     folder = Path(f"/proc/{pid}/task/{tid}")
     try:
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
         user, system = int(fields[11]) / _TICK, int(fields[12]) / _TICK
     except (OSError, IndexError, ValueError):
         return None
@@ -51,7 +51,7 @@ def thread_times(pid: int, tid: int) -> Times | None:
 def _process_times(pid: int) -> tuple[Times, Times] | None:
     """User and system seconds of a process and its ended threads, and of children that ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         own = [int(f) / _TICK for f in fields[11:15]]
     except (OSError, ValueError):
         return None

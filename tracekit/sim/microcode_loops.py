@@ -3,6 +3,7 @@ not have."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from tracekit import _core
 
-__all__ = ["DIVISION_TURNS", "Loops", "likely_turns", "mean_turns"]
+__all__ = ["DIVISION_TURNS", "Loops", "executed_parts", "likely_turns", "mean_turns"]
 
 #: How often the loops of divisions turned in 53 programs (64-bit numbers mostly for div, 32-bit
 #: ones for idiv): how many executions had 0, 1, ... turns.
@@ -50,3 +51,19 @@ def likely_turns(name: str) -> tuple[int, ...]:
 def mean_turns(name: str) -> float:
     """Of a division."""
     return float(np.mean(likely_turns(name)))
+
+
+def executed_parts(
+    op: npt.NDArray[np.uint8],
+    begin: npt.NDArray[np.uint32],
+    loops: Loops,
+    classes: Sequence[int],
+) -> npt.NDArray[np.float64]:
+    """How many parts of these operation classes an execution of each static instruction has, in the
+    mean: float64 [statics].  ``op``: each part's class; ``begin``: where each instruction's parts
+    begin, [statics + 1].  Those in a loop count as often as it turns."""
+    before = np.concatenate([[0.0], np.cumsum(np.isin(op, classes))])
+    out: npt.NDArray[np.float64] = np.diff(before[begin])
+    inside = before[loops.branch.astype(np.intp) + 1] - before[loops.first]
+    out[loops.ids] += inside * loops.turns.mean(axis=1)
+    return out

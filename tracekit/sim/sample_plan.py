@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +31,8 @@ Costs = Callable[[I64], F64]
 LENGTH = 10_000
 #: Fewer samples say too little of how they differ.
 FEW = 30
+#: Of the variance that expected costs have in strata, what samples have at least that tell a slope.
+LITTLE = 1e-4
 #: Phases of a program at most, as many as SimPoint looks for.
 PHASES = 30
 
@@ -40,7 +42,8 @@ class Samples:
     """Ranges of rows of a trace of ``rows`` rows, in their order, and how they were chosen.
 
     Of stratified samples, and of those by phase, ``stratum`` has each one's, and ``sizes`` how many
-    stretches of a sample's length each stratum has.
+    stretches of a sample's length each stratum has.  Of those by phase ``expected`` has what each
+    should cost by its features, and ``spreads`` the variance of that over each phase's stretches.
     """
 
     ranges: list[tuple[int, int]]
@@ -48,6 +51,8 @@ class Samples:
     choice: Choice
     stratum: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
+    expected: tuple[float, ...] = ()
+    spreads: tuple[float, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -60,8 +65,11 @@ class Samples:
 
         Of stratified samples, of which phases are a kind, the variance adds up over the strata,
         each weighted by its share, with Student's t of Satterthwaite's degrees of freedom (Cochran,
-        Sampling Techniques, 1977, section 5.4): few where few strata have most of it.  Of random
-        samples it is that of their mean; of systematic ones that of the differences of neighbours
+        Sampling Techniques, 1977, section 5.4): few where few strata have most of it.  A phase has
+        few stretches that are dear, and samples without one would say that there are none.  What
+        stretches should cost is known of all of them.  So the part of the variance that follows
+        from it is the phase's where the samples' own is less.  Of random samples it is that of
+        their mean; of systematic ones that of the differences of neighbours
         (Wolter, Introduction to Variance Estimation, 2007, section 8.2), which is right on average
         alone: too large for most programs that change slowly, and too small for one that repeats
         itself as often as samples come.  All without the share of the rows that was walked.
@@ -93,12 +101,31 @@ class Samples:
         np.add.at(squares, of, (rate - mean[of]) ** 2)
         share = sizes / sizes.sum()
         free = np.maximum(n - 1, 1)  # one sample says nothing, and its square is 0
-        parts = share**2 * (1 - n / sizes) * squares / free / n
+        scale = share**2 * (1 - n / sizes) / n
+        parts = scale * squares / free
         variance, weight = parts.sum(axis=0), (parts**2 / free).sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             freedom = np.where(weight > 0, variance**2 / weight, len(rate) - len(sizes))
         t = np.array([student(f) for f in freedom])
+        if self.expected:
+            variance = variance + self._not_met(rate, mean, scale, free)
         return (share * mean).sum(axis=0) * self.rows, t * np.sqrt(variance) * self.rows
+
+    def _not_met(self, rate: F64, mean: F64, scale: F64, free: npt.NDArray[Any]) -> F64:
+        """What the variance lacks where samples differ less in what they should cost than their
+        strata do: float64 [machines].  ``rate`` [samples, machines] and ``mean`` [strata, machines]
+        of cycles; ``scale`` [strata, 1] of variances, ``free`` [strata, 1] degrees of freedom."""
+        of, expected = np.array(self.stratum), np.array(self.expected)
+        mean_expected = np.bincount(of, expected) / np.bincount(of)
+        off = (expected - mean_expected[of])[:, None]
+        weight = (scale / free)[of]
+        own, whole = float((weight * off**2).sum()), float(scale[:, 0] @ np.array(self.spreads))
+        if own > LITTLE * whole:
+            slope: F64 = (weight * off * (rate - mean[of])).sum(axis=0) / own
+        else:  # nothing says how cycles follow: as the costs themselves
+            sizes = np.array(self.sizes, float)
+            slope = sizes @ mean / float(sizes @ mean_expected)
+        return slope**2 * max(0.0, whole - own)
 
 
 @dataclass(frozen=True)
@@ -129,7 +156,7 @@ class SamplePlan:
         ``phases``, given how many there may be, gives that of each whole stretch of ``length``
         rows; it is asked for samples by phase alone.  ``costs``, given where stretches of
         ``length`` rows begin, gives what each should cost, in any unit, more than 0; it is asked
-        for stratified samples alone.  Raises `UsageError` for numbers that make no
+        for stratified samples and those by phase.  Raises `UsageError` for numbers that make no
         samples.
         """
         every = self.apart(rows)
@@ -141,7 +168,8 @@ class SamplePlan:
         if self.choice == "stratified":
             return self._of_strata(rows, count, costs, draw)
         if self.choice == "phase":
-            return self._of_phases(rows, phases(min(PHASES, (self.count or 0) // 2)), draw)
+            labels = phases(min(PHASES, (self.count or 0) // 2))
+            return self._of_phases(rows, labels, costs, draw)
         if self.choice == "systematic":
             start = int(draw.integers(every))
             begins = [b for b in range(start, rows, every) if b + self.length <= rows]
@@ -180,7 +208,7 @@ class SamplePlan:
         return self._of_each(rows, begins, strata(costs(begins), count), draw)
 
     def _of_phases(
-        self, rows: int, labels: npt.NDArray[np.intp], draw: np.random.Generator
+        self, rows: int, labels: npt.NDArray[np.intp], costs: Costs, draw: np.random.Generator
     ) -> Samples:
         """Two of each phase, the others where the most rows are for each that is taken."""
         sizes = np.bincount(labels)
@@ -188,7 +216,13 @@ class SamplePlan:
             Stratum(np.flatnonzero(labels == k), taken)
             for k, taken in enumerate(shared_out(sizes, sizes, self.count or 0).tolist())
         ]
-        return self._of_each(rows, np.arange(len(labels)) * self.length, own, draw)
+        begins = np.arange(len(labels)) * self.length
+        found = self._of_each(rows, begins, own, draw)
+        cost = costs(begins)
+        expected = tuple(float(cost[b // self.length]) for b, _ in found.ranges)
+        every = (cost[s.stretches] for s in own)
+        spreads = tuple(float(c.var(ddof=1)) if len(c) > 1 else 0.0 for c in every)
+        return replace(found, expected=expected, spreads=spreads)
 
     def _of_each(
         self, rows: int, begins: I64, own: list[Stratum], draw: np.random.Generator

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.cpus import thread_count
+from tracekit.schema import OP_CLASSES
 from tracekit.sim.trace_walk import BLOCK, RowSource
 
 __all__ = ["stretch_costs"]
@@ -23,6 +24,9 @@ DATA = ((512, 5.0), (8_192, 12.0), (131_072, 40.0))
 #: The same of a line of code.
 FETCH = ((512, 10.0), (8_192, 20.0), (131_072, 60.0))
 MISPREDICTION = 15.0
+#: A part that divides or takes a root.  X86's integer divisions are loops of many.
+DIVISION = 20.0
+_DIVISIONS = [k for k, name in enumerate(OP_CLASSES) if name.endswith(("Div", "Sqrt"))]
 
 
 def stretch_costs(
@@ -31,16 +35,17 @@ def stretch_costs(
     """Cycles of ``length`` rows from each of ``begins`` on: float64 [stretches].
 
     ``begins``: increasing, so far apart that no stretches overlap.  From stack distances as misses
-    of caches with the least recently used lines, and from how often each branch was taken after
-    such a history (`p_global`).
+    of caches with the least recently used lines, from how often each branch was taken after such a
+    history (`p_global`), and from divisions.
     """
     blocks = range(0, len(source), BLOCK)
+    divisions = DIVISION * source.executed_parts(_DIVISIONS)
     edges = np.unique(np.concatenate([begins, begins + length, [0, len(source)]]))
 
     def sums(first: int) -> tuple[npt.NDArray[np.intp], F64]:
         """The parts between edges that a block's rows are of, and the costs of these rows."""
         last = min(first + BLOCK, len(source))
-        costs = _row_costs(source, (first, last))
+        costs = _row_costs(source, (first, last), divisions)
         inside = edges[np.searchsorted(edges, first, "right") : np.searchsorted(edges, last)]
         starts = np.concatenate([[0], inside - first])
         parts = np.searchsorted(edges, first + starts, "right") - 1
@@ -54,8 +59,8 @@ def stretch_costs(
     return stretches
 
 
-def _row_costs(source: RowSource, rows: tuple[int, int]) -> F64:
-    cost = np.full(rows[1] - rows[0], ROW)
+def _row_costs(source: RowSource, rows: tuple[int, int], of_static: F64) -> F64:
+    cost: F64 = ROW + of_static[source.column("static_id", rows)]
     for name, levels in (("data_distance", DATA), ("fetch_distance", FETCH)):
         distance = source.column(name, rows)
         for lines, cycles in levels:

@@ -17,6 +17,7 @@ from tracekit.pipeline import overlap
 from tracekit.sim import plugins
 from tracekit.sim.core_instructions import core_instructions
 from tracekit.sim.machine import PARAMETERS, core_row
+from tracekit.sim.microcode_loops import Loops, executed_parts
 from tracekit.store.reader import TraceFile
 
 __all__ = [
@@ -107,6 +108,10 @@ class RowSource:
     def pcs(self) -> npt.NDArray[np.uint64]:
         """Of each static instruction."""
         return np.ascontiguousarray(self._trace.statics.pc, np.uint64)
+
+    def executed_parts(self, classes: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Of `microcode_loops.executed_parts`: float64 [statics]."""
+        return executed_parts(self._uops[2], self._uops[8], Loops(*self._uops[-5:-1]), classes)
 
     def cores(
         self, machines: Sequence[Mapping[str, Any]], *, causes: bool = False

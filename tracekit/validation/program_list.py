@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from tracekit.errors import FormatError
 from tracekit.io.files import read_json
@@ -75,6 +75,14 @@ class ProgramList:
             out.append(word)
         return out
 
+    def needed(self, programs: Sequence[ListedProgram]) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Kind ("input" or "build"), name and command of what programs need."""
+        words = [w for p in programs for w in p.command]
+        words += [f"{{input:{p.input}}}" for p in programs if p.input]
+        made = [("input", n, c) for n, c in self.inputs.items()]
+        made += [("build", n, c) for n, c in self.builds.items()]
+        return [m for m in made if any(f"{{{m[0]}:{m[1]}}}" in w for w in words)]
+
 
 def draw(families: Sequence[str], seed: int) -> dict[str, str]:
     """Family → half: half of the families, drawn by the seed, are for development."""
@@ -104,6 +112,8 @@ def load_list(path: str | Path) -> ProgramList:
     seed = data.get("seed")
     if not isinstance(seed, int):
         raise wrong("seed: a whole number")
+    if not isinstance(data.get("cpu"), str | None):
+        raise wrong("cpu: the name of a processor of QEMU")
     programs = tuple(_program(p, i, wrong) for i, p in enumerate(data["programs"]))
     names = [p.name for p in programs]
     if not programs or len(set(names)) < len(names):
@@ -167,8 +177,7 @@ def _check_fitting(
 def _program(entry: Any, index: int, wrong: Any) -> ListedProgram:
     given = entry if isinstance(entry, dict) else {}
     name = given.get("name")
-    plain = isinstance(name, str) and name.isprintable() and "/" not in name
-    if not plain or not name or name.startswith("."):
+    if not _plain(name):
         raise wrong(f"programs[{index}]: name: a plain name")
     known = {"name", "family", "half", "command", "input", "work", "judged"}
     if unknown := set(given) - known:
@@ -189,6 +198,13 @@ def _program(entry: Any, index: int, wrong: Any) -> ListedProgram:
     return ListedProgram(name, family, half, command, told, float(work), judged)
 
 
+def _plain(name: Any) -> TypeGuard[str]:
+    """Whether a file of this name lies in the folder."""
+    if not isinstance(name, str) or not name.isprintable():
+        return False
+    return name != "" and "/" not in name and not name.startswith(".")
+
+
 def _words(value: Any, what: str, wrong: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(w, str) for w in value):
         raise wrong(f"{what}: a list of words")
@@ -204,4 +220,6 @@ def _texts(value: Any, what: str, wrong: Any) -> dict[str, str]:
 def _commands(value: Any, what: str, wrong: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
         raise wrong(f"{what}: an object of commands")
+    if other := [n for n in value if not _plain(n)]:
+        raise wrong(f"{what}: {other[0]!r} is no plain name")
     return {k: _words(v, f"{what}.{k}", wrong) for k, v in value.items()}

@@ -49,7 +49,7 @@ class Counts:
     """``instructions`` of the whole run; ``every``: from sample to sample; ``distance``: half the
     sum of differences of the histograms of pcs of samples and run, bars of 256 bytes of code;
     ``foreign``: the share of native pcs that the run under QEMU never executes, None = not looked
-    at; ``seconds`` that the recording took."""
+    at; ``seconds`` that the recording took; ``digest`` of what ran."""
 
     instructions: int
     every: int
@@ -57,6 +57,7 @@ class Counts:
     distance: float
     foreign: float | None
     seconds: float
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def sample(
     cpu: str | None,
     folder: Path,
     name: str,
+    digest: str,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Counts:
     """Runs a program under QEMU and keeps NAME.feats.zst and NAME.counts.json in the folder.
@@ -101,7 +103,7 @@ def sample(
         distance = _distance(trace, rows, session, executed)
     foreign = native_share(command, standard_input, environment, session, executed)
     samples = int(rows.measured.sum())
-    counts = Counts(instructions, every, samples, distance, foreign, round(seconds, 3))
+    counts = Counts(instructions, every, samples, distance, foreign, round(seconds, 3), digest)
     write_json(folder / f"{name}.counts.json", asdict(counts), force=True)
     return counts
 

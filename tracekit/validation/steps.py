@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import FormatError, TracekitError, UsageError
 from tracekit.hardware import HardwareMachine
 from tracekit.hardware.digest import hardware_digest
 from tracekit.hardware.measure.shared_core import SharedCore
@@ -22,6 +22,7 @@ from tracekit.io.files import read_json
 from tracekit.io.output import replacing, scratch, write_json
 from tracekit.schema import OP_CLASSES
 from tracekit.store.reader import TraceFile
+from tracekit.validation.digests import digest_of_build, digest_of_program
 from tracekit.validation.judging import Judged, Judgement, judge
 from tracekit.validation.program_list import FITTING, HALVES, ListedProgram, ProgramList
 from tracekit.validation.sampling import (
@@ -32,7 +33,14 @@ from tracekit.validation.sampling import (
     sample,
     sampled_rows,
 )
-from tracekit.validation.timing import SPREAD, add_time, medians, read_times, time_once
+from tracekit.validation.timing import (
+    SPREAD,
+    Timed,
+    add_time,
+    medians,
+    read_times,
+    time_once,
+)
 
 __all__ = ["STEPS", "Validation"]
 
@@ -41,8 +49,6 @@ STEPS: Final = ("build", "time", "record", "predict")
 DISTANCE: Final = 0.25
 #: The share of native pcs that QEMU's run never executed, from which on a program ran other code.
 FOREIGN: Final = 0.03
-#: A run this short is mostly its start.
-SHORTEST: Final = 0.25
 
 
 class Validation:
@@ -74,26 +80,39 @@ class Validation:
         self.report, self._tell = report, tell
         self._missing: dict[str, str] = {}
         self._environment = dict(programs.environment)
+        self._digests: dict[str, str] = {}
 
     # --- build
 
     def build(self) -> None:
-        """Makes what is missing of the builds and inputs that the chosen programs need."""
-        words = [w for p in self.programs for w in p.command]
-        words += [f"{{input:{p.input}}}" for p in self.programs if p.input]
-        made = [("input", n, c) for n, c in self.list.inputs.items()]
-        made += [("build", n, c) for n, c in self.list.builds.items()]
-        needed = [m for m in made if any(f"{{{m[0]}:{m[1]}}}" in w for w in words)]
+        """Makes what is missing of the builds and inputs that the chosen programs need, or was
+        made by another command or from other files."""
+        needed = self.list.needed(self.programs)
+        self._digests.clear()
+        kept = self._read_made()
         for done, (kind, name, command) in enumerate(needed):
-            out = self.folder / f"{kind}-{name}"
+            out, what = self.folder / f"{kind}-{name}", f"{kind} {name}"
             self.report({"done": done, "of": len(needed), "name": name})
-            if not out.exists():
-                self._make(f"{kind} {name}", command, out)
+            digest = digest_of_build(self.list, command, self.folder)
+            if not out.exists() or kept.get(what) != digest:
+                self._make(what, command, out)
+                kept[what] = digest
+                write_json(self._made, kept, force=True)
             if kind == "build" and not os.access(out, os.X_OK):  # a kill may have come before
                 out.chmod(0o755)
 
+    @property
+    def _made(self) -> Path:
+        return self.folder / "made.json"
+
+    def _read_made(self) -> dict[str, Any]:
+        kept = read_json(self._made) if self._made.exists() else {}
+        if not isinstance(kept, dict):
+            raise FormatError("no digests of builds", path=str(self._made))
+        return kept
+
     def _make(self, what: str, command: Sequence[str], out: Path) -> None:
-        with replacing(out) as file, scratch([self.folder]) as place:
+        with replacing(out, force=True) as file, scratch([self.folder]) as place:
             made = place / out.name
             try:
                 done = subprocess.run(
@@ -115,17 +134,34 @@ class Validation:
         """Whether it is installed; else why it is left out is kept."""
         import shutil
 
+        made = self._read_made()
+        for kind, name, command in self.list.needed([p]):
+            if made.get(f"{kind} {name}") != digest_of_build(self.list, command, self.folder):
+                self._missing[p.name] = f"{kind} {name} is not what the list says: --steps build"
+                return False
         first = self._command(p)[0][0]
         if shutil.which(first) is None:
             self._missing[p.name] = f"{first} is not installed"
             return False
         return True
 
+    def _digest(self, p: ListedProgram) -> str:
+        """Of what runs under a program's name now."""
+        if p.name not in self._digests:
+            self._digests[p.name] = digest_of_program(self.list, p, self.folder)
+        return self._digests[p.name]
+
     # --- time
 
     @property
     def _times(self) -> Path:
         return self.folder / "times.jsonl"
+
+    def _own_times(self) -> list[dict[str, Any]]:
+        """Times of the programs as the list has them now; others of their names do not count."""
+        of = {p.name: self._digest(p) for p in self.programs if self.there(p)}
+        times = read_times(self._times)
+        return [t for t in times if t.get("digest", "") == of.get(t["program"])]
 
     def time(self, rounds: int, cpu: int | None = None) -> None:
         """Times each program once a round, until each has ``rounds``; those that spread by more
@@ -134,7 +170,7 @@ class Validation:
         os.sched_setaffinity(0, {cpu if cpu is not None else max(affinity)})
         try:
             self._rounds([p for p in self.programs if self.there(p)], rounds)
-            found = medians(read_times(self._times))
+            found = medians(self._own_times())
             again = [
                 p
                 for p in self.programs
@@ -150,7 +186,7 @@ class Validation:
 
     def _rounds(self, programs: Sequence[ListedProgram], rounds: int) -> None:
         counts = {p.name: 0 for p in programs}
-        for t in read_times(self._times):
+        for t in self._own_times():
             if t["program"] in counts:
                 counts[t["program"]] += 1
         of = sum(max(0, rounds - n) for n in counts.values())
@@ -161,7 +197,8 @@ class Validation:
                 if counts[p.name] > number:
                     continue
                 command, source = self._command(p)
-                add_time(self._times, time_once(p.name, command, source, self._environment, core))
+                found = time_once(p.name, command, source, self._environment, core)
+                add_time(self._times, {**found, "digest": self._digest(p)})
                 done += 1
                 self.report({"done": done, "of": of, "name": p.name})
 
@@ -169,11 +206,7 @@ class Validation:
 
     def record(self) -> None:
         """Samples and counts of those programs that have none yet."""
-        todo = [
-            p
-            for p in self.programs
-            if self.there(p) and not (self.folder / f"{p.name}.counts.json").exists()
-        ]
+        todo = [p for p in self.programs if self.there(p) and self._counts(p) is None]
         for done, p in enumerate(todo):
             self.report({"done": done, "of": len(todo), "name": p.name})
             command, source = self._command(p)
@@ -181,10 +214,20 @@ class Validation:
             try:
                 sample(
                     command, source, self._environment, self.list.cpu, self.folder, p.name,
-                    self._tell,
+                    self._counted(p), self._tell,
                 )  # fmt: skip
             except TracekitError as e:
                 self._tell(f"{p.name}: {e}")
+
+    def _counted(self, p: ListedProgram) -> str:
+        """The digest of counts and samples, which depend on QEMU's processor, too."""
+        return f"{self._digest(p)} {self.list.cpu}"
+
+    def _counts(self, p: ListedProgram) -> Counts | None:
+        """What was counted of the program as the list has it now."""
+        path = self.folder / f"{p.name}.counts.json"
+        counts = read_counts(path) if path.exists() else None
+        return counts if counts and counts.digest == self._counted(p) else None
 
     # --- predict
 
@@ -193,23 +236,25 @@ class Validation:
     ) -> Judgement:
         """Simulates the samples of every program that was timed and recorded, and judges.
 
-        Raises `TracekitError` where no program was.
+        Raises `TracekitError` where no program was, or machines have one name.
         """
-        times = read_times(self._times)
+        times = self._own_times()
         timed = medians(times)
         machines = [machine, *others]
-        ready = [
-            p
-            for p in self.programs
-            if p.name in timed and (self.folder / f"{p.name}.counts.json").exists()
-        ]
+        names = [m.name for m in machines]
+        if twice := {n for n in names if names.count(n) > 1}:
+            raise UsageError(f"two machines are called {min(twice)}")
+        why = self.left_out()
+        ready = [(p, c) for p in self.programs if p.name not in why and (c := self._counts(p))]
         if not ready:
-            raise TracekitError("no program was timed and recorded yet", path=str(self.folder))
+            of = "; ".join(f"{name}: {reason}" for name, reason in list(why.items())[:1])
+            raise TracekitError(
+                f"every program is left out; {of or 'none is chosen'}", path=str(self.folder)
+            )
         clock = statistics.median(t["clock"] for t in times) * 1e9
         judged = []
-        for done, p in enumerate(ready):
+        for done, (p, counts) in enumerate(ready):
             self.report({"done": done, "of": len(ready), "name": p.name})
-            counts = read_counts(self.folder / f"{p.name}.counts.json")
             cycles, mix = self._simulated(p, machines, counts, threads)
             seconds = {m.name: cycles[k] / (m.clock_ghz * 1e9) for k, m in enumerate(machines)}
             judged.append(
@@ -223,13 +268,7 @@ class Validation:
                     seconds,
                 )
             )
-        kept = [j for j in judged if self.why_left_out(j) is None]
-        if not kept:
-            why = self.why_left_out(judged[0])
-            raise TracekitError(
-                f"every program is left out; {judged[0].program.name}: {why}", path=str(self.folder)
-            )
-        return judge(kept, self.list.groups)
+        return judge(judged, self.list.groups)
 
     def _simulated(
         self,
@@ -268,35 +307,34 @@ class Validation:
 
     # --- what is left out
 
-    def why_left_out(self, j: Judged) -> str | None:
-        """Why a program does not count, or None."""
-        counts = read_counts(self.folder / f"{j.program.name}.counts.json")
-        if j.timed.spread > SPREAD:
-            return f"rounds spread by {j.timed.spread:.1%}"
-        if counts.distance > DISTANCE:
-            return f"samples are of other code than the run: {counts.distance:.0%} apart"
-        if counts.foreign is not None and counts.foreign > FOREIGN:
-            return f"{counts.foreign:.0%} of the native run is code that QEMU's did not execute"
-        return None
-
     def left_out(self) -> dict[str, str]:
         """Program → why it does not count: not installed, not timed or recorded, unsteady, or
         other code natively than under QEMU."""
-        timed = medians(read_times(self._times))
+        timed = medians(self._own_times())
+        ever = {t["program"] for t in read_times(self._times)}
         out = {}
         for p in self.programs:
-            counts = self.folder / f"{p.name}.counts.json"
             if not self.there(p):
                 out[p.name] = self._missing[p.name]
             elif p.name not in timed:
-                out[p.name] = "not timed"
-            elif not counts.exists():
-                out[p.name] = "not recorded"
-            else:
-                j = Judged(p, timed[p.name], 0, 1.0, 1.0)
-                if (why := self.why_left_out(j)) is not None:
-                    out[p.name] = why
+                out[p.name] = "not timed as it is now" if p.name in ever else "not timed"
+            elif (counts := self._counts(p)) is None:
+                old = (self.folder / f"{p.name}.counts.json").exists()
+                out[p.name] = "not recorded as it is now" if old else "not recorded"
+            elif (why := _why_left_out(timed[p.name], counts)) is not None:
+                out[p.name] = why
         return out
+
+
+def _why_left_out(timed: Timed, counts: Counts) -> str | None:
+    """Why a program that was timed and recorded does not count, or None."""
+    if timed.spread > SPREAD:
+        return f"rounds spread by {timed.spread:.1%}"
+    if counts.distance > DISTANCE:
+        return f"samples are of other code than the run: {counts.distance:.0%} apart"
+    if counts.foreign is not None and counts.foreign > FOREIGN:
+        return f"{counts.foreign:.0%} of the native run is code that QEMU's did not execute"
+    return None
 
 
 def _key(machine: HardwareMachine) -> str:
