@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from test_sim import MACHINE, cycles, extract, line, walk_module
+from test_sim import MACHINE, cycles, extract, line
 from test_sim_memory import BASE, LOAD, STORE, text
 
 import tracekit
 from tracekit import sim
 from tracekit.causes import CAUSES
+from tracekit.sim import core_instructions
 from tracekit.sim.access_sizes import SCALABLE_VECTOR, access_sizes, masked
 
 VECTOR = "IsInteger|IsVector|IsStore"
@@ -113,13 +114,13 @@ def test_pages_have_frames_in_the_order_in_which_they_are_touched(tmp_path):
 
 def test_nothing_waits_for_registers_of_the_system():
     none, misc = 255, 6
-    own = walk_module._Operands(
+    own = core_instructions._Operands(
         np.array([[0, misc, none]], np.uint8),
         np.array([[1, 17, 0]], np.uint16),
         np.array([[2, misc, none]], np.uint8),
         np.array([[3, 17, 0]], np.uint16),
     )
-    src, dst = walk_module._registers(own)
-    missing = walk_module.NO_REGISTER
+    src, dst = core_instructions._registers(own)
+    missing = core_instructions.NO_REGISTER
     assert src[0, 0] != missing and dst[0, 0] != missing
     assert (src[0, 1:] == missing).all() and (dst[0, 1:] == missing).all()

@@ -13,7 +13,7 @@ from test_sim import MACHINE, extract, line, walk_module
 
 import tracekit
 from tracekit import _core
-from tracekit.sim import totals
+from tracekit.sim import core_instructions, totals
 from tracekit.sim.arm_values import arm_values
 from tracekit.sim.register_values import REACH, no_values
 from tracekit.sim.trace_walk import RowSource
@@ -176,7 +176,7 @@ def times(tmp_path, monkeypatch, wrong: str) -> tuple[float, float]:
     trace = extract(tmp_path, program(wrong))
     told = totals(trace, [MACHINE])[0, 0]
     with monkeypatch.context() as m:
-        m.setattr(walk_module, "arm_values", lambda *_: no_values())
+        m.setattr(core_instructions, "arm_values", lambda *_: no_values())
         return told, totals(trace, [MACHINE])[0, 0]
 
 
