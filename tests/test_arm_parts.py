@@ -199,3 +199,23 @@ def test_an_address_register_moves_on_in_a_micro_op_of_its_own() -> None:
 def test_wide_offsets_are_of_the_first_access() -> None:
     text = "strqbfpxi_uop   w0, [w3, #16]; strqtfpxi_uop   w0, [w3, #16]"
     assert arm_parts(table(text, [(2, 0), (0, 3)], [])).offset.tolist() == [0, 8]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "addxi_uop   ureg0, sp; strxi_uop   xq, [ureg0, #zz]",
+        "a; addxi_uop  x1",
+        "strxi_uop   x99999999, [x1]; nop",
+        "strxi_uop   x1, [x1, lsl]; addxi_uop",
+        "ldfp16_uop   wsp, [x1]; ldfp16_uop   xzr, [x1, #99999999]",
+        "ld1 {v0.xx}, [x0]",
+        "ld4 {v0.16d, v1.16d, v2.16d, v3.16d}, [x0]",
+        "ldp x0, x1, [x2, #0xzz]",
+        "stp q0, q1, [x2], #010",
+        "str q1, [x3, #-0x99999999999]!",
+    ],
+)
+def test_any_text_is_safe(text: str) -> None:
+    parts = arm_parts(table(text, [(0, 0)], [(0, 1)]))
+    assert parts.begin[-1] == len(parts.statics) >= 1

@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import schema
+from tracekit.sim.arm_values import general_register
 from tracekit.sim.code_around import INT, VECTOR
+from tracekit.sim.structure_loads import TEMPORARY_VECTOR
 from tracekit.store.statics import NO_REG, StaticTable
 
 __all__ = ["ArmParts", "arm_parts", "micro_op_texts"]
@@ -26,10 +28,6 @@ __all__ = ["ArmParts", "arm_parts", "micro_op_texts"]
 _Register = tuple[int, int]
 _Arrays = dict[str, npt.NDArray[Any]]
 
-_SP: Final = 31
-#: gem5's ureg0, and its first temporary vector register (NumVecV8ArchRegs).
-_UREG0: Final = 32
-_TEMPORARY_VECTOR: Final = 32
 _LOAD: Final = np.uint64(1 << schema.FLAGS.index("IsLoad"))
 _STORE: Final = np.uint64(1 << schema.FLAGS.index("IsStore"))
 _OP: Final = {name: i for i, name in enumerate(schema.OP_CLASSES)}
@@ -58,7 +56,22 @@ _ACCESSES: Final = {
     "strdfpxi_uop": _Access(False, 8, VECTOR),
     **{f"strq{half}fpx{by}_uop": _Access(False, 8, VECTOR) for half in "bt" for by in "ir"},
 }
-_SUMS: Final = ("addxi_uop", "subxi_uop")
+#: Those of a pair, by whether it is loaded and the first letter of its registers; of 16 bytes, and
+#: of what is stored in two accesses, one register at a time.
+_PAIRS: Final = {
+    (True, "x"): "ldp_uop",
+    (True, "d"): "ldp_fp8_uop",
+    (True, "w"): "ldrduxi_uop",
+    (True, "s"): "ldrdfpxi_uop",
+    (False, "w"): "strdxi_uop",
+    (False, "s"): "strdfpxi_uop",
+}
+_ONE_BY_ONE: Final = {
+    (True, "q"): ("ldfp16_uop",),
+    (False, "q"): ("strqbfpxi_uop", "strqtfpxi_uop"),
+    (False, "x"): ("strxi_uop",),
+    (False, "d"): ("strfpxi_uop",),
+}
 #: Of structures: what gem5 prints no operands of.
 _STRUCTURE: Final = re.compile(r"mem_neon_uop(ld|st)$")
 _MARSHAL: Final = {
@@ -68,15 +81,26 @@ _MARSHAL: Final = {
     "pack_neon_uop": "SimdAdd",
 }
 
-_ADDRESS: Final = r"\[(?P<base>x\d+|sp)(?:, (?P<by>[^\]]+))?\](?P<pre>!)?(?:, (?P<post>\S+))?"
-_ONE: Final = re.compile(rf"(?P<name>\w+) (?P<first>[bhsdqxw](?:\d+|zr)), {_ADDRESS}$")
+_REGISTER: Final = r"[a-z]\d{1,2}|[xw]zr|w?sp|ureg0"
+_SUM: Final = re.compile(rf"(?:add|sub)xi_uop\s+(?P<to>{_REGISTER}), (?P<by>{_REGISTER})\b")
+_ACCESS: Final = re.compile(
+    rf"(?P<name>\w+)\s+(?P<moved>(?:(?:{_REGISTER}), )+)\[(?P<base>{_REGISTER})"
+    rf"(?:, (?:#(?P<number>-?\d{{1,6}})|(?P<by>{_REGISTER}))[^\]]*)?\]$"
+)
+#: capstone's texts.
+_ADDRESS: Final = r"\[(?P<base>x\d{1,2}|sp)(?:, (?P<by>[^\]]+))?\](?P<pre>!)?(?:, (?P<post>\S+))?"
+_ONE: Final = re.compile(rf"(?P<name>\w+) (?P<first>[bhsdqxw](?:\d{{1,2}}|zr)), {_ADDRESS}$")
 _TWO: Final = re.compile(
-    rf"(?P<name>ldn?p|stn?p|ldpsw) (?P<first>\w+), (?P<second>\w+), {_ADDRESS}$"
+    rf"(?P<name>ldn?p|stn?p|ldpsw) (?P<first>[sdqxw](?:\d{{1,2}}|zr)), "
+    rf"(?P<second>[sdqxw](?:\d{{1,2}}|zr)), {_ADDRESS}$"
 )
 _SET: Final = re.compile(
-    rf"(?P<name>(?:ld|st)[1-4]r?) \{{(?P<set>[^}}]*)\}}(?P<lane>\[\d+\])?, {_ADDRESS}$"
+    r"(?P<name>(?:ld|st)[1-4]r?) "
+    r"\{(?P<set>v\d{1,2}\.(?P<shape>16b|8[bh]|4[hs]|2[sd]|1d|[bhsd])(?:, v\d{1,2}\.\w+){0,3})\}"
+    rf"(?P<lane>\[\d+\])?, {_ADDRESS}$"
 )
-_REGISTER: Final = re.compile(r"v?(\d+)")
+_VECTOR_NUMBER: Final = re.compile(r"v(\d+)")
+_NUMBER: Final = re.compile(r"#(-?)(0x)?([0-9a-f]{1,8})$")
 #: Loads and stores of one register whose address register may move on.
 _MOVING: Final = re.compile(r"(ldr|str)(s?[bhw])?$")
 
@@ -117,17 +141,12 @@ def _pair(found: re.Match[str]) -> tuple[str, ...]:
         last = [f"addxi_uop {at}, {at}, {_number(found['post'])}"]
     if found["pre"]:
         last = [f"addxi_uop {found['base']}, ureg0, #0"]
-    if kind == "q":
-        names = ["ldfp16_uop"] if load else ["strqbfpxi_uop", "strqtfpxi_uop"]
-        places = ((one, f"[{at}]"), (two, f"[{at}, #16]"))
+    if names := _ONE_BY_ONE.get((load, kind)):
+        second = f"[{at}, #{16 if kind == 'q' else 8}]"
+        places = ((one, f"[{at}]"), (two, second))
         middle = [f"{name} {r}, {place}" for r, place in places for name in names]
-    elif not load and kind in "xd":
-        name = "strxi_uop" if kind == "x" else "strfpxi_uop"
-        middle = [f"{name} {one}, [{at}]", f"{name} {two}, [{at}, #8]"]
     else:
-        names_of = {"x": "ldp_uop", "d": "ldp_fp8_uop", "w": "ldrduxi_uop", "s": "ldrdfpxi_uop"}
-        stores = {"w": "strdxi_uop", "s": "strdfpxi_uop"}
-        name = "ldrdsxi_uop" if found["name"] == "ldpsw" else (names_of if load else stores)[kind]
+        name = "ldrdsxi_uop" if found["name"] == "ldpsw" else _PAIRS[load, kind]
         middle = [f"{name} {one}, {two}, [{at}]"]
     return (*first, *middle, *last)
 
@@ -135,7 +154,7 @@ def _pair(found: re.Match[str]) -> tuple[str, ...]:
 def _single(text: str, found: re.Match[str]) -> tuple[str, ...]:
     name, base, number = found["name"], found["base"], found["post"] or found["by"]
     moves = bool(found["post"] or found["pre"])
-    if found["first"][0] == "q" and name in ("str", "stur", "stnp"):
+    if found["first"][0] == "q" and name in ("str", "stur"):
         register = f"w{found['first'][1:]}"
         at = base if found["post"] or not found["by"] else f"{base}, {_offset(found['by'])}"
         by = "i" if "#" in at or "," not in at else "r"
@@ -149,45 +168,49 @@ def _single(text: str, found: re.Match[str]) -> tuple[str, ...]:
 
 def _number(text: str | None) -> str:
     """``#-0x10`` as gem5 writes it."""
-    return f"#{int(text.lstrip('#'), 0)}" if text and text.startswith("#") else "#0"
+    found = _NUMBER.match(text or "")
+    if not found or not (found[2] or found[3].isdecimal()):
+        return "#0"
+    return f"#{int(found[1] + found[3], 16 if found[2] else 10)}"
 
 
 def _offset(text: str) -> str:
     return _number(text) if text.startswith("#") else text.partition(",")[0]
 
 
-def _register(name: str, cls: int) -> tuple[_Register, ...]:
-    """Of gem5's text; none of the zero register."""
-    if name.endswith("zr"):
+def _register(name: str | None, cls: int = INT) -> tuple[_Register, ...]:
+    """Of gem5's text; none of no register, and of the zero register."""
+    if not name:
         return ()
-    if name.endswith("sp"):
-        return ((INT, _SP),)
-    return ((INT, _UREG0),) if name == "ureg0" else ((cls, int(name[1:])),)
+    number = general_register(name) if cls == INT else int(name[1:])
+    return () if number is None else ((cls, number),)
 
 
 def _of_text(text: str) -> _Part | None:
     """A micro-op of gem5's text; None: of no pair, vector of 16 bytes, sum or structure."""
-    name, _, rest = text.partition(" ")
-    if name in _SUMS:
-        to, by = (r.strip() for r in rest.split(",")[:2])
-        return _Part(text, "IntAlu", src=_register(by, INT), dst=_register(to, INT))
+    name = text.partition(" ")[0]
+    if found := _SUM.match(text):
+        return _Part(text, "IntAlu", src=_register(found["by"]), dst=_register(found["to"]))
     if found := _STRUCTURE.match(name):
         load = found[1] == "ld"
         return _Part(text, "MemRead" if load else "MemWrite", _LOAD if load else _STORE)
     if name in _MARSHAL:
         return _Part(text, _MARSHAL[name])
-    access = _ACCESSES.get(name)
-    if access is None:
+    found, access = _ACCESS.match(text), _ACCESSES.get(name)
+    if found is None or access is None:
         return None
-    registers, _, place = rest.partition("[")
-    moved = [r for each in registers.split(",") if (n := each.strip())
-             for r in _register(n, access.registers)]  # fmt: skip
-    where = [p.strip() for p in place.rstrip("]").split(",")]
-    address = [r for p in where if not p.startswith("#") for r in _register(p, INT)]
-    offset = sum(int(p[1:]) for p in where if p.startswith("#")) + 8 * ("qtfp" in name)
+    names = [n for n in found["moved"].split(", ") if n]
+    moved = tuple(r for n in names for r in _register(n, _class_of(n, access.registers)))
+    address = _register(found["base"]) + _register(found["by"])
+    offset = int(found["number"] or 0) + 8 * ("qtfp" in name)
     if access.load:
-        return _Part(text, "MemRead", _LOAD, access.size, offset, tuple(address), tuple(moved))
+        return _Part(text, "MemRead", _LOAD, access.size, offset, address, moved)
     return _Part(text, "MemWrite", _STORE, access.size, offset, (*moved, *address))
+
+
+def _class_of(name: str, cls: int) -> int:
+    """Of a register that is moved: names without a number are general ones'."""
+    return cls if name[1:].isdecimal() else INT
 
 
 @lru_cache(maxsize=1 << 16)
@@ -207,15 +230,13 @@ def _parts_of(text: str) -> tuple[_Part, ...]:
 def _structure(text: str, found: re.Match[str]) -> Iterator[_Part]:
     """VldMultOp64, VldSingleOp64 and the stores (macromem.cc) of capstone's text."""
     load, lane = found["name"].startswith("ld"), bool(found["lane"]) or found["name"].endswith("r")
-    names = [n for n in re.split(r"[,\s]+", found["set"]) if n]
-    vectors = tuple((VECTOR, int(m[1])) for n in names if (m := _REGISTER.match(n)))
-    shape = names[0].partition(".")[2] if names else ""
-    element = {"b": 1, "h": 2, "s": 4, "d": 8}.get(shape[-1:], 8)
-    whole = element if lane else element * int(shape[:-1] or 1)
-    total = whole * max(len(vectors), 1)
+    vectors = tuple((VECTOR, int(number)) for number in _VECTOR_NUMBER.findall(found["set"]))
+    lanes, element = found["shape"][:-1], {"b": 1, "h": 2, "s": 4, "d": 8}[found["shape"][-1]]
+    whole = element if lane else element * int(lanes or 1)
+    total = whole * len(vectors)
     count = -(-total // 16)
-    memory = tuple((VECTOR, _TEMPORARY_VECTOR + k) for k in range(count))
-    base = _register(found["base"], INT)
+    memory = tuple((VECTOR, TEMPORARY_VECTOR + k) for k in range(count))
+    base = _register(found["base"])
     moves = [_Part("addxi_uop", "IntAlu", src=base, dst=base)] if found["post"] else []
     marshal = "SimdAdd" if lane else "No_OpClass"
     accesses = [

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tracekit.sim.register_values import RegisterValues, Told, values_of
 
-__all__ = ["arm_values"]
+__all__ = ["arm_values", "general_register"]
 
 _SP: Final = 31
 _TEMPORARY: Final = 32
@@ -34,8 +34,8 @@ _PLACE: Final = re.compile(rf"adr\s+{_TO}, {_NUMBER}$")
 _SMALL: Final = re.compile(rf"movz\s+{_TO}, {_NUMBER}(?:, #(?P<shift>\d+))?$")
 
 
-def _index(name: str) -> int | None:
-    """gem5's number of a general register; none of the zero register."""
+def general_register(name: str) -> int | None:
+    """gem5's number of a general register by its name in gem5's text; none of the zero register."""
     if name.endswith("zr"):
         return None
     if name.endswith("sp"):
@@ -48,12 +48,12 @@ def _told(text: str, pc: int) -> Told | None:
     if "[" in text and (found := _MEMORY.search(text)):
         # The upper half of a vector is a micro-op of its own, whose text has the lower one's.
         number = int(found["number"] or 0) + (8 if "qtfp" in text else 0)
-        base = _index(found["base"])
+        base = general_register(found["base"])
         return None if base is None else Told.access(base, number)
     name = (text.split(maxsplit=1) or [""])[0]
     if name in _SUMS:
         pattern, sign = _SUMS[name]
-        if not (found := pattern.match(text)) or (base := _index(found["base"])) is None:
+        if not (found := pattern.match(text)) or (base := general_register(found["base"])) is None:
             return None
         return Told.sum(base, sign and sign * int(found["number"]))
     if name == "adrp" and (found := _PAGE.match(text)):

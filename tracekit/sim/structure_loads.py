@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from tracekit.sim.code_around import INT, VECTOR, CodeAround
 
-__all__ = ["StructureOperands", "structure_operands"]
+__all__ = ["TEMPORARY_VECTOR", "StructureOperands", "structure_operands"]
 
 _LOAD, _PUT = "mem_neon_uopld", ("deint_neon_uop", "unpack_neon_uop")
 _REGISTERS = 32
 #: Instructions that the base is looked for in.
 _JUST_BEFORE = 4
 #: gem5's first temporary vector register (NumVecV8ArchRegs).
-_TEMPORARY = 32
+TEMPORARY_VECTOR = 32
 
 
 class StructureOperands(NamedTuple):
@@ -52,7 +52,7 @@ def structure_operands(statics: Any) -> list[StructureOperands]:
 
 
 def _of_load(code: CodeAround, loads: list[int], puts: list[int]) -> Iterator[StructureOperands]:
-    temporary = tuple((VECTOR, _TEMPORARY + k) for k in range(len(loads)))
+    temporary = tuple((VECTOR, TEMPORARY_VECTOR + k) for k in range(len(loads)))
     base = _base(code, loads)
     for place, register in zip(loads, temporary, strict=True):
         yield StructureOperands(int(code.order[place]), base, (register,))
