@@ -15,7 +15,7 @@ from tracekit.symbols import Mapped
 _ADDR_NO_RANDOMIZE: Final = 0x0040000  # linux/personality.h
 
 
-def _fields(path: Path) -> list[str]:
+def stat_fields(path: Path) -> list[str]:
     """The fields of a stat file from the third on; [] when it is gone."""
     try:
         return path.read_text(errors="replace").rpartition(")")[2].split()
@@ -33,7 +33,7 @@ def threads(pid: int) -> list[int]:
 
 def state(pid: int, tid: int) -> str:
     """R running, S sleeping, D in an uninterruptible wait, T stopped, Z dead; "" when gone."""
-    fields = _fields(Path(f"/proc/{pid}/task/{tid}/stat"))
+    fields = stat_fields(Path(f"/proc/{pid}/task/{tid}/stat"))
     return fields[0] if fields else ""
 
 
@@ -46,7 +46,7 @@ def children(pid: int) -> list[int]:
         except OSError:
             continue
         for child in map(int, text.split()):
-            fields = _fields(Path(f"/proc/{child}/stat"))
+            fields = stat_fields(Path(f"/proc/{child}/stat"))
             if len(fields) > 35 and fields[35] != "0" and fields[0] != "Z":
                 out.append(child)
     return out
@@ -66,7 +66,7 @@ def descendants(pid: int) -> list[int]:
 
 def program(pid: int) -> tuple[str, str]:
     """Which program a process runs: changes when it calls exec, even of the same file."""
-    fields = _fields(Path(f"/proc/{pid}/stat"))
+    fields = stat_fields(Path(f"/proc/{pid}/stat"))
     try:
         exe = str(Path(f"/proc/{pid}/exe").readlink())
     except OSError:
@@ -76,7 +76,7 @@ def program(pid: int) -> tuple[str, str]:
 
 def alive(pid: int) -> bool:
     """Whether a process is there and has not ended."""
-    return _fields(Path(f"/proc/{pid}/stat"))[:1] not in ([], ["Z"], ["X"])
+    return stat_fields(Path(f"/proc/{pid}/stat"))[:1] not in ([], ["Z"], ["X"])
 
 
 def real_path(pid: int, path: str) -> str:

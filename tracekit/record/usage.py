@@ -38,9 +38,9 @@ def thread_times(pid: int, tid: int) -> Times | None:
     """One thread's; None when it is gone."""
     folder = Path(f"/proc/{pid}/task/{tid}")
     try:
-        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = procfs.stat_fields(folder / "stat")
         user, system = int(fields[11]) / _TICK, int(fields[12]) / _TICK
-    except (OSError, IndexError, ValueError):
+    except (IndexError, ValueError):
         return None
     queued = 0.0
     with contextlib.suppress(OSError, IndexError, ValueError):  # a kernel that does not count it
@@ -51,9 +51,8 @@ def thread_times(pid: int, tid: int) -> Times | None:
 def _process_times(pid: int) -> tuple[Times, Times] | None:
     """User and system seconds of a process and its ended threads, and of children that ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        own = [int(f) / _TICK for f in fields[11:15]]
-    except (OSError, ValueError):
+        own = [int(f) / _TICK for f in procfs.stat_fields(Path(f"/proc/{pid}/stat"))[11:15]]
+    except ValueError:
         return None
     return (Times(own[0], own[1]), Times(own[2], own[3])) if len(own) == 4 else None
 
