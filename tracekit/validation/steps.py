@@ -80,7 +80,9 @@ class Validation:
         self.report, self._tell = report, tell
         self._missing: dict[str, str] = {}
         self._environment = dict(programs.environment)
+        # Digests of programs, and of builds and inputs, as they are since the last build.
         self._digests: dict[str, str] = {}
+        self._built: dict[str, str] = {}
 
     # --- build
 
@@ -89,6 +91,7 @@ class Validation:
         made by another command or from other files."""
         needed = self.list.needed(self.programs)
         self._digests.clear()
+        self._built.clear()
         kept = self._read_made()
         for done, (kind, name, command) in enumerate(needed):
             out, what = self.folder / f"{kind}-{name}", f"{kind} {name}"
@@ -136,7 +139,10 @@ class Validation:
 
         made = self._read_made()
         for kind, name, command in self.list.needed([p]):
-            if made.get(f"{kind} {name}") != digest_of_build(self.list, command, self.folder):
+            what = f"{kind} {name}"
+            if what not in self._built:
+                self._built[what] = digest_of_build(self.list, command, self.folder)
+            if made.get(what) != self._built[what]:
                 self._missing[p.name] = f"{kind} {name} is not what the list says: --steps build"
                 return False
         first = self._command(p)[0][0]
