@@ -22,7 +22,7 @@ from tracekit.sim.code_around import INT, VECTOR
 from tracekit.sim.structure_loads import TEMPORARY_VECTOR
 from tracekit.store.statics import NO_REG, StaticTable
 
-__all__ = ["ArmParts", "arm_parts", "micro_op_texts"]
+__all__ = ["MicroOps", "arm_parts", "micro_op_texts"]
 
 #: A register: its class and number.
 _Register = tuple[int, int]
@@ -255,8 +255,8 @@ def _structure(text: str, found: re.Match[str]) -> Iterator[_Part]:
     yield from (*accesses, *moves)
 
 
-class ArmParts(NamedTuple):
-    """The micro-ops of all static instructions, in their order: as a static table, how far each
+class MicroOps(NamedTuple):
+    """Those of all static instructions, in their order: as a static table, how far each
     access is behind its row's address, and where each instruction's begin (n + 1)."""
 
     statics: StaticTable
@@ -264,7 +264,7 @@ class ArmParts(NamedTuple):
     begin: npt.NDArray[np.uint32]
 
 
-def arm_parts(statics: StaticTable) -> ArmParts:
+def arm_parts(statics: StaticTable) -> MicroOps:
     """Of a trace whose rows are instructions."""
     each = [_parts_of(text) for text in statics.disassembly]
     counts = np.array([len(parts) or 1 for parts in each], np.intp)
@@ -286,7 +286,7 @@ def arm_parts(statics: StaticTable) -> ArmParts:
             arrays["access_size"][k], offset[k] = part.size, part.offset
             _put(arrays, k, "src", part.src)
             _put(arrays, k, "dst", part.dst)
-    return ArmParts(StaticTable(arrays, texts, [b""] * len(of)), offset, begin)
+    return MicroOps(StaticTable(arrays, texts, [b""] * len(of)), offset, begin)
 
 
 def _put(arrays: _Arrays, k: int, kind: str, found: tuple[_Register, ...]) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tracekit import _core, schema
 from tracekit.sim.access_sizes import access_sizes, masked
-from tracekit.sim.arm_parts import arm_parts
+from tracekit.sim.arm_parts import MicroOps, arm_parts
 from tracekit.sim.arm_values import arm_values
 from tracekit.sim.instruction_lengths import split
 from tracekit.sim.micro_ops import in_parts
@@ -23,7 +23,7 @@ from tracekit.sim.x86_values import x86_values
 from tracekit.store.reader import TraceFile
 from tracekit.store.statics import StaticTable
 
-__all__ = ["core_instructions"]
+__all__ = ["CoreInstructions", "core_instructions"]
 
 NO_REGISTER: int = _core.NO_REGISTER
 #: gem5's flags that set each of CoreInst's bits (csrc/sim/core_inst.hpp); the others follow
@@ -152,9 +152,25 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
     return out | _written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
 
 
-#: pc, flags, op, branch, size, offset, src, dst, where each instruction's parts begin,
-#: RegisterValues and Loops.
-_Arrays = tuple[Any, ...]
+class CoreInstructions(NamedTuple):
+    """The parts of static instructions: arrays [parts], but ``src`` and ``dst`` [parts, registers];
+    ``offset`` of an access from its row's address; ``begin`` of each instruction [statics + 1]."""
+
+    pc: npt.NDArray[np.uint64]
+    flags: npt.NDArray[np.uint32]
+    op: npt.NDArray[np.uint8]
+    branch: npt.NDArray[np.uint8]
+    size: npt.NDArray[np.uint16]
+    offset: npt.NDArray[np.uint8]
+    src: npt.NDArray[np.uint16]
+    dst: npt.NDArray[np.uint16]
+    begin: npt.NDArray[np.uint32]
+    values: RegisterValues
+    loops: Loops
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The first ones of _core.SimulatedCores, up to what says whether rows are joined."""
+        return *self[:-2], *self.values, *self.loops
 
 
 def _values(s: Any, arch: str, operands: _Operands, src: npt.NDArray[np.uint16]) -> RegisterValues:
@@ -165,30 +181,23 @@ def _values(s: Any, arch: str, operands: _Operands, src: npt.NDArray[np.uint16])
     return riscv_values(s, src) if arch == "riscv" else no_values()
 
 
-def _micro_arrays(
-    s: Any,
-    moves: npt.NDArray[np.intp],
-    arch: str,
-    offset: npt.NDArray[np.uint8] | None = None,
-    begin: npt.NDArray[np.uint32] | None = None,
-) -> _Arrays:
-    """A part for each of ``s``: what gem5's micro-ops, and other instruction sets' rows, are.
-    ``offset`` and ``begin``: ArmParts'."""
+def _of_micro_ops(parts: MicroOps, moves: npt.NDArray[np.intp], arch: str) -> CoreInstructions:
+    """Of what gem5's micro-ops, and other instruction sets' rows, are."""
+    s = parts.statics
     operands = _operands(s, arch, moves)
     src, dst = _registers(operands)
-    flags = _flags(s, operands.dst_class)
-    return (
+    return CoreInstructions(
         np.ascontiguousarray(s.pc, np.uint64),
-        flags | _place_flags(s, arch),
+        _flags(s, operands.dst_class) | _place_flags(s, arch),
         np.ascontiguousarray(s.op, np.uint8),
         np.ascontiguousarray(s.branch, np.uint8),
         np.ascontiguousarray(access_sizes(s)),
-        np.zeros(len(s), np.uint8) if offset is None else offset,
+        parts.offset,
         src,
         dst,
-        np.arange(len(s) + 1, dtype=np.uint32) if begin is None else begin,
-        *_values(s, arch, operands, src),
-        *Loops.of([]),
+        parts.begin,
+        _values(s, arch, operands, src),
+        Loops.of([]),
     )
 
 
@@ -200,21 +209,22 @@ def _turned_moves(trace: TraceFile, statics: StaticTable) -> npt.NDArray[np.intp
     return np.array([], np.intp)
 
 
-def core_instructions(trace: TraceFile) -> _Arrays:
-    """The first arguments of _core.SimulatedCores, up to what says whether rows are joined."""
+def core_instructions(trace: TraceFile) -> CoreInstructions:
+    """Of all static instructions of a trace."""
+    s = trace.statics
     if not in_parts(trace):
-        return _micro_arrays(trace.statics, _turned_moves(trace, trace.statics), trace.arch)
-    if trace.arch == "x86":
-        return _uop_arrays(trace.statics)
-    parts = arm_parts(trace.statics)
-    moves = _turned_moves(trace, parts.statics)
-    return _micro_arrays(parts.statics, moves, trace.arch, parts.offset, parts.begin)
+        parts = MicroOps(s, np.zeros(len(s), np.uint8), np.arange(len(s) + 1, dtype=np.uint32))
+    elif trace.arch == "x86":
+        return _uop_arrays(s)
+    else:
+        parts = arm_parts(s)
+    return _of_micro_ops(parts, _turned_moves(trace, parts.statics), trace.arch)
 
 
-def _uop_arrays(s: Any) -> _Arrays:
+def _uop_arrays(s: StaticTable) -> CoreInstructions:
     from tracekit.sim.uop_table import table
 
     t = table(s)
-    place = np.repeat(_place_flags(s, "x86"), np.diff(t.begin))
-    own = t.pc, t.flags | place, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
-    return *own, *RegisterValues.empty(len(t.pc)), *t.loops
+    flags = t.flags | np.repeat(_place_flags(s, "x86"), np.diff(t.begin))
+    own = t.pc, flags, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
+    return CoreInstructions(*own, RegisterValues.empty(len(t.pc)), t.loops)

@@ -17,7 +17,7 @@ from tracekit.pipeline import overlap
 from tracekit.sim import plugins
 from tracekit.sim.core_instructions import core_instructions
 from tracekit.sim.machine import PARAMETERS, core_row
-from tracekit.sim.microcode_loops import Loops, executed_parts
+from tracekit.sim.microcode_loops import executed_parts
 from tracekit.store.reader import TraceFile
 
 __all__ = [
@@ -87,8 +87,8 @@ class RowSource:
     def __init__(self, trace: TraceFile) -> None:
         self._trace = trace
         self._arch = trace.arch
-        joined = trace.level == "macro"
-        self._uops = *core_instructions(trace), joined
+        self._instructions = core_instructions(trace)
+        self._uops = *self._instructions.arguments(), trace.level == "macro"
         self.path = trace.path
 
     def __len__(self) -> int:
@@ -111,7 +111,8 @@ class RowSource:
 
     def executed_parts(self, classes: Sequence[int]) -> npt.NDArray[np.float64]:
         """Of `microcode_loops.executed_parts`: float64 [statics]."""
-        return executed_parts(self._uops[2], self._uops[8], Loops(*self._uops[-5:-1]), classes)
+        own = self._instructions
+        return executed_parts(own.op, own.begin, own.loops, classes)
 
     def cores(
         self, machines: Sequence[Mapping[str, Any]], *, causes: bool = False
