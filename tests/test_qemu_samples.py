@@ -82,15 +82,24 @@ def record(
     return rows_of(out), totals, counts
 
 
-def lines_between(whole: list[Row], begin: int, end: int) -> list[tuple[int, bool]]:
-    """Lines by their last use in these rows, and whether they were written there."""
+def lines_between(
+    whole: list[Row], begin: int, end: int, pages: set[int]
+) -> list[tuple[int, bool]]:
+    """Lines by their last use in these rows, and whether they were written there; before that the
+    first one of each page that is not among ``pages``, by its first use."""
     last: dict[int, int] = {}
+    first: dict[int, tuple[int, int]] = {}  # page -> when, line
     written: set[int] = set()
     for at, (address, _, store) in enumerate(a for r in whole[begin:end] for a in r.accesses):
-        last[address & ~63] = at
+        line = address & ~63
+        last[line] = at
+        if address >> 12 not in pages:
+            first.setdefault(address >> 12, (at, line))
         if store:
-            written.add(address & ~63)
-    return [(line, line in written) for line in sorted(last, key=last.__getitem__)]
+            written.add(line)
+    out = [(at, line, line in written) for line, at in last.items()]
+    out += [(at, line, False) for at, line in first.values() if last[line] != at]
+    return [(line, store) for _, line, store in sorted(out)]
 
 
 @pytest.mark.parametrize("isa", SOURCES)
@@ -102,7 +111,7 @@ def test_samples_are_parts_of_the_whole_run(tmp_path: Path, isa: str) -> None:
     )
     assert totals.executed == len(whole)
     assert counts == Counter(r.pc for r in whole)
-    at = 0
+    at, pages = 0, set[int]()
     begins = range(SKIP, len(whole), EVERY)
     for number, begin in enumerate(begins):
         lines, code = [], []
@@ -119,7 +128,8 @@ def test_samples_are_parts_of_the_whole_run(tmp_path: Path, isa: str) -> None:
         spans = itertools.product(
             range(before, before + 12), range(begin, max(before, begin - 12), -1)
         )
-        assert any(lines == lines_between(whole, a, b) for a, b in spans), number
+        assert any(lines == lines_between(whole, a, b, pages) for a, b in spans), number
+        pages |= {line >> 12 for line, _ in lines}
         surely = {r.pc & ~63 for r in whole[before + 12 : begin - 12]}
         assert surely <= set(code) <= surely | {line + 64 for line in surely}, number
         sample = whole[begin : begin + LENGTH]

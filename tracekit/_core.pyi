@@ -381,6 +381,7 @@ class SimulatedCores:
         loop_branch: npt.NDArray[np.uint32] = ...,
         loop_turns: npt.NDArray[np.uint8] = ...,
         joined: bool = False,
+        image: tuple[int, int] = (0, 0),
         *,
         cores: npt.NDArray[np.float64],
         causes: bool = False,

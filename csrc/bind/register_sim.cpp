@@ -162,11 +162,11 @@ class Cores {
         const Array<std::uint16_t>& base, const Array<std::int64_t>& number, unsigned reach,
         const Array<std::uint32_t>& loop_ids, const Array<std::uint32_t>& loop_from,
         const Array<std::uint32_t>& loop_branch, const Array<std::uint8_t>& loop_turns, bool joined,
-        const Array<double>& cores, bool causes)
+        std::pair<std::uint64_t, std::uint64_t> image, const Array<double>& cores, bool causes)
       : cores_(read_insts(pc, flags, op, branch, size, offset, src, dst),
                read_values(told, base, number, pc.size()), reach, read_parts(parts, pc.size()),
                read_loops(loop_ids, loop_from, loop_branch, loop_turns, parts), joined,
-               read_cores(cores), causes),
+               {image.first, image.second}, read_cores(cores), causes),
         causes_(causes) {}
 
   py::tuple run(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
@@ -436,7 +436,7 @@ void register_sim(py::module_& m) {
                const Array<std::uint32_t>&, const Array<std::uint8_t>&, const Array<std::uint16_t>&,
                const Array<std::int64_t>&, unsigned, const Array<std::uint32_t>&,
                const Array<std::uint32_t>&, const Array<std::uint32_t>&, const Array<std::uint8_t>&,
-               bool, const Array<double>&, bool>(),
+               bool, std::pair<std::uint64_t, std::uint64_t>, const Array<double>&, bool>(),
            py::arg("pc"), py::arg("flags"), py::arg("op"), py::arg("branch"), py::arg("size"),
            py::arg("offset"), py::arg("src"), py::arg("dst"), py::arg("parts"),
            py::arg("told") = Array<std::uint8_t>(0), py::arg("base") = Array<std::uint16_t>(0),
@@ -446,7 +446,8 @@ void register_sim(py::module_& m) {
            py::arg("loop_branch") = Array<std::uint32_t>(0),
            py::arg("loop_turns") =
                Array<std::uint8_t>(std::vector<py::ssize_t>{0, MicrocodeLoop::cases}),
-           py::arg("joined") = false, py::arg("cores"), py::arg("causes") = false)
+           py::arg("joined") = false, py::arg("image") = std::pair{0, 0}, py::arg("cores"),
+           py::arg("causes") = false)
       .def("run", &Cores::run, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),
            py::arg("threads") = 1, py::arg("timed") = false, py::arg("difficulty") = false)
       .def("sums", &Cores::sums, py::arg("sid"), py::arg("addr"), py::arg("bits"), py::arg("next"),

@@ -32,16 +32,19 @@ bool knows_what_is_in_flight(const CoreParameters& p) {
 
 SimulatedCores::SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values,
                                unsigned reach, std::vector<std::uint32_t> begin,
-                               MicrocodeLoops loops, bool joined,
+                               MicrocodeLoops loops, bool joined, ProgramImage image,
                                std::span<const CoreParameters> cores, bool causes)
     : SimulatedCores(std::make_shared<const Program>(
                          Program{CodeMap(packed(std::move(insts)), std::move(values), reach),
-                                 std::move(begin), std::move(loops), joined}),
+                                 std::move(begin), std::move(loops), joined, image}),
                      cores, causes) {}
 
 SimulatedCores::SimulatedCores(std::shared_ptr<const Program> program,
                                std::span<const CoreParameters> cores, bool causes)
-    : program_(std::move(program)), causes_(causes), parameters_(cores.begin(), cores.end()) {
+    : program_(std::move(program)),
+      causes_(causes),
+      parameters_(cores.begin(), cores.end()),
+      pages_(program_->image) {
   cores_.reserve(cores.size());
   const auto make = [&]<template <bool> class Kind>(const auto&... with) {
     if (causes)
@@ -257,13 +260,15 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
   const std::span<const CoreInst> insts = code.insts();
   const std::size_t n = block.sid.size();
   for (std::size_t i = 0; i < n; ++i) {
+    if (accesses_only && insts[begin[block.sid[i]]].pc == touched_line::code_pc) {
+      pass.fetch(block.addr[i]);
+      continue;
+    }
     const std::uint64_t first = physical(block, i);
     if (!accesses_only) pass.fetch(insts[begin[block.sid[i]]].pc);
     const auto see = [&](std::uint32_t k, bool taken, std::uint32_t target, bool traps) {
       const CoreInst& inst = insts[k];
-      if (accesses_only && inst.pc == touched_line::code_pc) {
-        pass.fetch(block.addr[i]);
-      } else if (inst.is(CoreInst::load | CoreInst::store)) {
+      if (inst.is(CoreInst::load | CoreInst::store)) {
         const bool done = !traps;
         const bool store = inst.is(CoreInst::store);
         const std::uint64_t address = first + inst.offset;

@@ -23,10 +23,10 @@ class SimulatedCores {
  public:
   // The parts of static instruction i, in their order, are insts[begin[i]] to insts[begin[i + 1]];
   // at least one.  `values`, `reach`: CodeMap's.  `joined`: a row that trapped is an instruction
-  // with its retry (macro/macro_join.hpp).
+  // with its retry (macro/macro_join.hpp).  `image`: see PageFrames.
   SimulatedCores(std::vector<CoreInst> insts, std::vector<RegisterValue> values, unsigned reach,
                  std::vector<std::uint32_t> begin, MicrocodeLoops loops, bool joined,
-                 std::span<const CoreParameters> cores, bool causes = false);
+                 ProgramImage image, std::span<const CoreParameters> cores, bool causes = false);
 
   std::size_t cores() const { return cores_.size(); }
   std::size_t statics() const { return program_->begin.size() - 1; }
@@ -82,6 +82,7 @@ class SimulatedCores {
     std::vector<std::uint32_t> begin;
     MicrocodeLoops loops;
     bool joined;
+    ProgramImage image;
   };
   SimulatedCores(std::shared_ptr<const Program> program, std::span<const CoreParameters> cores,
                  bool causes);

@@ -19,11 +19,20 @@ void PageFrames::take_next(std::uint64_t page) {
   if (frame_.try_emplace(page, next_).second) ++next_;
 }
 
+// The next frame is its own from now on, though it does not trap.  Rows without an access have
+// page 0.
+bool PageFrames::taken_when_touched(std::uint64_t page) {
+  if (image_.known())
+    return page != 0 && (page < image_.begin >> page_bits || page > (image_.end - 1) >> page_bits);
+  // A system call has written there.
+  return mapped_from_.try_emplace(page >> region_bits, none).first->second < page;
+}
+
 std::uint64_t PageFrames::offset(std::uint64_t page) {
   const auto there = frame_.find(page);
   if (there != frame_.end()) return (there->second - page) << page_bits;
-  if (mapped_from_.try_emplace(page >> region_bits, none).first->second < page) {
-    take_next(page);  // a system call has written there
+  if (taken_when_touched(page)) {
+    take_next(page);
     return (frame_[page] - page) << page_bits;
   }
   frame_[page] = page;

@@ -8,12 +8,22 @@
 
 namespace tracekit {
 
+// Addresses that the program's own file has in memory, of a trace that begins with the program;
+// none where that is not known.
+struct ProgramImage {
+  std::uint64_t begin{}, end{};
+  bool known() const { return begin < end; }
+};
+
 // A page gets the next free frame when it is first touched, which traps (gem5's
 // MemState::fixupFault), or when a system call writes there.  What the program's file and the
 // beginning of its stack take is there before, in the order of its addresses.  Of those pages, and
-// of a trace in which none traps, a virtual address stands for the physical one.
+// of a trace in which none traps, a virtual address stands for the physical one.  Where nothing
+// traps, as under QEMU, but the program's file is known, all other pages are taken when they are
+// first touched.
 class PageFrames {
  public:
+  explicit PageFrames(ProgramImage image = {}) : image_(image) {}
   // An access to so many bytes has trapped, since their first page was missing, or their last.
   void trap(std::uint64_t address, unsigned bytes);
   // Of an address that is touched now.
@@ -41,8 +51,10 @@ class PageFrames {
     std::uint64_t page{~std::uint64_t{0}}, offset{};
   };
   std::uint64_t offset(std::uint64_t page);
+  bool taken_when_touched(std::uint64_t page);
   void take_next(std::uint64_t page);
 
+  ProgramImage image_;
   std::array<Known, 64> known_{};
   std::unordered_map<std::uint64_t, std::uint64_t> frame_;  // of all pages that were touched
   std::uint64_t next_{};

@@ -26,6 +26,7 @@ from tracekit.io.files import open_file
 from tracekit.io.leftovers import taken
 from tracekit.io.output import OutputFile
 from tracekit.io.remote import public_name
+from tracekit.store.program_image import parse_image
 from tracekit.symbols import Mapped, parse_maps
 from tracekit.text import counted, shown
 
@@ -229,7 +230,8 @@ class TksReader:
     ``table`` has the machine code met so far (an epoch's comes before it), ``meta`` how it was
     made,
     ``totals`` what its end says (None: not reached, or cut short), ``maps`` the executable memory
-    of each process met so far, the newest last.  Raises `FormatError` for damage.
+    of each process met so far, the newest last, ``image`` the addresses of the program's file where
+    it tells all memory that one program has used.  Raises `FormatError` for damage.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -237,6 +239,7 @@ class TksReader:
         self.table = EncodingTable()
         self.totals: Mapping[str, Any] | None = None
         self.maps: dict[int, list[Mapped]] = {}
+        self.image: tuple[int, int] | None = None
         self.map_versions: dict[int, int] = {}  # how often a process's maps have changed
         self._decoder = TksDecoder(self.table)
         self._zstd = zstandard.ZstdDecompressor(max_window_size=MAX_BLOCK)
@@ -299,6 +302,8 @@ class TksReader:
         before = set(newest)
         self.map_versions[pid] = self.map_versions.get(pid, 0) + 1
         self.maps[pid] = [m for m in self.maps.get(pid, []) if m not in before] + newest
+        image = parse_image(block.get("image"), self.path)
+        self.image = image if len(self.maps) == 1 else None
 
     def _json(self) -> Mapping[str, Any]:
         text = self._decoder.text

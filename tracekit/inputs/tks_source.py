@@ -70,6 +70,7 @@ class TksFile(Pulled):
             "epoch_lengths": dict(zip(self._names, self._epochs, strict=True)),
             "epoch_threads": dict(zip(self._names, self._owners, strict=True)),
             "maps": maps_as_lists(self._reader.maps),
+            "image": self._reader.image,
             "contiguous": bool(self._recorded("full")),
             "command": self._reader.meta.get("command"),
             "unrecorded_accesses": self._unrecorded,

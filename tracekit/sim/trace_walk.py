@@ -18,6 +18,7 @@ from tracekit.sim import plugins
 from tracekit.sim.core_instructions import core_instructions
 from tracekit.sim.machine import PARAMETERS, core_row
 from tracekit.sim.microcode_loops import executed_parts
+from tracekit.store.program_image import program_image
 from tracekit.store.reader import TraceFile
 
 __all__ = [
@@ -88,7 +89,7 @@ class RowSource:
         self._trace = trace
         self._arch = trace.arch
         self._instructions = core_instructions(trace)
-        self._uops = *self._instructions.arguments(), trace.level == "macro"
+        self._uops = *self._instructions.arguments(), trace.level == "macro", program_image(trace)
         self.path = trace.path
 
     def __len__(self) -> int:

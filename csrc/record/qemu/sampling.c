@@ -1,7 +1,8 @@
 // Samples of a run at even distances (--every).  In between, each block's executions are counted,
 // and for each line of memory when it was last touched: a sample begins with the lines that were
 // touched since the one before, the latest last, so that whoever walks it can fill its caches with
-// them. Counts tell how many instructions the whole run had, and at which pcs.
+// them.  Of a page that is new the line that was touched first comes by that touch, too.  Counts
+// tell how many instructions the whole run had, and at which pcs.
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 struct page {
   uint64_t number, written;  // a bit a line
   uint64_t gap;              // the stamps are of this one
+  uint64_t first, at_first;  // the stamp and the line of the first touch of all
   uint64_t stamp[PAGE_LINES];
 };
 
@@ -98,13 +100,16 @@ static bool grow(struct tk_touched* t) {
   return true;
 }
 
-static struct page* page_of(struct tk_touched* t, uint64_t number) {
+// Of the line that is touched now.
+static struct page* page_of(struct tk_touched* t, uint64_t address) {
+  const uint64_t number = address >> 12;
   if (2 * (t->n + 1) > t->room && !grow(t)) return NULL;
   const size_t at = slot_of(t, number);
   if (t->slots[at] == NULL) {
     t->slots[at] = calloc(1, sizeof(struct page));
     if (t->slots[at] == NULL) return NULL;
-    t->slots[at]->number = number;
+    *t->slots[at] = (struct page){
+        .number = number, .first = t->clock + 1, .at_first = address >> 6 & (PAGE_LINES - 1)};
     ++t->n;
   }
   return t->cached[number % CACHED_PAGES] = t->slots[at];
@@ -120,7 +125,7 @@ void tk_touch(struct tk_vcpu* v, uint64_t address, bool store) {
   const uint64_t number = address >> 12;
   struct page* p = t->cached[number % CACHED_PAGES];
   if (__builtin_expect(p == NULL || p->number != number, 0)) {
-    p = page_of(t, number);
+    p = page_of(t, address);
     if (p == NULL) return;
   }
   if (__builtin_expect(p->gap != t->gap, 0)) {
@@ -166,7 +171,11 @@ static void data_lines(const struct tk_touched* t, struct touched* out) {
   for (size_t i = 0; i < t->room; ++i) {
     const struct page* p = t->slots[i];
     if (p == NULL || p->gap != t->gap) continue;
-    if (!more_lines(out, PAGE_LINES)) return;
+    if (!more_lines(out, PAGE_LINES + 1)) return;
+    // Whoever gives pages frames does it in the order in which they were touched first.
+    if (p->first > t->begin && p->stamp[p->at_first] != p->first)
+      out->line[out->n++] =
+          (struct touched_line){p->first, p->number << 12 | p->at_first << 6};
     for (unsigned k = 0; k < PAGE_LINES; ++k)
       if (p->stamp[k] != 0)
         out->line[out->n++] = (struct touched_line){

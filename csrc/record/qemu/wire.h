@@ -16,7 +16,8 @@ enum tk_kind {
   TK_MAP = 4,    /* u64 begin, u64 end, u64 offset in the file, its path ("" = no file's) */
   TK_NOTE = 5,   /* a text for people */
   TK_LINES = 6,  /* a sample begins: u64 words, lines of 64 bytes that the thread touched since the
-                  * one before, in the order of their last use; bit 0: written, bit 1: of code */
+                  * one before, in the order of their last use; bit 0: written, bit 1: of code.  Of a
+                  * page that is new also the line that was touched first, by that touch */
   TK_COUNTS = 7, /* of blocks: u64 number, u64 executions since it was last told, u64 how many of
                   * these were another round of a repeated string instruction, its first one */
 };

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from tracekit.errors import RecordError, TracekitError, UsageError
 from tracekit.record.qemu.options import QemuOptions
+from tracekit.symbols import Mapped
 
 PLUGIN: Final = Path(__file__).with_name("libtracekit_qemu.so")
 
@@ -26,6 +27,22 @@ class _Isa(NamedTuple):
     machine: int  # ELF's e_machine
     arch: str  # tracekit's name
     target: str  # QEMU's
+
+
+class _Segment(NamedTuple):
+    """What is loaded, in the file's own addresses."""
+
+    address: int
+    size: int  # in memory
+    offset: int  # in the file
+    in_file: int  # bytes
+    executable: bool
+
+
+class _Elf(NamedTuple):
+    isa: _Isa
+    interpreter: str | None  # the dynamic linker that it asks for
+    segments: tuple[_Segment, ...]
 
 
 _ISAS: Final = (
@@ -118,9 +135,7 @@ def _head(path: str) -> bytes:
         raise TracekitError(e.strerror or str(e), path=path) from None
 
 
-def _elf(path: str) -> tuple[_Isa, str | None, int]:
-    """Its instruction set, the dynamic linker that it asks for, and where its code begins in its
-    own addresses."""
+def _elf(path: str) -> _Elf:
     head = _head(path)
     if head[:4] != b"\x7fELF" or len(head) < 64:
         raise TracekitError("neither an ELF file nor a script", path=path)
@@ -133,18 +148,20 @@ def _elf(path: str) -> tuple[_Isa, str | None, int]:
         )
     at = struct.unpack_from("<Q", head, 32)[0]
     size, n = struct.unpack_from("<HH", head, 54)
-    interpreter, code = None, 1 << 64
+    interpreter, segments = None, []
     with contextlib.suppress(OSError, ValueError, struct.error), Path(path).open("rb") as f:
         f.seek(at)
         table = f.read(size * n)
         for i in range(n):
-            kind, flags, offset, address, _, length = struct.unpack_from("<IIQQQQ", table, i * size)
-            if kind == 1 and flags & 1:  # PT_LOAD, executable
-                code = min(code, address)
+            kind, flags, offset, address, _, length, memory = struct.unpack_from(
+                "<IIQQQQQ", table, i * size
+            )
+            if kind == 1:  # PT_LOAD
+                segments.append(_Segment(address, memory, offset, length, bool(flags & 1)))
             if kind == 3 and length < 4096:  # PT_INTERP
                 f.seek(offset)
                 interpreter = f.read(length).rstrip(b"\0").decode(errors="surrogateescape")
-    return isa, interpreter, code
+    return _Elf(isa, interpreter, tuple(segments))
 
 
 def why_killed(status: int, arch: str) -> str | None:
@@ -196,7 +213,23 @@ def _property(note: bytes) -> int:
 
 def code_of(path: str) -> int:
     """Where the program's code begins, in the file's own addresses."""
-    return _elf(path)[2]
+    return min((s.address for s in _elf(path).segments if s.executable), default=1 << 64)
+
+
+def loaded_at(path: str, mapped: Mapped) -> tuple[int, int] | None:
+    """The first address of a program's file in memory and the one behind its last, of where a part
+    of it is ``mapped``; None where that is none of what is loaded."""
+    segments = _elf(path).segments
+    page = mapped.offset >> 12
+    pages = [(s.offset >> 12, (s.offset + s.in_file - 1) >> 12, s) for s in segments if s.in_file]
+    # Two segments may share a page of the file; the mapping begins with one, or within one.
+    begin_there = [s for first, _, s in pages if first == page]
+    for s in begin_there or [s for first, last, s in pages if first <= page <= last]:
+        moved = mapped.begin - (s.address - s.offset + mapped.offset)
+        begin = min(s.address for s in segments) + moved
+        end = max(s.address + s.size for s in segments) + moved
+        return (begin, end) if 0 <= begin < end < 1 << 64 else None
+    return None
 
 
 def _qemu(isa: _Isa, given: str | None) -> str:

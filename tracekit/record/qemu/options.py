@@ -64,6 +64,13 @@ class QemuOptions:
         bounds = (self.insts, self.start, self.stop, self.every)
         return not self.skip and not self.marks and all(b is None for b in bounds)
 
+    @property
+    def from_the_start(self) -> bool:
+        """Whether the recording knows all memory that the program has used before its last row."""
+        if self.every is not None:
+            return self.touched
+        return not self.skip and not self.marks and self.start is None
+
     def check(self) -> None:
         """Raises `UsageError` where the numbers make no sense."""
         if self.isa not in ISAS:

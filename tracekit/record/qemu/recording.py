@@ -13,6 +13,7 @@ from tracekit._core import END_REASONS, tks_code_block, tks_epoch_block
 from tracekit.errors import ProcessEndedError, TracekitError
 from tracekit.inputs.tks import MAPS, TksWriter
 from tracekit.record.interruption import asked_first
+from tracekit.record.qemu.image import program_image
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.session import Piece, QemuSession
 from tracekit.record.totals import ending
@@ -129,7 +130,8 @@ class _Target:
         if s.map_version != self._maps.get(piece.pid):
             self._maps[piece.pid] = s.map_version
             maps = s.maps.get(piece.pid, [])
-            self._writer.text(MAPS, {"pid": piece.pid, "maps": [list(m) for m in maps]})
+            block = {"pid": piece.pid, "maps": [list(m) for m in maps]}
+            self._writer.text(MAPS, {**block, "image": program_image(s)})
         self._writer.block(tks_code_block(s.table, self._code))
         self._code = len(s.table)
         info = {

@@ -11,6 +11,7 @@ from tracekit.extraction import Extraction
 from tracekit.extraction_types import ExtractionResult, Options
 from tracekit.inputs.native import NativeConverter
 from tracekit.inputs.pulled import Pulled, Threads
+from tracekit.record.qemu.image import program_image
 from tracekit.record.qemu.launch import shown
 from tracekit.record.qemu.options import QemuOptions
 from tracekit.record.qemu.session import QemuSession
@@ -66,6 +67,7 @@ class QemuSource(Pulled):
             "epoch_lengths": dict(zip(self._names, self._lengths, strict=True)),
             "epoch_threads": dict(zip(self._names, self._owners, strict=True)),
             "maps": maps_as_lists(self.session.maps),
+            "image": program_image(self.session),
             "contiguous": self.session.options.whole,
             "command": list(self.session.program.argv),
             "without_accesses": self.session.silent(),
