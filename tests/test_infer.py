@@ -531,6 +531,14 @@ def test_bad_arguments(monkeypatch):
             it.sum_representations(x, breaks)
     with pytest.raises(UsageError, match="'absent'; the model has: time"):
         it.predict(x, "absent")
+    for outputs in (
+        lambda: it.run(x, "time"),
+        lambda: it.sum(x, [0, 10], "time"),
+        lambda: Stream(it, "time"),
+        lambda: Stream(it, sums="time", breaks=[0, 10]),
+    ):
+        with pytest.raises(UsageError, match=r"outputs is 'time'; a list of names \(\['time'\]\)"):
+            outputs()
     with pytest.raises(UsageError, match="representation has 8"):
         it.apply_table(np.ones((2, 5)))
     for bad in (

@@ -272,6 +272,8 @@ def test_machines_of_a_model_are_names_that_it_has(traces):
             tracekit.predict(traces / "feats.zst", machines=wrong)
     model, mine = tracekit.load_model(), tracekit.Machine.load("u007").to_dict()
     with pytest.raises(tracekit.UsageError, match="already knows a machine u007"):
+    with pytest.raises(tracekit.UsageError, match=r"'u007'; a list of names \(\['u007'\]\)"):
+        model.only("u007")
         model.with_machine(mine)
     with pytest.raises(tracekit.UsageError, match="rob is -1"):
         model.with_machine({**mine, "name": "mine", "rob": -1})

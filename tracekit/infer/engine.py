@@ -163,6 +163,7 @@ class Engine:
 
     def run(self, features: Array, outputs: Sequence[str]) -> dict[str, Array]:
         """Several outputs ("representation" or heads' names) in one pass."""
+        self.card.check_outputs(outputs)
         self.check(features)
         n = len(features)
         out = {name: np.empty((n, self.width(name)), np.float32) for name in outputs}
@@ -173,6 +174,7 @@ class Engine:
         self, features: Array, breaks: Sequence[int] | Array, outputs: Sequence[str]
     ) -> dict[str, Array]:
         """Sums of several outputs over ranges, in float64, in one pass."""
+        self.card.check_outputs(outputs)
         self.check(features)
         n = len(features)
         edges = check_breaks(breaks, n)

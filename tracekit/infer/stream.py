@@ -36,6 +36,8 @@ class Stream:
         breaks: Sequence[int] | Array | None = None,
         rows: int | None = None,
     ) -> None:
+        for names in (outputs, sums):
+            engine.card.check_outputs(names)
         if sums and breaks is None:
             raise UsageError("sums need breaks")
         self.engine, self.outputs, self.sums = engine, list(outputs), list(sums)

@@ -82,6 +82,7 @@ class TorchEngine:
         """Predictions of features that come in blocks: the results, and the cuts, of
         ``tracekit.infer.Stream``.  Blocks are read and put together in a thread of their own, into
         memory that the GPU can read, while it works on the batch before."""
+        self.card.check_outputs(outputs)
         for features, base, low, high in overlap(lambda: self._batches(blocks), READY):
             out = {n: np.empty((high - low, self.width(n)), np.float32) for n in outputs}
             self.run_range(features, base, low, high, self._chunk, out, None)

@@ -80,6 +80,8 @@ class Mixture:
         """Rows of the table by machine; UsageError names one that is not known."""
         if not names:
             raise UsageError("no machine is named", hint=f"known: {', '.join(self.names)}")
+        if isinstance(names, str):  # its letters would be the names
+            raise UsageError(f"machines is {names!r}; a list of names", hint=f"[{names!r}]")
         if strange := [n for n in names if not isinstance(n, str)]:
             raise UsageError(f"machines are names of the model's, not {strange[0]!r:.80}")
         known = {n: i for i, n in enumerate(self.names)}

@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,11 @@ class Card:
         if not self.spec.bidirectional:
             if asked:
                 raise UsageError("lookahead is for bidirectional models")
+    def check_outputs(self, outputs: Sequence[str]) -> None:
+        """Raise UsageError for a string in place of a list of names: its letters are none."""
+        if isinstance(outputs, str):
+            raise UsageError(f"outputs is {outputs!r}; a list of names", hint=f"[{outputs!r}]")
+
             return 0
         if asked is not None and not 1 <= asked <= MAX_LOOKAHEAD:
             raise UsageError(f"lookahead is {asked}; from 1 to {MAX_LOOKAHEAD}")

@@ -166,6 +166,7 @@ class CycleModel:
         self, blocks: Iterable[F32], outputs: Sequence[str] = (CYCLES, MEAN)
     ) -> Iterator[dict[str, F32]]:
         """Predictions of columns that come in blocks: float32 [rows, machines] by output."""
+        self.card.check_outputs(outputs)
         asked = list(dict.fromkeys(CYCLES if self._mapped and o == MEAN else o for o in outputs))
         cores = _Kept(self._core_columns())
         for found in self._stream(cores.keep(blocks), asked):
