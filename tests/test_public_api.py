@@ -20,6 +20,7 @@ import pytest
 
 import tracekit
 from tracekit.hardware import HARDWARE_PARAMETERS
+from tracekit.sim import simulate as simulate_gem5
 from tracekit.sim.description import Changes
 from tracekit.sim.parameters import MACHINE_PARAMETERS
 
@@ -292,6 +293,16 @@ def test_a_sweep_by_numpy_s_numbers_makes_machines():
 
 
 # ---- simulate
+
+
+def test_what_is_no_machine_is_told(traces):
+    """Parameters in place of a machine: their names are no machines' names."""
+    for wrong in ({"width": 4}, [{"width": 4}], [7], 7, [None]):
+        with pytest.raises(tracekit.UsageError, match="is no machine, name or file") as e:
+            tracekit.simulate(traces / "feats.zst", wrong)
+        assert "Machine.from_dict" in str(e.value)
+    with pytest.raises(tracekit.UsageError, match="is no machine"):
+        simulate_gem5(traces / "feats.zst", ["u007", {"width": 4}])
 
 
 def test_simulated_ranges_and_rows_add_up(traces, tmp_path):

@@ -19,7 +19,7 @@ from tracekit.hardware.instruction_table import InstructionTable, Measured
 from tracekit.hardware.machine import HardwareMachine, is_hardware_file, is_hardware_name
 from tracekit.hardware.static_ops import check_statics, core_ops, parameter_row, schedulers_of
 from tracekit.progress import Progress
-from tracekit.sim import Machine, SimulationResult, result_of
+from tracekit.sim import Machine, SimulationResult, machine_list, result_of
 from tracekit.sim import simulate as simulate_gem5
 from tracekit.store.reader import TraceFile
 
@@ -209,9 +209,7 @@ def simulate(
 def _chosen(
     machines: AnyMachineLike | Sequence[AnyMachineLike],
 ) -> list[Machine | HardwareMachine]:
-    one = isinstance(machines, Machine | HardwareMachine | str | os.PathLike)
-    given: list[Any] = [machines] if one else list(machines)  # type: ignore[arg-type]
-    return [any_machine(m) for m in given]
+    return [any_machine(m) for m in machine_list(machines, (Machine, HardwareMachine))]
 
 
 def _joined(

@@ -3,7 +3,7 @@
 
 from tracekit.sim.cause_walk import CauseSums, cause_walk
 from tracekit.sim.clock import period
-from tracekit.sim.description import Machine, MachineLike, machines, summary_of
+from tracekit.sim.description import Machine, MachineLike, machine_list, machines, summary_of
 from tracekit.sim.digest import cores_digest
 from tracekit.sim.gem5_config import gem5_machine, is_gem5_config
 from tracekit.sim.machine import (
@@ -68,6 +68,7 @@ __all__ = [
     "joined",
     "load_machine",
     "machine_errors",
+    "machine_list",
     "machine_notes",
     "machines",
     "period",

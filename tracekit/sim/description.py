@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 
 _NAMES = "`tracekit machines` lists the names; real processors are machines of another kind"
 
-__all__ = ["Changes", "Machine", "MachineLike", "machines", "one_machine", "summary_of"]
+__all__ = [
+    "Changes",
+    "Machine",
+    "MachineLike",
+    "machine_list",
+    "machines",
+    "one_machine",
+    "summary_of",
+]
 
 
 class Changes(TypedDict, total=False):
@@ -346,6 +354,24 @@ MachineLike = Machine | str | os.PathLike[str]
 def one_machine(what: MachineLike) -> Machine:
     """The machine that ``what`` is, names, or has the file of."""
     return what if isinstance(what, Machine) else Machine.load(what)
+
+
+def machine_list(given: Any, kinds: tuple[type, ...] = (Machine,)) -> list[Any]:
+    """One machine or several as a list: of these ``kinds``, names and files.
+
+    Raises `UsageError` for what is none, such as a mapping of parameters, whose keys are no names.
+    """
+    one = (*kinds, str, os.PathLike)
+    several = isinstance(given, Iterable) and not isinstance(given, (Mapping, *one))
+    out = list(given) if several else [given]
+    for m in out:
+        if not isinstance(m, one):
+            raise UsageError(
+                f"machines: {m!r:.60} is no machine, name or file",
+                hint="Machine.from_dict makes a machine of all parameters, "
+                "Machine.load(NAME).replace of some",
+            )
+    return out
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from tracekit.errors import UsageError
 from tracekit.io.arrays import array_file
 from tracekit.progress import Progress
 from tracekit.sim.cause_walk import cause_walk
-from tracekit.sim.description import Machine, MachineLike, one_machine
+from tracekit.sim.description import Machine, MachineLike, machine_list, one_machine
 from tracekit.sim.sample_plan import SampledCycles, SamplePlan, sampled_totals
 from tracekit.sim.segments import segment_sums
 from tracekit.sim.trace_walk import walk
@@ -246,8 +246,7 @@ def simulate(
     """
     chosen = None
     if machines is not None:
-        given = [machines] if isinstance(machines, Machine | str | os.PathLike) else list(machines)
-        chosen = tuple(one_machine(m) for m in given)
+        chosen = tuple(one_machine(m) for m in machine_list(machines))
         if not chosen:
             raise UsageError("no machine is named", hint="tracekit machines lists those there are")
     if not isinstance(trace, TraceFile):
