@@ -11,6 +11,7 @@ import numpy.typing as npt
 import zstandard
 
 from tracekit.errors import FormatError
+from tracekit.text import counted
 
 __all__ = ["check_cycles", "check_numbers", "no_time", "open_cycles", "read_cycles"]
 
@@ -38,7 +39,8 @@ def open_cycles(path: str | Path, machines: tuple[str, ...], rows: int) -> Array
                 data = reader.read(limit + 1)
             if len(data) > limit:
                 raise FormatError(
-                    f"more than {limit} bytes: not {len(machines)} machines x {rows} rows",
+                    f"more than {limit} bytes: not the cycles of "
+                    f"{counted(len(machines), 'machine')} in {counted(rows, 'row')}",
                     path=str(path),
                 )
             cycles = np.load(io.BytesIO(data), allow_pickle=False)
@@ -56,18 +58,29 @@ def open_cycles(path: str | Path, machines: tuple[str, ...], rows: int) -> Array
         cycles = cycles.reshape(1, -1)
     if cycles.ndim != 2:
         raise FormatError("cycles are an array of numbers, machines x rows", path=str(path))
-    if len(machines) != cycles.shape[0]:
-        turned = cycles.shape == (rows, len(machines))
-        raise FormatError(
-            f"{cycles.shape[0]} machines, {len(machines)} names",
-            path=str(path),
-            hint="it is rows x machines, as `simulate -o` writes it: transpose it"
-            if turned
-            else None,
-        )
-    if cycles.shape[1] != rows:
-        raise FormatError(f"{cycles.shape[1]} rows; the features have {rows}", path=str(path))
+    if cycles.shape != (len(machines), rows):
+        raise _misfit(cycles.shape, machines, rows, str(path))
     return np.asarray(cycles)
+
+
+def _misfit(shape: tuple[int, ...], machines: tuple[str, ...], rows: int, path: str) -> FormatError:
+    """What is wrong with an array of two dimensions that is not machines x rows."""
+    first, second = shape
+    turned = first == rows != second
+    count, wanted = second if turned else first, len(machines)
+    where = "it is rows x machines, as `simulate -o` writes it"
+    if count != wanted:
+        hint = f"{where}; " if turned else ""
+        hint += f"those of one machine are array[{':, ' if turned else ''}K]"
+        return FormatError(
+            f"cycles of {counted(count, 'machine')}; {wanted} {'is' if wanted == 1 else 'are'} "
+            f"named: {', '.join(machines)}",
+            path=path,
+            hint=hint if turned or wanted == 1 else None,
+        )
+    if turned:
+        return FormatError("cycles are machines x rows", path=path, hint=f"{where}: transpose it")
+    return FormatError(f"{second} rows; the features have {rows}", path=path)
 
 
 def check_cycles(column: Array, machine: str, path: str) -> None:
