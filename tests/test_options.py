@@ -12,6 +12,7 @@ import synthetic
 import tracekit
 from tracekit import isa, schema
 from tracekit.cli.commands import COMMANDS
+from tracekit.cli.common_options import check_once
 from tracekit.cli.main import create_parser, main
 from tracekit.errors import UsageError
 from tracekit.isa.types import BRANCH_FLAGS
@@ -103,6 +104,18 @@ def test_numbers_that_are_too_small_are_told_by_their_option(line, capsys):
         main(line.split())
     assert e.value.code == 2
     assert f"{option}: {value}: a " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["simulate", "predict"])
+def test_a_machine_is_given_once(command, feats, capsys):
+    assert main([command, str(feats), "-m", "m.json", "-m", "m.json"]) == 2
+    assert capsys.readouterr().err == "tracekit: m.json is given twice\n"
+
+
+def test_many_names_are_looked_through_at_once():
+    check_once([str(k) for k in range(300_000)])
+    with pytest.raises(UsageError, match="7 is given twice"):
+        check_once([*map(str, range(300_000)), "7"])
 
 
 def test_rows_that_are_there(feats, capsys):

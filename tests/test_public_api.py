@@ -272,9 +272,9 @@ def test_machines_of_a_model_are_names_that_it_has(traces):
         with pytest.raises(tracekit.UsageError, match=words):
             tracekit.predict(traces / "feats.zst", machines=wrong)
     model, mine = tracekit.load_model(), tracekit.Machine.load("u007").to_dict()
-    with pytest.raises(tracekit.UsageError, match="already knows a machine u007"):
     with pytest.raises(tracekit.UsageError, match=r"'u007'; a list of names \(\['u007'\]\)"):
         model.only("u007")
+    with pytest.raises(tracekit.UsageError, match="already knows a machine u007"):
         model.with_machine(mine)
     with pytest.raises(tracekit.UsageError, match="rob is -1"):
         model.with_machine({**mine, "name": "mine", "rob": -1})
@@ -384,7 +384,9 @@ def test_machines_of_one_name_are_told_apart(traces, tmp_path):
     copy.write_text(json.dumps({**tracekit.Machine.load("u007").to_dict(), "width": 2}))
     for command in (["simulate", "-q"], ["report", "-o", tmp_path / "r.html", "--quiet"]):
         args = [command[0], traces / "feats.zst", *command[1:], "--json"]
-        code, text, error = tracekit_says(*args, "-m", "u007", copy, "u007", "o3_small")
+        code, text, error = tracekit_says(*args, "-m", "u007", "o3_small", "-m", "u007")
+        assert (code, text) == (2, "") and error == "tracekit: u007 is given twice\n"
+        code, text, error = tracekit_says(*args, "-m", "u007", copy, "o3_small")
         assert code == 0, error
         found = json.loads(text)
         machines = (found[0] if command[0] == "simulate" else found)["machines"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.cli import cmd_predict_program, instruction_totals
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.cmd_record_qemu import OF_QEMU
-from tracekit.cli.common_options import add_force, add_quiet, add_threads
+from tracekit.cli.common_options import add_force, add_quiet, add_threads, check_once
 from tracekit.cli.numbers import at_least
 from tracekit.cli.predicted_machines import with_machine_files
 from tracekit.cli.report import add_json, reported
@@ -103,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     if args.save:
         check_output(npy_name(args.save), args.force)
     check_picture(args.plot, args.force)
+    check_once(args.machine or ())
     if args.pid is not None or not all(map(is_trace_file, args.what)):
         refuse(args, ("samples", "choose"), "but for feats.zst files")
         refuse(args, ("weights", "instructions"), "but for feats.zst files")

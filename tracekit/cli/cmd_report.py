@@ -100,8 +100,8 @@ def _write(args: argparse.Namespace, trace: TraceFile, name: str, notes: list[st
 
     arch = trace.arch
     if args.machine:
-        named = [named_machine(m, arch) for m in args.machine]
-        machines = [m.to_dict() for m in told_apart(args.machine, named)]
+        named = told_apart(args.machine, lambda name: named_machine(name, arch))
+        machines = [m.to_dict() for m in named]
     else:
         machines = [known()[m].to_dict() for m in MACHINES]
     data = collect(

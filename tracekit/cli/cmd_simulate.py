@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         refuse(args, ("output", "force"), "with --cluster or --run: rows' cycles are not kept")
     machines = args.machine
     if machines is not None:
-        machines = told_apart(machines, [*map(any_named_machine, machines)])
+        machines = told_apart(machines, any_named_machine)
     if args.segments is not None:
         whole = ("by_range", "causes", "output", "force", *OPTIONS, "cluster", "run")
         refuse(args, whole, "with --segments")

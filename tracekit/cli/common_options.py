@@ -28,7 +28,10 @@ def add_threads(p: Any) -> None:
     p.add_argument("--threads", type=number, metavar="N", help="worker threads (all processors)")
 
 
-def check_once(files: Sequence[str]) -> None:
-    """UsageError where a file is named twice: it would count twice."""
-    if twice := next((f for f in files if files.count(f) > 1), None):
-        raise UsageError(f"{twice} is given twice")
+def check_once(names: Sequence[str]) -> None:
+    """UsageError where a file or a machine is named twice: it would count twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise UsageError(f"{name} is given twice")
+        seen.add(name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tracekit.cli.common_options import check_once
 from tracekit.errors import UsageError
 from tracekit.hardware import HardwareMachine, is_hardware_file, is_hardware_name
 from tracekit.sim import Machine, is_gem5_config, joined, machine_errors, machine_notes
@@ -56,9 +58,11 @@ def any_named_machine(name: str) -> Machine | HardwareMachine:
     return named_machine(name)
 
 
-def told_apart(given: Sequence[str], machines: Sequence[AnyMachine]) -> list[AnyMachine]:
-    """The machines that the command line gave as ``given``, each once; those of one name are
-    called as they were given."""
-    first = dict(zip(given, machines, strict=True))
-    names = [m.name for m in first.values()]
-    return [m.replace(name=text) if names.count(m.name) > 1 else m for text, m in first.items()]
+def told_apart(given: Sequence[str], load: Callable[[str], AnyMachine]) -> list[AnyMachine]:
+    """The machines that the command line gave as ``given``, each by ``load``; those of one name are
+    called as they were given.  `UsageError` where one is given twice."""
+    check_once(given)
+    machines = [load(text) for text in given]
+    count = Counter(m.name for m in machines)
+    each = zip(given, machines, strict=True)
+    return [m.replace(name=text) if count[m.name] > 1 else m for text, m in each]
