@@ -106,6 +106,51 @@ def test_numbers_that_are_too_small_are_told_by_their_option(line, capsys):
     assert f"{option}: {value}: a " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "simulate F -q -m u007 o3_small",
+        "simulate -m u007 o3_small F -q",
+        "simulate -q -m u007 -m o3_small F",
+        "simulate -m u007 F o3_small -q",
+        "simulate -q --machine o3_small u007 -- F",
+    ],
+)
+def test_traces_stand_before_or_behind_machines(line, feats, capsys):
+    args = [str(feats) if a == "F" else a for a in line.split()]
+    assert main([*args[:1], "--json", *args[1:]]) == 0, capsys.readouterr().err
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["path"] == str(feats)
+    assert sorted(m["name"] for m in found["machines"]) == ["o3_small", "u007"]
+
+
+def test_options_stand_between_traces(feats, tmp_path, capsys):
+    other = tmp_path / "other.zst"
+    other.write_bytes(feats.read_bytes())
+    for line in ("-m u007 F -q G", "F -m u007 G -q", "F -q G -m u007", "-q -m u007 F G"):
+        places = {"F": str(feats), "G": str(other)}
+        assert main(["simulate", "--json", *(places.get(a, a) for a in line.split())]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert sorted(r["path"] for r in found) == sorted([str(feats), str(other)])
+    assert main(["predict", "-q", "--uarch", "u007", "o3_small", str(feats)]) == 0
+    assert capsys.readouterr().out.count("o3_small") == 1
+    assert main(["explain", "-m", "u007", "o3_small", str(feats), "--top", "1"]) == 0
+    page = ["report", "-o", str(tmp_path / "r.html"), "-q", "-m", "u007", "o3_small"]
+    assert main([*page, str(feats)]) == 0
+    capsys.readouterr()
+    assert main(["simulate", "-m", "u007", str(tmp_path / "missing.zst")]) == 1
+    assert "missing.zst: cannot open" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["simulate", "-m", str(feats)])
+    assert "-m/--machine: expected at least one argument" in capsys.readouterr().err
+
+
+def test_a_program_s_own_options_are_left_alone(tmp_path, capsys):
+    """Whatever stands behind --, and be it named as a trace is."""
+    assert main(["predict", "-m", "m.json", "--", "no program", "-m", "x.zst"]) == 2
+    assert "no program: no such file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["simulate", "predict"])
 def test_a_machine_is_given_once(command, feats, capsys):
     assert main([command, str(feats), "-m", "m.json", "-m", "m.json"]) == 2

@@ -15,6 +15,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.common_options import add_threads
+from tracekit.cli.intermixed import Traces
 from tracekit.cli.report import add_json, reported
 from tracekit.text import counted, note
 
@@ -30,6 +31,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    p.__class__ = Traces
     p.add_argument("files", nargs="+", metavar="FEATS", help="one feats.zst, or two")
     p.add_argument(
         "-m",

@@ -15,6 +15,7 @@ from tracekit.cli import cmd_predict_program, instruction_totals
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.cmd_record_qemu import OF_QEMU
 from tracekit.cli.common_options import add_force, add_quiet, add_threads, check_once
+from tracekit.cli.intermixed import Traces
 from tracekit.cli.numbers import at_least
 from tracekit.cli.predicted_machines import with_machine_files
 from tracekit.cli.report import add_json, reported
@@ -36,6 +37,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         usage="%(prog)s [options] FEATS.zst... | RECORDING.tks\n"
         "       %(prog)s [options] -- PROGRAM [ARGUMENTS]\n       %(prog)s [options] --pid PID",
     )
+    p.__class__ = Traces
     p.add_argument(
         "what",
         nargs="*",

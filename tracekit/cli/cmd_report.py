@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.cli import cmd_predict_program
 from tracekit.cli.common_options import add_force, add_quiet, add_threads
+from tracekit.cli.intermixed import Traces
 from tracekit.cli.report import add_json, reported
 from tracekit.text import counted
 
@@ -37,6 +38,7 @@ def add_parser(sub: Any, help_text: str) -> None:
         usage="%(prog)s [options] FEATS.zst | RECORDING.tks\n"
         "       %(prog)s [options] -- PROGRAM [ARGUMENTS]\n       %(prog)s [options] --pid PID",
     )
+    p.__class__ = Traces
     p.add_argument("what", nargs="*", help="a feats.zst, a recording, or after -- a program")
     p.add_argument(
         "-m",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.common_options import add_force, add_quiet, add_threads
+from tracekit.cli.intermixed import Traces
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
 from tracekit.cli.unused import refuse
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit simulate``."""
     p = sub.add_parser("simulate", help=help_text, description=__doc__)
+    p.__class__ = Traces
     p.add_argument("file", nargs="+", help="feats.zst files, or recordings (.tks)")
     p.add_argument(
         "-m",

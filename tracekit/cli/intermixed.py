@@ -7,7 +7,7 @@ from typing import Any
 
 from tracekit.cli.suggesting import MadeWhenUsed
 
-__all__ = ["Intermixed"]
+__all__ = ["Intermixed", "Traces"]
 
 
 class Intermixed(MadeWhenUsed):
@@ -26,3 +26,45 @@ class Intermixed(MadeWhenUsed):
             return self.parse_known_intermixed_args(args, namespace)
         finally:
             self._inside = False
+
+
+class Traces(Intermixed):
+    """The same of a command whose positional arguments are traces.  They may stand behind the
+    values of an option that takes several, too: ``simulate -m u007 feats.zst``."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """As argparse's.  What stands behind ``--`` is a program's, and left as it is."""
+        given = list(args or ())
+        if self._inside or "--" in given:
+            return MadeWhenUsed.parse_known_args(self, given, namespace)
+        return super().parse_known_args(self._traces_first(given), namespace)
+
+    def _traces_first(self, args: Sequence[str]) -> list[str]:
+        """The traces that an option of several values would take stand before all options."""
+        several = {
+            name
+            for action in self._actions
+            if action.nargs in ("+", "*")
+            for name in action.option_strings
+        }
+        traces: list[str] = []
+        others: list[str] = []
+        taken = False
+        for argument in args:
+            if option := argument.startswith("-"):
+                taken = argument in several
+            moved = taken and not option and _is_trace(argument)
+            (traces if moved else others).append(argument)
+        return traces + others
+
+
+def _is_trace(name: str) -> bool:
+    """A trace elsewhere is known by its name: nothing is fetched to read a command line."""
+    from tracekit.io.remote import remote_url
+    from tracekit.prediction import is_recording, is_trace_file
+
+    if remote_url(name) is not None:
+        return name.endswith((".zst", ".tks"))
+    return is_trace_file(name) or is_recording(name)
