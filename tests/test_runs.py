@@ -242,6 +242,35 @@ def test_a_folder_that_is_no_run(tmp_path, capsys):
     assert main(["runs", str(tmp_path)]) == 1
 
 
+def test_a_folder_of_runs_is_listed(traces, feats, tmp_path, capsys):
+    runs = tmp_path / "runs"
+    assert main(["simulate", "-q", str(feats[0]), "-m", "u007", "--run", str(runs / "b")]) == 0
+    for run, some in (("a", traces[:2]), ("c", traces[:1])):
+        words = ["extract", "-q", *map(str, some), "-o", f"{tmp_path / run}/"]
+        assert main([*words, "--run", str(runs / run)]) == 0
+    (runs / "no run").mkdir()
+    capsys.readouterr()
+    assert main(["runs", str(runs)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{runs}/a: 2 tasks (extract): 2 done, 0 failed, 0 missing",
+        f"{runs}/b: 1 task (simulate): 1 done, 0 failed, 0 missing",
+        f"{runs}/c: 1 task (extract): 1 done, 0 failed, 0 missing",
+    ]
+    assert main(["runs", str(runs), "--top", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["(1 of 3 runs; --top shows more)"]
+    assert main(["runs", str(runs), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(r["path"], r["done"]) for r in found["runs"]] == [
+        (str(runs / name), done) for name, done in (("a", 2), ("b", 1), ("c", 1))
+    ]
+    assert main(["runs", str(runs), "--summary", str(tmp_path / "s.parquet")]) == 2
+    assert "--summary is of one run" in capsys.readouterr().err
+    (runs / "b" / "run.json").write_text("{")
+    assert main(["runs", str(runs)]) == 1
+    said = capsys.readouterr()
+    assert said.out.count("\n") == 2 and f"{runs}/b/run.json" in said.err
+
+
 def test_one_process_at_a_time(tmp_path):
     with locked(tmp_path), pytest.raises(UsageError, match="another process"), Run(None, tmp_path):
         pass

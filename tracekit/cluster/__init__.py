@@ -10,7 +10,7 @@ from tracekit.cluster.many import (
     simulate_many,
 )
 from tracekit.cluster.run import Run
-from tracekit.cluster.summary import RunState, state_of, table, write_parquet
+from tracekit.cluster.summary import RunState, runs_in, state_of, table, write_parquet
 
 __all__ = [
     "GroundTruth",
@@ -22,6 +22,7 @@ __all__ = [
     "make_ground_truth",
     "predict_instructions",
     "predict_many",
+    "runs_in",
     "simulate_many",
     "state_of",
     "table",

@@ -25,7 +25,7 @@ from tracekit.io.files import open_file, read_json, size_of
 from tracekit.io.output import append_line, write_json
 from tracekit.io.remote import remote_url
 
-__all__ = ["Record", "RunFolder", "asked_of", "records_of"]
+__all__ = ["Record", "RunFolder", "asked_of", "is_run", "records_of"]
 
 ASKED, TASKS = "run.json", "tasks.jsonl"
 FORMAT, VERSION = "tracekit-run", 1
@@ -51,10 +51,15 @@ class Record:
     times: Mapping[str, int | None] = field(default_factory=dict)
 
 
+def is_run(folder: Path) -> bool:
+    """Whether it says what was asked of it."""
+    return (folder / ASKED).is_file()
+
+
 def asked_of(folder: Path) -> dict[str, Any]:
     """What was asked; `TracekitError` where the folder is no run."""
     place = folder / ASKED
-    if not place.exists():
+    if not is_run(folder):
         raise TracekitError("is no run: it has no run.json", path=str(folder))
     found = read_json(place, 1 << 30)
     if not isinstance(found, dict) or found.get("format") != FORMAT:

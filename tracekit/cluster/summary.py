@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracekit.cluster.run_folder import Record, asked_of, records_of
+from tracekit.cluster.run_folder import Record, asked_of, is_run, records_of
 from tracekit.cluster.task import error_from
 from tracekit.errors import UsageError
 from tracekit.extras import install_command
 from tracekit.io.output import write_bytes
 
-__all__ = ["RunState", "state_of", "table", "write_parquet"]
+__all__ = ["RunState", "runs_in", "state_of", "table", "write_parquet"]
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,14 @@ def state_of(folder: str | Path) -> RunState:
             done.append(record)
             traces += [{"trace": record.name, **t} for t in told]
     return RunState(str(folder), asked, done, failed, missing, traces)
+
+
+def runs_in(folder: str | Path) -> list[str]:
+    """The runs that lie in a folder, by name; none of a folder that is a run itself."""
+    path = Path(folder)
+    if is_run(path) or not path.is_dir():
+        return []
+    return [str(p) for p in sorted(path.iterdir()) if is_run(p)]
 
 
 def _told(record: Record | None) -> list[dict[str, Any]] | None:
