@@ -66,6 +66,10 @@ def test_round_trip(tmp_path):
     save_model(tmp_path, made, tensors, {"input": np.zeros((2, 2), np.float32)})
     back = load_card(tmp_path)
     assert back == made and back.spec.to_dict() == SPEC
+    saved = json.loads((tmp_path / "card.json").read_text())
+    assert saved.pop("target_names") == ["m", "n"]
+    (tmp_path / "card.json").write_text(json.dumps(saved))  # as before there were any
+    assert load_card(tmp_path) == back
     found = load_tensors(tmp_path, back)
     assert found.keys() == tensors.keys()
     for name in tensors:
@@ -183,6 +187,11 @@ def test_damaged_cards_are_refused(data, value):
         ({"microarchitectures": [{"name": "m"}, {"name": "m"}]}, "m is there twice"),
         ({"microarchitectures": [{"name": "m"}, {}]}, "a name is missing"),
         ({"microarchitectures": [{"name": "m"}, {"name": 5}]}, "or no string"),
+        (
+            {"microarchitectures": [{"name": "n"}, {"name": "m"}]},
+            "not target_names, in their order",
+        ),
+        ({"target_names": ["m", 5]}, "not target_names, in their order"),
         ({"files": {}}, "not among"),
         ({"files": {"model.safetensors": "00"}}, "SHA-256"),
         ({"spec": None}, "spec is not"),

@@ -219,6 +219,7 @@ def test_a_level_that_is_none():
     [
         (lambda c: c["microarchitectures"][0]["parameters"].update(clock_ghz="3"), "not a number"),
         (lambda c: c["microarchitectures"][0]["parameters"].update(rob=-1), "rob is -1; from 1"),
+        (lambda c: c["microarchitectures"].reverse(), "microarchitectures are not target_names"),
         (lambda c: c["features"].update(level="nano"), "level is 'nano'; micro or macro"),
     ],
 )

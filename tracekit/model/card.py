@@ -60,6 +60,12 @@ class Card:
                     f"{len(self.microarchitectures)} microarchitectures"
                 )
 
+    @property
+    def target_names(self) -> list[str]:
+        """The machines of the targets' outputs, in their order; none where no head has targets."""
+        targets = any(head.targets for head in self.spec.heads)
+        return [str(m.get("name")) for m in self.microarchitectures] if targets else []
+
     def check_features(self, features: NDArray[Any]) -> None:
         """Raise UsageError unless these are float32 [rows, the card's columns]."""
         count = len(self.columns)
@@ -82,17 +88,17 @@ class Card:
             value, name = features[row, column], self.columns[column]
             raise UsageError(f"features: column {name} of row {first + row:,} is {value}")
 
+    def check_outputs(self, outputs: Sequence[str]) -> None:
+        """Raise UsageError for a string in place of a list of names: its letters are none."""
+        if isinstance(outputs, str):
+            raise UsageError(f"outputs is {outputs!r}; a list of names", hint=f"[{outputs!r}]")
+
     def lookahead(self, asked: int | None = None) -> int:
         """Rows behind one that its result may depend on, 0 but for bidirectional models: those that
         were asked for, or the card's own number; raises FormatError, UsageError."""
         if not self.spec.bidirectional:
             if asked:
                 raise UsageError("lookahead is for bidirectional models")
-    def check_outputs(self, outputs: Sequence[str]) -> None:
-        """Raise UsageError for a string in place of a list of names: its letters are none."""
-        if isinstance(outputs, str):
-            raise UsageError(f"outputs is {outputs!r}; a list of names", hint=f"[{outputs!r}]")
-
             return 0
         if asked is not None and not 1 <= asked <= MAX_LOOKAHEAD:
             raise UsageError(f"lookahead is {asked}; from 1 to {MAX_LOOKAHEAD}")
@@ -119,6 +125,7 @@ class Card:
             "spec": self.spec.to_dict(),
             "unit": self.unit,
             "microarchitectures": self.microarchitectures,
+            **({"target_names": self.target_names} if self.target_names else {}),
             "training": self.training,
             "files": dict(sorted(self.files.items())),
             **self.extra,
@@ -126,7 +133,7 @@ class Card:
 
 
 KNOWN = {"format", "version", "name", "preset", "features", "spec", "unit"}
-KNOWN |= {"microarchitectures", "training", "files"}
+KNOWN |= {"microarchitectures", "target_names", "training", "files"}
 
 
 def folder_digest(folder: str | Path) -> str:
@@ -187,7 +194,7 @@ def _parse(data: Any, path: str) -> Card:
         raise FormatError("name, preset, unit, features.set and features.level are strings")
     if not all(str(t).isprintable() for t in (*texts, *names)):
         raise FormatError("a name has characters that cannot be printed")
-    return Card(
+    card = Card(
         name=texts[0],
         spec=ModelSpec.parse(data.get("spec")),
         columns=tuple(columns),
@@ -200,6 +207,9 @@ def _parse(data: Any, path: str) -> Card:
         files=files,
         extra={k: v for k, v in data.items() if k not in KNOWN},
     )
+    if data.get("target_names", card.target_names) != card.target_names:
+        raise FormatError("microarchitectures are not target_names, in their order")
+    return card
 
 
 def _is_hash(value: Any) -> bool:
