@@ -248,6 +248,15 @@ def test_command_why(trace, machine_file, capsys):
     assert "would help most" not in capsys.readouterr().out
 
 
+def test_seconds_are_those_of_simulate(trace):
+    """To the last digit, whatever the clock."""
+    machines = [{**MACHINE, "clock_ghz": clock} for clock in (0.3, 1.1, 1.7, 2.3, 2.9, 3.1, 3.7)]
+    plain = sim.simulate(trace, [sim.Machine.from_dict(m) for m in machines])
+    found = [why(trace, m, changes=False).seconds for m in machines]
+    assert found == plain.seconds.tolist()
+    assert [what_if(trace, m, ["rob=64"]).seconds for m in machines] == found
+
+
 def test_folded_stacks_add_up(trace, machine_file, tmp_path, capsys):
     out = tmp_path / "f.txt"
     args = ["why", str(trace.path), "--machine", machine_file, "--no-changes", "--json"]

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from tracekit.causes.changes import HINT, Change, idealizations, parse_change, steps
 from tracekit.causes.names import CAUSES, TITLES
-from tracekit.causes.stacks import parameters_of, period_ps, spread, stacks
+from tracekit.causes.stacks import parameters_of, spread, stacks
 from tracekit.errors import UsageError
-from tracekit.sim import KeptRows, MachineLike, machine_errors
+from tracekit.sim import KeptRows, MachineLike, machine_errors, period
 from tracekit.sim.parameters import joined
 from tracekit.store.reader import TraceFile
 from tracekit.text import counted, html_table
@@ -112,7 +112,7 @@ def what_if(
         count = trace.statics if isinstance(trace, KeptRows) else len(trace.statics)
         labels = np.zeros(count, np.uint32)
     found = stacks(trace, machines, labels=labels, ranges=ranges, threads=threads)
-    periods = np.array([period_ps(m) for m in machines]) * 1e-12
+    periods = np.array([period(m) for m in machines])
     time = found.cycles * periods
     by_cause = found.causes * periods[:, None]
     by_place = found.places.sum(2) * periods

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from tracekit.causes.names import CAUSES, GROUP_TITLES, GROUPS, TITLES
 from tracekit.causes.places import By, Places, symbols_of
-from tracekit.causes.stacks import Stacks, parameters_of, period_ps, spread, stacks
+from tracekit.causes.stacks import Stacks, parameters_of, spread, stacks
 from tracekit.causes.what_if import Effect, WhatIf, limits, what_if
-from tracekit.sim import KeptRows, MachineLike
+from tracekit.sim import KeptRows, MachineLike, period
 from tracekit.store.reader import TraceFile
 from tracekit.text import html_table, shown
 
@@ -59,7 +59,7 @@ class Why:
     @property
     def seconds(self) -> float:
         """Of the whole trace."""
-        return self.cycles * period_ps(self.machine) * 1e-12
+        return self.cycles * period(self.machine)
 
     def helpful(self, count: int = 3) -> list[Effect]:
         """The changes of most gain, one a parameter, the clock left out."""

@@ -14,14 +14,14 @@ from tracekit._version import __version__
 from tracekit.analysis.mrc import data_counts, fetch_counts
 from tracekit.causes.names import CAUSES, GROUP_TITLES, GROUPS, TITLES
 from tracekit.causes.places import Places, instruction_name, symbols_of
-from tracekit.causes.stacks import period_ps, stacks
+from tracekit.causes.stacks import stacks
 from tracekit.causes.what_if import limits
 from tracekit.causes.why import Why, confirmed, costly
 from tracekit.errors import TracekitError, UsageError
 from tracekit.io.files import open_descriptor
 from tracekit.report.loop import pipeline
 from tracekit.report.notes import intervals, notes
-from tracekit.sim import KeptRows
+from tracekit.sim import KeptRows, period
 from tracekit.store.reader import TraceFile
 from tracekit.text import counted
 
@@ -87,7 +87,7 @@ def collect(
             {
                 "name": str(m.get("name", f"machine {k}")),
                 "cycles": cycles,
-                "seconds": cycles * period_ps(m) * 1e-12,
+                "seconds": cycles * period(m),
                 "half_interval": _known(half, k),
                 "causes": found.causes[k].tolist(),
                 "paragraph": words,
