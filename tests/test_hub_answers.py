@@ -25,6 +25,7 @@ import sqlalchemy as sa
 from tracekit.errors import UsageError
 from tracekit.fleet import Aggregate, Batch, Forget, Observed, Token
 from tracekit.hub import Answering, ModelErrors, Question, issue_agent, open_database, prune
+from tracekit.hub.fleet_rows import Release
 from tracekit.hub.intake import Intake
 from tracekit.hub.privacy import (
     Shown,
@@ -151,6 +152,19 @@ def test_the_answer_is_the_ratio_of_totals(fleet: Fleet) -> None:
     assert second["prediction_half"] == pytest.approx(0.01)
     assert second["outside_training"] == pytest.approx(1 / 6)
     json.dumps(answer, allow_nan=False)
+
+
+def test_the_sums_by_design_are_asked_for_once(fleet: Fleet, monkeypatch: Any) -> None:
+    rng, asked = np.random.default_rng(1), []
+    by_design = Release.by_design
+    monkeypatch.setattr(Release, "by_design", lambda *a: asked.append(a) or by_design(*a))
+    for number in fleet.join(8):
+        fleet.report(number, times(rng))
+    assert fleet.answering.ask(Question())["best"] == "a"
+    assert len(asked) == 1
+    fleet.answering.ask(Question())
+    assert fleet.answering.ask(Question("ab", designs=("a", "b")))["agents"] == 8
+    assert len(asked) == 1
 
 
 def test_the_newest_model_of_a_design_counts(fleet: Fleet) -> None:

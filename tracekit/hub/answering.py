@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from tracekit.errors import UsageError
 from tracekit.estimation import fleet
 from tracekit.fleet.messages import NAME
-from tracekit.hub.fleet_rows import Chosen, Release, Released
+from tracekit.hub.fleet_rows import Chosen, Release, Released, Sums
 from tracekit.hub.model_errors import ModelErrors
 from tracekit.hub.privacy import K, Shown, agents_of, hidden, pack, shown_groups, unpack
 from tracekit.hub.sequential import compare_sequentially
@@ -164,8 +164,10 @@ class Answering:
         if (key, number) in self._known:
             return self._stored(key, number)
         what = question.chosen()
+        sums: Sums = {}
         if question.kind == "fleet":
-            what = replace(what, designs=_compared(newest, what, self.k))
+            sums = newest.by_design(what)
+            what = replace(what, designs=_compared(newest, what, sums, self.k))
         cells = newest.cells(what)
         if not self._shown.allow(cells, self.k):
             older = [n for q, n in self._known if q == key]
@@ -173,7 +175,7 @@ class Answering:
         if question.kind == "ab":
             answer = _two_designs(newest, what, question.designs, self.k)
         else:
-            answer = _whole_fleet(newest, what, self.k, self._errors)
+            answer = _whole_fleet(newest, what, sums, self.k, self._errors)
         if "hidden" in answer:
             return answer
         about = {**asdict(question), "designs": list(question.designs)}
@@ -242,18 +244,20 @@ def _common(newest: Release, what: Chosen, k: int) -> list[str]:
     return [d for d, cells in alone.items() if agents_of(cells) >= k]
 
 
-def _compared(newest: Release, what: Chosen, k: int) -> tuple[str, ...]:
+def _compared(newest: Release, what: Chosen, sums: Sums, k: int) -> tuple[str, ...]:
     """The designs that an answer compares.  One that few agents predict says little of the fleet,
     and would leave out others' time; one that fewer than k predict has no weight against the
     others, whatever it says."""
-    common, sums = _common(newest, what, k), newest.by_design(what)
+    common = _common(newest, what, k)
     most = max((sums[d][0] for d in common), default=0.0)
     return tuple(d for d in common if sums[d][0] >= 0.5 * most)
 
 
-def _whole_fleet(newest: Release, what: Chosen, k: int, errors: ModelErrors) -> dict[str, Any]:
-    """``what`` has the designs that are compared."""
-    sums, names = newest.by_design(what), list(what.designs or ())
+def _whole_fleet(
+    newest: Release, what: Chosen, sums: Sums, k: int, errors: ModelErrors
+) -> dict[str, Any]:
+    """``what`` has the designs that are compared; ``sums``: of these and others."""
+    names = list(what.designs or ())
     found = newest.epochs(what, names)
     if not len(found.weights):
         return hidden(f"{_NEVER_TOGETHER}: {', '.join(names)}")

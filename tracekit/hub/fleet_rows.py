@@ -18,11 +18,13 @@ import sqlalchemy as sa
 from tracekit.hub.privacy import cells_of
 from tracekit.hub.tables import aggregates, observed, releases, series
 
-__all__ = ["Chosen", "Epochs", "Hours", "Release", "Released"]
+__all__ = ["Chosen", "Epochs", "Hours", "Release", "Released", "Sums"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
+#: Of each design what `Release.by_design` sums up.
+Sums = dict[str, tuple[float, float, float, float]]
 
 PORTION: Final = 2_000
 """Lines that are asked of the database at once."""
@@ -190,7 +192,7 @@ class Release:
             query = query.where(A.hour < 24 * (what.until + 1))
         return query
 
-    def by_design(self, what: Chosen) -> dict[str, tuple[float, float, float, float]]:
+    def by_design(self, what: Chosen) -> Sums:
         """Of each design sums over its aggregates: their weight; weight times the half width as a
         share; weight of what tells its distance, and of what is outside."""
         told = sa.case((A.distance.is_not(None), A.weight), else_=0.0)
