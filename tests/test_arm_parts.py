@@ -15,6 +15,7 @@ from tracekit import isa
 from tracekit.mixture.model import load_model
 from tracekit.sim import KeptRows, totals
 from tracekit.sim.arm_parts import arm_parts, micro_op_texts
+from tracekit.sim.micro_ops import micro_ops
 from tracekit.store.statics import StaticTable
 
 GOLDEN = Path(__file__).parent / "golden" / "lua.arm.trace.xz"
@@ -63,6 +64,8 @@ def test_the_micro_ops_are_those_of_gem5(files: dict[str, Path], level: str) -> 
         gem5, own = true.statics, arm_parts(trace.statics).statics
         theirs, ours = by_pc(gem5), by_pc(own)
         several = 0
+        counts = np.diff(arm_parts(trace.statics).begin.astype(int))
+        assert micro_ops(trace).tolist() == counts.tolist()
         assert len(theirs.keys() - ours.keys()) < 3  # the last instruction has not ended
         for pc, parts in theirs.items():
             if pc not in ours:

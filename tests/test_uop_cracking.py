@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracekit.sim import uop_table
 from tracekit.sim.uop_cracking import BARRIER, LOAD, STORE, TRAPS, crack
 from tracekit.sim.uop_forms import form_of
 from tracekit.sim.uop_table import table
@@ -123,3 +124,12 @@ def test_an_instructions_parts_are_its_own_whatever_stands_beside_it(instruction
         for name in ("flags", "op", "branch", "size", "offset", "src", "dst"):
             assert np.array_equal(getattr(both, name)[mine], getattr(alone, name)), (name, one)
         assert (both.pc[mine] == 64 * i).all()
+
+
+def test_parts_are_counted_without_making_them(monkeypatch):
+    instructions = [(text, [(0, 1)], [(0, 2)], 8) for text in TEXTS]
+    made = static_table(instructions)
+    want = np.diff(uop_table.table(made).begin.astype(int))
+    monkeypatch.setattr(uop_table, "_uops_of", None)
+    assert uop_table.uop_counts(made).tolist() == want.tolist() and want.max() > 1
+    assert uop_table.uop_counts(static_table([])).tolist() == []

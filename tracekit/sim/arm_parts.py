@@ -22,7 +22,7 @@ from tracekit.sim.code_around import INT, VECTOR
 from tracekit.sim.structure_loads import TEMPORARY_VECTOR
 from tracekit.store.statics import NO_REG, StaticTable
 
-__all__ = ["MicroOps", "arm_parts", "micro_op_texts"]
+__all__ = ["MicroOps", "arm_parts", "micro_op_texts", "part_counts"]
 
 #: A register: its class and number.
 _Register = tuple[int, int]
@@ -264,10 +264,14 @@ class MicroOps(NamedTuple):
     begin: npt.NDArray[np.uint32]
 
 
+def part_counts(statics: StaticTable) -> npt.NDArray[np.int64]:
+    """How many micro-ops each instruction is: int64 [statics]."""
+    return np.array([len(_parts_of(text)) or 1 for text in statics.disassembly], np.int64)
+
+
 def arm_parts(statics: StaticTable) -> MicroOps:
     """Of a trace whose rows are instructions."""
-    each = [_parts_of(text) for text in statics.disassembly]
-    counts = np.array([len(parts) or 1 for parts in each], np.intp)
+    each, counts = [_parts_of(text) for text in statics.disassembly], part_counts(statics)
     begin = np.zeros(len(each) + 1, np.uint32)
     begin[1:] = np.cumsum(counts)
     of = np.repeat(np.arange(len(each)), counts)

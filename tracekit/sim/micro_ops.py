@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.sim.arm_parts import arm_parts
+from tracekit.sim.arm_parts import part_counts
 from tracekit.store.reader import TraceFile
 
 __all__ = ["in_parts", "micro_ops"]
@@ -20,13 +20,8 @@ def micro_ops(trace: TraceFile) -> npt.NDArray[np.int64]:
     """Parts that each static instruction is walked in: int64 [statics]."""
     if not in_parts(trace):
         return np.ones(len(trace.statics), np.int64)
-    begin = _begin(trace).astype(np.int64)
-    return begin[1:] - begin[:-1]
-
-
-def _begin(trace: TraceFile) -> npt.NDArray[np.uint32]:
     if trace.arch == "arm":
-        return arm_parts(trace.statics).begin
-    from tracekit.sim.uop_table import table
+        return part_counts(trace.statics)
+    from tracekit.sim.uop_table import uop_counts
 
-    return table(trace.statics).begin
+    return uop_counts(trace.statics)

@@ -22,7 +22,7 @@ from tracekit.sim.uop_cracking import (
 )
 from tracekit.sim.uop_forms import Form, form_of
 
-__all__ = ["Table", "table"]
+__all__ = ["Table", "table", "uop_counts"]
 
 _WRITES_INT = _core.CORE_INST_BITS["writes_int"]
 _WRITES_VEC = _core.CORE_INST_BITS["writes_vec"]
@@ -100,6 +100,12 @@ def table(statics: Any) -> Table:
         begin,
         _loops(forms, form, lists, which, begin),
     )
+
+
+def uop_counts(statics: Any) -> npt.NDArray[np.int64]:
+    """How many parts each static instruction is, which its form alone says: int64 [statics]."""
+    forms, form = _forms(statics)
+    return np.array([len(crack(f)) for f in forms], np.int64)[form]
 
 
 def _forms(statics: Any) -> tuple[list[Form], npt.NDArray[np.intp]]:
