@@ -374,6 +374,46 @@ def test_what_ran_under_a_name_before_does_not_count(
     assert runs() == []
 
 
+def test_the_processor_is_the_one_that_was_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever the results are looked at; times of two processors are told apart."""
+    (tmp_path / "l.json").write_text(json.dumps(SMALL))
+    times = tmp_path / "v" / "times.jsonl"
+
+    def time_once(name: str, *_: Any) -> dict[str, Any]:
+        return {"program": name, "user": 1.0, "system": 0.0, "clock": 4.0}
+
+    def sample(*told: Any) -> None:
+        folder, name, digest = told[4:7]
+        counts = {"instructions": 9, "every": 1, "samples": 1, "distance": 0.1, "foreign": None}
+        counts |= {"seconds": 1.0, "digest": digest}
+        (folder / f"{name}.counts.json").write_text(json.dumps(counts))
+
+    monkeypatch.setattr("tracekit.validation.steps.time_once", time_once)
+    monkeypatch.setattr("tracekit.validation.steps.sample", sample)
+    monkeypatch.setattr(Validation, "_simulated", lambda *_: ([1e9], {"IntAlu": 1.0}))
+    words = ["validate", "-q", str(tmp_path / "l.json"), "-o", str(tmp_path / "v"), "--json"]
+    for processor in ("here", "elsewhere"):
+        monkeypatch.setattr("tracekit.validation.steps.cpu_name", lambda name=processor: name)
+        assert main([*words, "--rounds", "2"]) == 0
+        assert json.loads(capsys.readouterr().out)["host"] == "here"
+    before = times.read_bytes()
+    assert main([*words, "--rounds", "3"]) == 1
+    said = capsys.readouterr().err
+    assert f"{times}: times of several processors: elsewhere, here" in said
+    assert times.read_bytes() == before
+    mixed = before.decode().replace('"here"', '"elsewhere"', 1)
+    times.write_text(mixed)
+    assert main([*words, "--steps", "predict"]) == 1
+    assert "several processors" in capsys.readouterr().err
+    times.write_text(before.decode().replace(', "host": "here"', ""))
+    assert main([*words, "--steps", "predict"]) == 0
+    assert json.loads(capsys.readouterr().out)["host"] is None
+    assert main([*words[:-1], "--steps", "predict"]) == 0
+    assert "zen5 against a processor that the times do not tell" in capsys.readouterr().out
+
+
 def test_two_machines_of_one_name_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,7 +147,6 @@ def _check_fit(args: argparse.Namespace) -> None:
 def _fit(args: argparse.Namespace, machine: Any, found: Any, left_out: dict[str, str]) -> int:
     """Writes the machine with the factor of the programs that are there to be fitted on."""
     from tracekit.errors import TracekitError
-    from tracekit.hardware import cpu_name
     from tracekit.io.output import write_json
     from tracekit.validation import fitted_factor
 
@@ -164,7 +163,7 @@ def _fit(args: argparse.Namespace, machine: Any, found: Any, left_out: dict[str,
             hint="--machine names a file that `tracekit calibrate` made on this computer",
         )
     fitted = {"factor": round(factor, 4), "programs": [j.program.name for j in some]}
-    told = {**fitted, "list": Path(args.list).name, "host": cpu_name()}
+    told = {**fitted, "list": Path(args.list).name, "host": found.host}
     write_json(args.fit, machine.replace(fitted=told).to_dict(), force=True)
     errors = {
         j.program.name: {"error": j.error, "error_by_the_others": others[j.program.name]}
@@ -191,24 +190,21 @@ def _too_many(lost: list[str]) -> str:
 def _write(path: str, machine: Any, found: Any, lost: list[str], programs: str) -> None:
     """Puts the errors of the half that nothing was fitted on into the machine's file."""
     from tracekit.errors import UsageError
-    from tracekit.hardware import cpu_name
     from tracekit.io.output import write_json
 
     if len(lost) > _MOST_LEFT_OUT:
         raise UsageError(f"--write: {_too_many(lost)}", path=path)
     s = found.summary("test")
     checked = {**s["prediction"], "programs": s["programs"], "half": "test"}
-    checked |= {"list": Path(programs).name, "host": cpu_name()}
+    checked |= {"list": Path(programs).name, "host": found.host}
     write_json(path, machine.replace(checked=checked).to_dict(), force=True)
 
 
 def as_dict(found: Any, left_out: dict[str, str], machine: Any, lost: list[str]) -> dict[str, Any]:
     """For JSON (docs/json.md)."""
-    from tracekit.hardware import cpu_name
-
     return {
         "machine": machine.name,
-        "host": cpu_name(),
+        "host": found.host,
         "counts": len(lost) <= _MOST_LEFT_OUT,
         "halves": {h: found.summary(h) for h in ("development", "test") if found.half(h)},
         "programs": [
@@ -233,9 +229,7 @@ def as_dict(found: Any, left_out: dict[str, str], machine: Any, lost: list[str])
 
 
 def _print(found: Any, left_out: dict[str, str], machine: Any) -> None:
-    from tracekit.hardware import cpu_name
-
-    print(f"{machine.name} against {cpu_name()}")
+    print(f"{machine.name} against {found.host or 'a processor that the times do not tell'}")
     for half in ("development", "test"):
         some = found.half(half)
         if not some:

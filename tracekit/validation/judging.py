@@ -47,11 +47,12 @@ class Judged:
 @dataclass(frozen=True)
 class Judgement:
     """``programs``: those that were timed and predicted; ``baselines``: name → seconds by program;
-    ``pairs``: of `pairs_of`."""
+    ``pairs``: of `pairs_of`; ``host``: the processor that was timed, None where it is not known."""
 
     programs: list[Judged]
     baselines: dict[str, dict[str, float]]
     pairs: list[dict[str, Any]]
+    host: str | None = None
 
     def half(self, half: str) -> list[Judged]:
         """The judged programs of a half."""

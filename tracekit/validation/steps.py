@@ -9,13 +9,14 @@ import os
 import statistics
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from tracekit.errors import FormatError, TracekitError, UsageError
-from tracekit.hardware import HardwareMachine
+from tracekit.hardware import HardwareMachine, cpu_name
 from tracekit.hardware.digest import hardware_digest
 from tracekit.hardware.measure.shared_core import SharedCore
 from tracekit.io.files import read_json
@@ -37,6 +38,7 @@ from tracekit.validation.timing import (
     SPREAD,
     Timed,
     add_time,
+    host_of,
     medians,
     read_times,
     time_once,
@@ -197,14 +199,17 @@ class Validation:
                 counts[t["program"]] += 1
         of = sum(max(0, rounds - n) for n in counts.values())
         done = 0
-        core = SharedCore() if of else None
+        core = None
+        if of:
+            host_of([*self._own_times(), {"host": cpu_name()}], self._times)
+            core = SharedCore()
         for number in range(rounds):
             for p in programs:
                 if counts[p.name] > number:
                     continue
                 command, source = self._command(p)
                 found = time_once(p.name, command, source, self._environment, core)
-                add_time(self._times, {**found, "digest": self._digest(p)})
+                add_time(self._times, {**found, "digest": self._digest(p), "host": cpu_name()})
                 done += 1
                 self.report({"done": done, "of": of, "name": p.name})
 
@@ -257,6 +262,7 @@ class Validation:
             raise TracekitError(
                 f"every program is left out; {of or 'none is chosen'}", path=str(self.folder)
             )
+        host = host_of(times, self._times)
         clock = statistics.median(t["clock"] for t in times) * 1e9
         judged = []
         for done, (p, counts) in enumerate(ready):
@@ -274,7 +280,7 @@ class Validation:
                     seconds,
                 )
             )
-        return judge(judged, self.list.groups)
+        return replace(judge(judged, self.list.groups), host=host)
 
     def _simulated(
         self,

@@ -28,7 +28,7 @@ from tracekit.io.files import MAX_JSON, parse_json, read_limited
 from tracekit.io.output import append_line
 from tracekit.record.totals import ending
 
-__all__ = ["SPREAD", "Timed", "clock_ghz", "medians", "read_times", "time_once"]
+__all__ = ["SPREAD", "Timed", "clock_ghz", "host_of", "medians", "read_times", "time_once"]
 
 #: Interquartile range over the median, above which a program is measured again.
 SPREAD: Final = 0.05
@@ -145,13 +145,27 @@ def read_times(path: Path) -> list[dict[str, Any]]:
         try:
             entry = parse_json(line)
             numbers = [float(entry[k]) for k in ("user", "system", "clock")]
-            right = isinstance(entry["program"], str) and all(map(math.isfinite, numbers))
+            texts = entry["program"], entry.get("host", "")
+            right = all(isinstance(t, str) for t in texts) and all(map(math.isfinite, numbers))
             if not right or any(isinstance(entry[k], str) for k in ("user", "system", "clock")):
                 raise ValueError
         except (ValueError, KeyError, TypeError, OverflowError):
             raise FormatError(f"line {number} is no time of a program", path=str(path)) from None
         out.append(entry)
     return out
+
+
+def host_of(times: Iterable[Mapping[str, Any]], path: Path) -> str | None:
+    """The processor that was timed; None where not all ``times``, which are of the file ``path``,
+    tell it.  Raises `TracekitError` where they are of several."""
+    told = [t.get("host") for t in times]
+    if len(known := sorted({str(host) for host in told if host is not None})) > 1:
+        raise TracekitError(
+            f"times of several processors: {', '.join(known)}",
+            path=str(path),
+            hint="-o names another folder for each",
+        )
+    return known[0] if known and None not in told else None
 
 
 def medians(times: Iterable[Mapping[str, Any]]) -> dict[str, Timed]:
