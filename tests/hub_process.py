@@ -60,9 +60,9 @@ def batch_of(
 class Process:
     """``tracekit hub serve`` on a port of its own; ``url`` is where."""
 
-    def __init__(self, database: str, *options: str, port: int = 0) -> None:
+    def __init__(self, database: str, *options: str) -> None:
         command = [sys.executable, "-m", "tracekit", "hub", "serve", database, "--json"]
-        command += ["--listen", f"127.0.0.1:{port}", *options]
+        command += ["--listen", "127.0.0.1:0", *options]
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,

@@ -530,35 +530,40 @@ def hammer(folder: Path, seconds: float, every: float, agents_: int) -> None:
     there once, those that were acknowledged and those that had to be sent again."""
     database = str(folder / "h.db")
     made = tokens(database, agents_)
-    place = {"hub": Process(database, "--rate", "100000", "--burst", "100000")}
-    port = place["hub"].port
+    options = ("--rate", "100000", "--burst", "100000")
+    place = {"hub": Process(database, *options)}  # none while there is none
     sent = [0] * len(made)
     acknowledged = [0] * len(made)
     again = [0] * len(made)
+    waiting: list[Batch | None] = [None] * len(made)
     stop = threading.Event()
     failures: list[str] = []
 
     def agent(number: int) -> None:
-        token = made[number]
-        with HubClient(f"http://127.0.0.1:{port}", token, timeout=10) as client:
-            while not stop.is_set():
-                batch = batch_of(token.agent, sent[number] + 1, count=20)
-                sent[number] += 1
-                if not until_acknowledged(client, batch, number):
-                    return
-                acknowledged[number] += 1
-
-    def until_acknowledged(client: HubClient, batch: Batch, number: int) -> bool:
-        while True:
+        while not stop.is_set() or waiting[number] is not None:
+            hub = place.get("hub")
+            if hub is None:
+                time.sleep(0.01)
+                continue
             try:
-                client.send(batch)
-                return True
+                with HubClient(hub.url, made[number], timeout=10) as client:
+                    send(client, number)
             except HubError as e:
                 if e.retry_after is None:
                     failures.append(str(e))
-                    return False
+                    return
                 again[number] += 1
                 time.sleep(0.05)
+
+    def send(client: HubClient, number: int) -> None:
+        """One after another, first the one that was not acknowledged."""
+        while not stop.is_set() or waiting[number] is not None:
+            if (batch := waiting[number]) is None:
+                batch = waiting[number] = batch_of(made[number].agent, sent[number] + 1, count=20)
+                sent[number] += 1
+            client.send(batch)
+            waiting[number] = None
+            acknowledged[number] += 1
 
     threads = [threading.Thread(target=agent, args=(n,)) for n in range(len(made))]
     for thread in threads:
@@ -568,12 +573,12 @@ def hammer(folder: Path, seconds: float, every: float, agents_: int) -> None:
     while time.monotonic() < until:
         time.sleep(every)
         before = sum(acknowledged)
-        place["hub"].kill()
+        place.pop("hub").kill()
         kills += 1
         with contextlib.closing(open_database(database).raw_connection()) as connection:
             found = connection.execute("select count(*) from batches").fetchone()[0]
         assert before <= found <= sum(sent), "acknowledged and lost"
-        place["hub"] = Process(database, "--rate", "100000", "--burst", "100000", port=port)
+        place["hub"] = Process(database, *options)  # at a port of its own: the old one may be taken
     stop.set()
     for thread in threads:
         thread.join(60)
