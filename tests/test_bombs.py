@@ -267,7 +267,7 @@ def test_vectors_of_small_entries(tmp_path: Path) -> None:
 # ---- pieces
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1 << 30), st.integers(1, 400_000), st.sampled_from(sorted(decompress.KINDS)))
 def test_pieces_are_small_and_whole(seed: int, step: int, kind: str) -> None:
     r = random.Random(seed)

@@ -55,7 +55,7 @@ def bench() -> Bench:
 # ---- what finds a size
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(3, 1020), st.floats(1.6, 3.0), st.integers(0, 2**31))
 def test_a_window_is_where_two_misses_begin_to_follow_one_another(
     size: int, slower: float, seed: int
@@ -70,7 +70,7 @@ def test_a_window_is_where_two_misses_begin_to_follow_one_another(
     assert window(lambda n: 500.0) is None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(1, 3000), st.integers(1, 40))
 def test_a_threshold_is_found_to_the_step(size: int, step: int) -> None:
     found = first_above(lambda n: float(n > size), [2**k for k in range(13)], 0.5, step)

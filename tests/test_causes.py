@@ -34,7 +34,7 @@ def causes(trace, machines, labels=None):
     return out
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 2**32), st.integers(1, 900))
 def test_causes_add_up_to_the_cycles_of_each_row(tmp_path_factory, seed, rows):
     trace = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))

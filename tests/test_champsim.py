@@ -88,7 +88,7 @@ BRANCHES: dict[str, tuple[list[int], list[int]]] = {
 }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(traces(), st.lists(st.integers(0, 1200), max_size=6))
 def test_round_trip(
     tmp_path_factory: pytest.TempPathFactory, trace: np.ndarray, cuts: list[int]

@@ -23,7 +23,7 @@ from tracekit.cli.main import main
 from tracekit.errors import FormatError
 from tracekit.store import frames
 
-SLOW = settings(max_examples=150, deadline=None)
+SLOW = settings(max_examples=150)
 
 
 @pytest.fixture(scope="module")

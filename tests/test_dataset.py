@@ -41,7 +41,7 @@ def data(tmp_path_factory):
     return folder
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32),
     st.integers(1, 50),

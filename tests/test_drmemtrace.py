@@ -91,7 +91,7 @@ def test_counts_are_those_of_the_oracle(path: Path) -> None:
     assert sum(rows["is_store"]) == want["stores"]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.data())
 def test_pieces_cut_anywhere_change_nothing(data: st.DataObject) -> None:
     path = sorted(GOLDEN.glob("*.zip"))[1]
@@ -120,7 +120,6 @@ RECORDS = st.lists(
 )
 
 
-@settings(deadline=None)
 @example([(28, 21, 1), (28, 20, 1), (28, 2, 1)], [])  # a footer before any chunk
 @given(RECORDS, st.lists(st.integers(0, 700), max_size=5))
 def test_any_records_count_as_the_oracle_says(

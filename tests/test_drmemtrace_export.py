@@ -79,7 +79,7 @@ def epochs(draw: Any) -> list[tuple[int, list[Any]]]:
     return out
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(epochs())
 def test_rows_come_back(tmp_path_factory: pytest.TempPathFactory, drawn: Any) -> None:
     folder = tmp_path_factory.mktemp("export")

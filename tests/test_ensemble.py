@@ -20,7 +20,7 @@ def deviations(core, r) -> np.ndarray:
     return np.array(mixed) + r.normal(0, 0.2, 5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.integers(40, 200))
 def test_proposals_are_nearer_than_what_they_come_from(seed, n):
     r = np.random.default_rng(seed)

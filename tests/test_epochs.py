@@ -40,7 +40,7 @@ def oracle(pcs: list[int]) -> str:
     return hashlib.sha256(b"".join(struct.pack("<Q", p) for p in pcs)).hexdigest()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 2), max_size=40), st.integers(1, 9))
 def test_epochs_are_the_rows_in_order(pcs: list[int], length: int) -> None:
     found = epochs(fake(pcs), length)

@@ -102,7 +102,7 @@ def test_intervals_with_the_models_error_hold(known):
     assert held[False] / 400 < 0.6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     strata=st.lists(st.integers(0, 6), min_size=2, max_size=30),
     seed=st.integers(0, 1 << 16),

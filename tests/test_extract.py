@@ -23,7 +23,7 @@ from tracekit.store.verification import verify
 
 GOLDEN = Path(__file__).parent / "golden"
 MEMORY = ("MemRead", "MemWrite", "FloatMemRead")
-SLOW = settings(max_examples=25, deadline=None)
+SLOW = settings(max_examples=25)
 seeds = st.integers(0, 2**32)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("sqlalchemy", reason="needs the extra hub")
@@ -380,7 +380,6 @@ def test_a_fleet_in_daily_use_gets_answers(tmp_path: Path) -> None:
     assert hidden <= 0.2 * shown, "but days of which few have reported so far"
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.data())
 def test_a_difference_is_of_nobody_or_of_k(data: st.DataObject) -> None:
     """Both ways against the definition, by sets."""

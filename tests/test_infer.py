@@ -40,7 +40,6 @@ PATHS = [(isa, dtype) for isa in ISAS for dtype in ("f32", "bf16", "int8")]
 TOLERANCE = {"f32": 1e-5, "bf16": 2e-2, "int8": 4e-2}
 relaxed = settings(
     max_examples=15,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -128,7 +128,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             ElfImage(path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=6), st.data()
 )

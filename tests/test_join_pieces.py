@@ -90,9 +90,7 @@ def targets_of(data: Path, names: list[str]) -> list[str]:
     return out
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(SOURCES), min_size=1, max_size=3),
     st.sets(st.integers(1, 8), max_size=5),

@@ -78,7 +78,7 @@ def test_rows_of_a_file_are_those_of_its_trace(trace: Path, level: str, tmp_path
         assert b.index["input"]["path"] == str(tmp_path / "micro.zst")
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.integers(1, 300), st.booleans(), st.booleans())
 def test_rows_of_a_file_are_those_of_any_trace(
     tmp_path_factory: pytest.TempPathFactory, seed: int, n: int, blocks: bool, whole: bool

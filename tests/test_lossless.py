@@ -25,7 +25,7 @@ from tracekit.store.reader import TraceFile
 from tracekit.store.verification import verify
 from tracekit.store.writer import Writer
 
-MANY = settings(max_examples=25, deadline=None)
+MANY = settings(max_examples=25)
 
 #: One pc with an access and then without, as every `rep stos` ends.
 TWICE = "".join(f"I  {pc:08x},4\n" for pc in (*range(0x401000, 0x401018, 4), 0x402000))

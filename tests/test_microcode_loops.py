@@ -105,7 +105,7 @@ def core_rows(*names: str) -> np.ndarray:
     return np.array([sim.core_row(machines()[n].to_dict(), "x86") for n in names])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6))
 def test_parts_of_instructions_are_rows_of_their_own(seed):
     program, rows = Joined(seed, 400), core_rows(*MACHINES)

@@ -131,7 +131,7 @@ def test_claims_are_checked(tmp_path, entry):
         read_safetensors(path)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cut=st.integers(0, 300), at=st.integers(0, 299), byte=st.integers(0, 255))
 def test_damaged_files_are_refused_or_read(tmp_path_factory, cut, at, byte):
     path = tmp_path_factory.getbasetemp() / "damaged.safetensors"
@@ -155,7 +155,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), value=JSON)
 def test_damaged_cards_are_refused(data, value):
     """Any one value of a good spec is replaced by another one: an error of ours, or a spec."""

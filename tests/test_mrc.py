@@ -30,7 +30,7 @@ def lru_misses(lines: list[int], size: int) -> int:
     return misses
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 12), max_size=120))
 def test_against_simulated_caches(lines: list[int]) -> None:
     curve = tracekit.miss_ratio_curve(tracekit.stack_distance(lines))
@@ -98,9 +98,7 @@ def lackey(folder: Path, accesses: list[tuple[int, int]], **options: object) -> 
     return folder / "f.zst"
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(st.integers(0x10000, 0x10400), st.integers(1, 200)), min_size=4, max_size=60

@@ -62,7 +62,7 @@ def instruction(pc: int, code: bytes, accesses: list[int], *, taken: bool = Fals
     return head + b"".join(parts)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(
@@ -303,7 +303,7 @@ def test_lackey(tmp_path: Path) -> None:
         assert f.index["source"]["absent"] == ["operation", "machine code", "registers", "branches"]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, len(EXECLOG)), max_size=6), st.sampled_from([EXECLOG, LACKEY]))
 def test_text_cut_anywhere(cuts: list[int], text: str) -> None:
     def rows(pieces: list[str]) -> tuple[int, int, dict[str, dict[str, int]]]:
@@ -335,7 +335,7 @@ def test_any_text_is_survived(noise: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["lackey", "execlog", "champsim", "wide", "drmemtrace"])
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32))
 def test_rows_of_pieces(name: str, seed: int) -> None:
     """A branch at the end of a piece gets its outcome from the next one."""

@@ -13,7 +13,7 @@ from tracekit.calibration import nearby_row
 from tracekit.calibration.row_classes import CLASSES, DIVISIONS, class_residuals
 from tracekit.sim import walk
 
-SLOW = settings(deadline=None, max_examples=30)
+SLOW = settings(max_examples=30)
 BIAS, SPREAD = class_residuals()
 
 

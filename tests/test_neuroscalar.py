@@ -31,7 +31,7 @@ from tracekit.neuroscalar.readout import apply_mean_map, best_share, fit_mean_ma
 from tracekit.sim import TIMING, walk
 
 A, B = {**MACHINE, "name": "a"}, {**MACHINE, "name": "b", "width": 1, "l1d_lat": 6}
-SLOW = settings(max_examples=8, deadline=None)
+SLOW = settings(max_examples=8)
 walk_module = importlib.import_module("tracekit.sim.trace_walk")
 
 
@@ -102,7 +102,7 @@ def test_a_macro_file_serves_as_it_is(tmp_path):
 # ---- history
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_history_is_the_other_parts_means(data):
     n = data.draw(st.integers(1, 40))
@@ -123,7 +123,7 @@ def test_history_is_the_other_parts_means(data):
         np.testing.assert_allclose(found[i], wanted, rtol=2e-3, atol=1e-3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 99), st.lists(st.integers(1, 9), min_size=1, max_size=5))
 def test_tables_are_what_held_out_rows_get(seed, cuts):
     r = np.random.default_rng(seed)
@@ -166,7 +166,7 @@ def test_tables_that_are_none():
 CYCLES = st.lists(st.tuples(st.integers(0, 60), st.floats(0, 60)), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(CYCLES)
 def test_scores(rows):
     truth, found = (np.array(c, np.float64) for c in zip(*rows, strict=True))
@@ -189,7 +189,7 @@ def test_medians_of_groups():
     assert names.tolist() == [1, 2] and medians.tolist() == [1, 5]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 999), st.integers(1, 40), st.integers(2, 4))
 def test_comparisons(seed, rows, machines):
     r = np.random.default_rng(seed)
@@ -224,7 +224,7 @@ def test_comparisons(seed, rows, machines):
     assert sum(alone["pairs"][0][k] for k in ("fewer", "equal", "more")) == pytest.approx(1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 999), st.integers(1, 4), st.integers(2, 4))
 def test_pairs_by_how_far_they_are_apart(seed, programs, machines):
     r = np.random.default_rng(seed)
@@ -262,7 +262,7 @@ def test_a_picture(tmp_path):
 # ---- readouts
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 99), st.integers(1, 400))
 def test_a_mean_map_keeps_the_sum(seed, rows):
     r = np.random.default_rng(seed)
@@ -341,7 +341,7 @@ def wanted_of(made, x):
     )  # fmt: skip
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     st.sampled_from(["median", "mode", "mean"]),
     st.integers(1, 17),

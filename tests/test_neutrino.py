@@ -62,7 +62,7 @@ def test_the_papers_8264():
     assert found.instructions_per_s == pytest.approx(3000e6 / 19_080, rel=1e-3)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     columns=st.integers(1, 100),
     hidden=st.integers(1, 700),

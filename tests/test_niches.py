@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.calibration.niches import best_of_niches, niche
@@ -29,7 +29,6 @@ def slow(cores, errors, count, most) -> list[int]:
     return sorted(chosen, key=order.index)
 
 
-@settings(deadline=None)
 @given(CORES, st.integers(1, 40), st.integers(1, 40))
 def test_the_best_of_each_niche_survive(drawn, count, most):
     cores = [{"mem": m, "l3_kb": kb} for m, kb, _ in drawn]

@@ -131,7 +131,7 @@ CACHES = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(CACHES), st.integers(0, 2**32), st.integers(1, 900))
 def test_caches_are_those_of_any_number_of_sets(cache, seed, count):
     kb, ways = cache

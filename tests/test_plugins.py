@@ -164,7 +164,7 @@ def test_gshare_on_wrong_ways(library, numba_plugins, name, speculative, delay):
         assert late[k + 1 :] == [g for _, g in way]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.sampled_from([(1, 4), (1, 16), (3, 6), (2, 1), (5, 5), (16, 4)]),
     st.integers(0, 2**32),

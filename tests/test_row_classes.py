@@ -14,7 +14,7 @@ from tracekit.calibration import row_classes
 from tracekit.calibration.row_classes import CLASSES, class_labels
 from tracekit.sim import ClassedRows, walk
 
-SLOW = settings(max_examples=8, deadline=None)
+SLOW = settings(max_examples=8)
 
 
 @SLOW

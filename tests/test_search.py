@@ -23,7 +23,7 @@ def times(trace, machine) -> np.ndarray:
     return np.concatenate([w.cycles for w in walk(trace, [machine])])[:, 0].astype(float)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 2**32), st.integers(40, 900), st.integers(30, 700))
 def test_the_objective_is_that_of_windows_and_classes(tmp_path_factory, seed, rows, told):
     folder = tmp_path_factory.mktemp("t")
@@ -84,7 +84,7 @@ def test_a_wide_machine_that_is_seldom_full_is_as_wide():
     assert search.width_of(cycles, np.ones(len(cycles), np.int64)) == 8
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 8), st.integers(0, 2**32))
 def test_instructions_of_several_micro_ops_tell_the_width(width, seed):
     """Micro-ops retire as many as there is room for; rows, with the last one of each."""

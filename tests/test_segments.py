@@ -87,7 +87,7 @@ def test_segments_are_nearly_what_one_walk_gives(trace):
     assert (np.abs(found[1:].sum(axis=0) - true[1:].sum(axis=0)) < off / 2).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_each_segment_is_a_sample_of_its_rows(trace, data):
     """A sample before which there is no other one."""

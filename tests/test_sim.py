@@ -30,7 +30,7 @@ MACHINE = {
     "l2_lat": 12, "l2_mshrs": 16, "l2_pf": "none", "l3_kb": 0, "l3_assoc": 16, "l3_lat": 30,
     "mem": "DDR4_2400_8x8",
 }  # fmt: skip
-SLOW = settings(max_examples=8, deadline=None)
+SLOW = settings(max_examples=8)
 walk_module = importlib.import_module(
     "tracekit.sim.trace_walk"
 )  # the package's `walk` is its function

@@ -37,7 +37,7 @@ def by_interval(found, rows):
     return out
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 120), st.integers(1, 60))
 def test_distances_are_counted_in_their_intervals(tmp_path_factory, seed, rows, length, block):
     folder = tmp_path_factory.mktemp("t")
@@ -76,7 +76,7 @@ def cost(values, labels, chosen):
     return float((off**2).sum() + (np.array(own) ** 2).sum())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 3))
 def test_no_exchange_is_better(seed, clusters, columns):
     rng = np.random.default_rng(seed)

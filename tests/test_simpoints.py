@@ -33,7 +33,7 @@ def lines(vectors, folder):
     return (folder / "x.bb").read_text()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.integers(1, 500), st.integers(1, 120), st.integers(1, 40))
 def test_vectors_are_those_of_gem5s_probe(tmp_path_factory, seed, rows, length, block):
     folder = tmp_path_factory.mktemp("t")

@@ -72,7 +72,7 @@ def array(values: list[int]) -> np.ndarray:
 
 
 @isa
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_against_the_oracle(isa: str, data: st.DataObject) -> None:
     """Any split into batches, single accesses among them, peeks that change nothing, copies."""
@@ -104,7 +104,7 @@ def test_against_the_oracle(isa: str, data: st.DataObject) -> None:
 
 
 @isa
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_updating_only_some(isa: str, data: st.DataObject) -> None:
     lines = data.draw(streams())
@@ -124,7 +124,7 @@ def peer(lines: np.ndarray) -> np.ndarray:
 
 
 @needs_peers
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(streams(dense))
 def test_peers_against_the_oracle(lines: list[int]) -> None:
     want = _oracle.stack_distance(lines)

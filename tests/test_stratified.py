@@ -132,7 +132,7 @@ def test_each_stretch_is_as_likely_as_the_others_of_its_stratum():
         assert times[stretches] == pytest.approx(3000 * taken / len(stretches), rel=0.13)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 99), st.integers(1, 40))
 def test_costs_of_stretches_are_sums_of_their_rows(tmp_path_factory, seed, length):
     trace = extract(tmp_path_factory.mktemp("costs"), synthetic.text(seed, 300, blocks=False))
@@ -175,7 +175,7 @@ def test_plans_that_make_no_strata_are_refused():
         draw(10**6, every=500)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32))
 def test_variance_is_that_of_all_draws(seed):
     """Over all draws there are, with as many rows walked as make the correction large: the mean of

@@ -38,7 +38,7 @@ def some(count, r) -> list[dict]:
     return [{k: v[int(r.integers(len(v)))] for k, v in VALUES.items()} for _ in range(count)]
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32), st.integers(120, 300))
 def test_foretold_objectives_are_near_the_judged_ones(seed, n):
     r = np.random.default_rng(seed)

@@ -83,7 +83,7 @@ def read(data: bytes, piece: int) -> dict[str, object]:
     return {**out, "counters": source.counters(), "stats": source.stats()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_fast_ways_are_the_slow_one(seed: int) -> None:
     r = random.Random(seed)
@@ -94,7 +94,7 @@ def test_fast_ways_are_the_slow_one(seed: int) -> None:
     assert read(data, 700) == whole
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32))
 def test_rows_of_ticks_that_grow(seed: int) -> None:
     """Without damage nothing is odd, however long the ticks are."""

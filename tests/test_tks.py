@@ -40,7 +40,7 @@ def recordings(draw: Any) -> tuple[list[tuple[int, bytes]], list[Any]]:
     return codes, epochs
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(recordings())
 def test_reads_what_the_document_says(content: tuple[list[tuple[int, bytes]], list[Any]]) -> None:
     codes, epochs = content
@@ -81,7 +81,7 @@ SMALL = [
 ]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recordings())
 def test_what_the_recorder_encodes_is_what_the_document_says(content: Any) -> None:
     codes, epochs = content
@@ -150,7 +150,7 @@ def everything(path: Path) -> None:
         list(reader.epochs())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
 def test_damage_is_told(data: Any) -> None:
     import tempfile
@@ -171,7 +171,7 @@ def test_damage_is_told(data: Any) -> None:
             assert e.path == str(path)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.binary(max_size=80), st.sampled_from(SMALL), st.integers(0, 60))
 def test_any_payload(noise: bytes, block: bytes, at: int) -> None:
     decoder = _core.TksDecoder(_core.EncodingTable())

@@ -77,7 +77,7 @@ def streams(draw: st.DrawFn) -> tuple[list[Row], int, int]:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(streams(), st.data())
 def test_what_was_written_comes_back(
     stream: tuple[list[Row], int, int], data: st.DataObject
@@ -283,7 +283,7 @@ def test_a_header_shorter_than_its_tables() -> None:
         read(bytes(raw))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(streams(), st.data())
 def test_damage_is_survived(stream: tuple[list[Row], int, int], data: st.DataObject) -> None:
     rows, unit, stages = stream

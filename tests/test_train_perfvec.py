@@ -614,7 +614,7 @@ def test_one_family_is_too_few(data, tmp_path):
         train_default(load_manifest(data / "one.json"), tmp_path / "x")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 20))
 def test_nnls_is_optimal(seed, columns, rows):
     r = np.random.default_rng(seed)

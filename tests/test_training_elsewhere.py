@@ -78,7 +78,7 @@ def test_an_epoch_goes_on_anywhere(files, shards, monkeypatch):
     assert sum(1 for _ in w.shard(2, skip=w.count() - 1)) == 1 and len(read) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=4), st.integers(0, 30), st.integers(1, 5))
 def test_what_a_loader_has_had_of_each_worker(counts, batches, size):
     """Against the loader's own loop: workers in turn, those that have ended left out."""

@@ -107,7 +107,7 @@ def static_table(instructions):
     return statics.StaticTable(arrays, [text for text, *_ in instructions], [b""] * n)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.sampled_from(TEXTS), REGISTERS, REGISTERS, st.sampled_from([0, 8, 16])),

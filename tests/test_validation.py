@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.cli.main import main
@@ -60,7 +60,6 @@ def judged(
 # --- the list
 
 
-@settings(deadline=None)
 @given(st.sets(st.text(min_size=1), min_size=1), st.integers(0, 2**40))
 def test_halves_are_halves(families: set[str], seed: int) -> None:
     found = draw(sorted(families), seed)
@@ -187,7 +186,6 @@ def test_the_core_of_this_thread() -> None:
     assert not SHARES(core)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.floats(1, 5)), min_size=2, max_size=9))
 def test_medians(times: list[tuple[float, float]]) -> None:
     told = [{"program": "p", "user": u, "system": 0.5, "clock": c} for u, c in times]
@@ -222,7 +220,6 @@ def test_a_damaged_file_of_times(tmp_path: Path) -> None:
 # --- judging
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=8), st.floats(0.05, 20))
 def test_no_constant_is_better(times: list[float], other: float) -> None:
     programs = [judged(str(i), t, t) for i, t in enumerate(times)]

@@ -33,7 +33,7 @@ def contents(accesses, sets, ways, first=(0, 0)):
     return _core.warm_contents(lines, writes, sets, ways, first)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ACCESSES, st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 6))
 def test_a_first_cache_has_the_lines_of_true_lru_in_their_order(accesses, sets, ways):
     found = contents(accesses, sets, ways)
@@ -46,7 +46,7 @@ def test_a_first_cache_has_the_lines_of_true_lru_in_their_order(accesses, sets, 
         assert found[accesses[-1][0] % sets][0] == (accesses[-1][0], True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ACCESSES, st.sampled_from([1, 2, 4]))
 def test_a_large_cache_behind_has_every_line(accesses, sets):
     found = contents(accesses, sets, 64, first=(1, 8))
@@ -269,7 +269,6 @@ def test_bad_plans_are_refused(trace):
         sample_sums(trace, machines(), [(5, 9)], warm=0)
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 10**7),
     st.integers(1, 10**5),
@@ -352,7 +351,7 @@ def test_intervals_hold_about_as_often_as_they_say(choice):
         assert wide < run("random")[1] / 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=200),
     st.integers(1, 30),

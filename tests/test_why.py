@@ -47,7 +47,7 @@ def machine_file(tmp_path):
     return str(path)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32), st.integers(1, 900), st.integers(1, 40), st.integers(20, 300))
 def test_stacks_add_up_by_place_and_phase(tmp_path_factory, seed, rows, phases, block):
     t = extract(tmp_path_factory.mktemp("t"), synthetic.text(seed, rows, blocks=False))
