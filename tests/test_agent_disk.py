@@ -6,14 +6,17 @@ import errno
 import io
 import json
 import os
+import signal
 import sqlite3
+import threading
 
 import pytest
 
 pytest.importorskip("psutil", reason="needs the extra agent")
 pytest.importorskip("cryptography", reason="needs the extra agent")
 
-from tracekit.agent import service
+from tracekit.agent import disk, running, schema, service
+from tracekit.agent import state as state_module
 from tracekit.agent.log import Log
 from tracekit.agent.policy import Policy
 from tracekit.agent.service import Agent
@@ -97,6 +100,67 @@ def test_no_epoch_is_taken_where_little_is_free(agent, monkeypatch):
     assert total(agent, "observed") > 0 and total(agent, "epochs") == 0
     assert total(agent, "epochs + predictions", "spent") == 0
     assert waits(agent) == ["disk full"]
+
+
+@pytest.fixture
+def starting(tmp_path, monkeypatch):
+    """What an agent does that starts on a disk that is full: ``start`` with what its state says,
+    time by time; what it made of the policy's seconds."""
+    policy = Policy(state=str(tmp_path / "s"), designs=tuple(DESIGNS), scan_seconds=0.2)
+    log = Log(io.StringIO())
+
+    def start(*says: str, seconds: float | None = None):
+        errors = [sqlite3.OperationalError(text) for text in says]
+
+        def migrated(*arguments):
+            if errors:
+                try:
+                    raise errors.pop(0)
+                except sqlite3.OperationalError as e:
+                    raise TracekitError(f"cannot be used: {e}", path="x") from None
+            return schema.migrate(*arguments)
+
+        monkeypatch.setattr(state_module, "migrate", migrated)
+        monkeypatch.setattr(running, "_check_designs", lambda *_: None)
+        monkeypatch.setattr(running, "_run", lambda agent, host, left: {"left": left})
+        return running.serve(policy, seconds=seconds, log=log)
+
+    start.log = log
+    return start
+
+
+FULL, VAGUE = "database or disk is full", "disk I/O error"
+
+
+def events(log: Log) -> list[tuple[str, str | None]]:
+    lines = map(json.loads, log._to.getvalue().splitlines())
+    return [(e["event"], e.get("why")) for e in lines]
+
+
+def test_a_disk_that_is_full_at_the_start_is_waited_for(starting, monkeypatch):
+    monkeypatch.setattr(disk, "room", lambda _: 0)
+    assert starting(FULL, VAGUE, FULL) == {"left": None}
+    assert events(starting.log) == [("waits", "disk full"), ("goes on", None)]
+    assert 0 < starting(FULL, seconds=60.0)["left"] < 59.9
+
+
+def test_an_agent_that_waits_for_its_disk_ends(starting):
+    found = starting(*[FULL] * 9, seconds=0.3)
+    assert 0.3 <= found["seconds"] < 5 and (found["epochs"], found["known"]) == (0, 0)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    assert starting(*[FULL] * 500)["epochs"] == 0
+    timer.join()
+    assert events(starting.log) == [("waits", "disk full"), ("stopped", None)] * 2
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+
+
+def test_what_no_room_would_mend_ends_it_at_the_start(starting):
+    with pytest.raises(TracekitError, match="disk I/O error"):
+        starting(VAGUE)
+    with pytest.raises(TracekitError, match="locked"):
+        starting("database is locked")
+    assert events(starting.log) == []
 
 
 def test_other_errors_end_it(agent, monkeypatch):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import math
 import os
 import signal
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
 
+from tracekit.agent.disk import DISK_FULL, of_full_disk
 from tracekit.agent.host import Computer, Host
 from tracekit.agent.log import Log
 from tracekit.agent.policy import Policy
@@ -18,6 +24,8 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.fleet.client import read_token
 
 __all__ = ["reporter_of", "serve"]
+
+T = TypeVar("T")
 
 
 def reporter_of(policy: Policy, state: State, log: Log) -> Reporter | None:
@@ -37,21 +45,67 @@ def serve(
     cannot be used, and `UsageError` where its model lacks a design.
     """
     log = log or Log()
-    with State(policy.folder) as state:
-        lock = os.open(policy.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    begin = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        opened = _when_there_is_room(
+            lambda: stack.enter_context(_opened(policy.folder)), policy, seconds, log
+        )
+        waited = time.monotonic() - begin
+        if opened is None:
+            return {"seconds": waited, "epochs": 0, "known": 0}
+        state, key = opened
+        host = Computer(policy, key)
+        agent = Agent(policy, state, host, log, reporter_of(policy, state, log))
+        _check_designs(agent, host)
+        return _run(agent, host, None if seconds is None else max(0.0, seconds - waited))
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[tuple[State, bytes]]:
+    """The state, which is this agent's alone, and the key of its traces."""
+    with State(folder) as state:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise TracekitError(
-                    "another agent runs with this state", path=str(policy.folder)
+                    "another agent runs with this state", path=str(folder)
                 ) from None
-            host = Computer(policy, trace_key(policy.folder))
-            agent = Agent(policy, state, host, log, reporter_of(policy, state, log))
-            _check_designs(agent, host)
-            return _run(agent, host, seconds)
+            yield state, trace_key(folder)
         finally:
             os.close(lock)
+
+
+def _when_there_is_room(
+    make: Callable[[], T], policy: Policy, seconds: float | None, log: Log
+) -> T | None:
+    """What ``make`` makes on a disk that may be full: it is waited for, as an agent does that runs.
+    None after so many ``seconds``, SIGTERM or Ctrl-C."""
+    stops = {signal.SIGTERM, signal.SIGINT}
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    waits = False
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+    try:
+        while True:
+            try:
+                made = make()
+            except TracekitError as e:
+                if not of_full_disk(e, policy.folder):
+                    raise
+            else:
+                if waits:
+                    log("goes on")
+                return made
+            if not waits:
+                waits = True
+                log("waits", why=DISK_FULL)
+            left = min(policy.scan_seconds, end - time.monotonic())
+            if left <= 0 or signal.sigtimedwait(stops, left) is not None:
+                log("stopped")
+                return None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _check_designs(agent: Agent, host: Computer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import random
 import sqlite3
@@ -12,6 +11,7 @@ from typing import Final
 
 from tracekit.agent.allocation import spreads
 from tracekit.agent.budget import CpuBudget, LossBudget
+from tracekit.agent.disk import DISK_FULL, ROOM, of_full_disk
 from tracekit.agent.host import Host, Sampled
 from tracekit.agent.log import Log
 from tracekit.agent.policy import Policy
@@ -30,9 +30,6 @@ PRUNE: Final = 3600.0
 BACK_OFF: Final = 600.0
 """Seconds for which a program that could not be sampled is left alone, at first."""
 MAX_TRACE: Final = 1 << 28
-ROOM: Final = 1 << 25
-"""Bytes that are free where a trace and the state are written, at least."""
-DISK_FULL: Final = "disk full"
 HELD: Final = "loss budget"
 NOTHING: Final = "nothing runs"
 FORGOTTEN: Final = "forgotten"
@@ -41,13 +38,6 @@ PASSING: Final = frozenset(
     {"in_system_call", "gone", "stopped", "no thread to record", "program_ended", "duration",
      "too short", "exec", NOTHING, FORGOTTEN}
 )  # fmt: skip
-
-
-def _of_full_disk(error: sqlite3.OperationalError | TracekitError) -> bool:
-    if isinstance(error, sqlite3.OperationalError):
-        return "full" in str(error)
-    cause = error.__context__
-    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def nearest(sketch: bytes, known: Sequence[Known]) -> tuple[Known | None, float]:
@@ -107,7 +97,7 @@ class Agent:
         try:
             self._turn()
         except (sqlite3.OperationalError, TracekitError) as e:
-            if not _of_full_disk(e):
+            if not of_full_disk(e, self.state.folder):
                 raise
             self._because(DISK_FULL)
 

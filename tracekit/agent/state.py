@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tracekit.agent.disk import room
 from tracekit.agent.schema import migrate
 from tracekit.errors import TracekitError
 from tracekit.io.output import kept_folder
@@ -71,7 +72,11 @@ class State:
             self.db.execute("PRAGMA foreign_keys = ON")
             self.db.execute("PRAGMA secure_delete = ON")
             self.db.execute("PRAGMA cache_size = -2000")
-        migrate(self.db, str(self.path))
+        try:
+            migrate(self.db, str(self.path))
+        except BaseException:
+            self.db.close()
+            raise
 
     def close(self) -> None:
         """Let go of the file."""
@@ -323,8 +328,7 @@ class State:
 
     def room(self) -> int:
         """Bytes that are free on the folder's disk."""
-        disk = os.statvfs(self.folder)
-        return disk.f_bavail * disk.f_frsize
+        return room(self.folder)
 
     def prune(self, before: float) -> None:
         """Forget what is older than ``before``: signatures not seen since, programs that have none
