@@ -105,6 +105,10 @@ def test_values_agree_with_the_addresses_of_a_real_program(trace, tmp_path):
         ("adrp x1, #0x7f000", CONSTANT, 0x400000 + 0x7F000),
         ("adrp x0, #0xffffffffffffe000", CONSTANT, 0x400000 - 8192),
         ("adr x0, #0x20", CONSTANT, 0x400020),
+        # numbers that no instruction has
+        (f"add x1, x1, #1, lsl #{'9' * 30}", 0, 0),
+        (f"movz x1, #1, lsl #{'9' * 30}", 0, 0),
+        (f"ldr x1, [x{'9' * 30}]", 0, 0),
     ],
 )
 def test_what_an_instruction_tells(text, kind, value, tmp_path):

@@ -15,12 +15,13 @@ __all__ = ["arm_values", "general_register"]
 
 _SP: Final = 31
 _TEMPORARY: Final = 32
-_BASE: Final = r"(?P<base>[xw]\d+|[xw]zr|w?sp|ureg0)"
-_TO: Final = r"(?:[xw]\d+|[xw]zr|w?sp|ureg0)"
+_BASE: Final = r"(?P<base>[xw]\d{1,2}|[xw]zr|w?sp|ureg0)"
+_TO: Final = r"(?:[xw]\d{1,2}|[xw]zr|w?sp|ureg0)"
 _NUMBER: Final = r"#(?P<number>-?(?:0x[0-9a-f]{1,16}|\d{1,20}))"
 #: ``ldr x0, [x3, #48]``, and with the base moved on before or behind.
 _MEMORY: Final = re.compile(rf"\[{_BASE}(?:, {_NUMBER})?\]")
-_WITH_NUMBER: Final = re.compile(rf"\w+\s+{_TO}, {_BASE}, {_NUMBER}(?:, lsl #(?P<shift>\d+))?$")
+_SHIFT: Final = r"#(?P<shift>\d{1,2})"
+_WITH_NUMBER: Final = re.compile(rf"\w+\s+{_TO}, {_BASE}, {_NUMBER}(?:, lsl {_SHIFT})?$")
 _MOVE: Final = re.compile(rf"(?:orr\s+{_TO}, [xw]zr|mov\s+{_TO}), {_BASE}$")
 #: By name: its text, and how often the number is added.
 _SUMS: Final = {
@@ -34,8 +35,8 @@ _SUMS: Final = {
 #: Both say how far it is: machine code is decoded as if it stood at 0.
 _PAGE: Final = re.compile(rf"adrp\s+{_TO}, {_NUMBER}$")
 _PLACE: Final = re.compile(rf"adr\s+{_TO}, {_NUMBER}$")
-_SMALL: Final = re.compile(rf"movz\s+{_TO}, {_NUMBER}(?:, (?:lsl )?#(?P<shift>\d+))?$")
-_LOADED: Final = re.compile(rf"mov\s+(?P<size>[xw])(?:\d+|zr|sp), {_NUMBER}$")
+_SMALL: Final = re.compile(rf"movz\s+{_TO}, {_NUMBER}(?:, (?:lsl )?{_SHIFT})?$")
+_LOADED: Final = re.compile(rf"mov\s+(?P<size>[xw])(?:\d{{1,2}}|zr|sp), {_NUMBER}$")
 _HALF: Final = (1 << 32) - 1
 
 
