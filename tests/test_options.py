@@ -114,6 +114,7 @@ def test_numbers_that_are_too_small_are_told_by_their_option(line, capsys):
         "simulate -q -m u007 -m o3_small F",
         "simulate -m u007 F o3_small -q",
         "simulate -q --machine o3_small u007 -- F",
+        "simulate -qm u007 F o3_small",
     ],
 )
 def test_traces_stand_before_or_behind_machines(line, feats, capsys):
@@ -127,14 +128,19 @@ def test_traces_stand_before_or_behind_machines(line, feats, capsys):
 def test_options_stand_between_traces(feats, tmp_path, capsys):
     other = tmp_path / "other.zst"
     other.write_bytes(feats.read_bytes())
-    for line in ("-m u007 F -q G", "F -m u007 G -q", "F -q G -m u007", "-q -m u007 F G"):
+    lines = ("-m u007 F -q G", "F -m u007 G -q", "F -q G -m u007", "-q -m u007 F G")
+    for line in (*lines, "-q F -m u007 G", "-m u007 -m o3_small F G", "-m u007 F -q -m o3_small G"):
         places = {"F": str(feats), "G": str(other)}
         assert main(["simulate", "--json", *(places.get(a, a) for a in line.split())]) == 0
         found = json.loads(capsys.readouterr().out)
-        assert sorted(r["path"] for r in found) == sorted([str(feats), str(other)])
+        assert [r["path"] for r in found] == [str(feats), str(other)], line
     assert main(["predict", "-q", "--uarch", "u007", "o3_small", str(feats)]) == 0
     assert capsys.readouterr().out.count("o3_small") == 1
     assert main(["explain", "-m", "u007", "o3_small", str(feats), "--top", "1"]) == 0
+    capsys.readouterr()
+    assert main(["explain", str(feats), "-m", "u007", str(other), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [found[k]["name"] for k in "ab"] == [f"{path} on u007" for path in (feats, other)]
     page = ["report", "-o", str(tmp_path / "r.html"), "-q", "-m", "u007", "o3_small"]
     assert main([*page, str(feats)]) == 0
     capsys.readouterr()
@@ -143,6 +149,18 @@ def test_options_stand_between_traces(feats, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["simulate", "-m", str(feats)])
     assert "-m/--machine: expected at least one argument" in capsys.readouterr().err
+    with pytest.raises(SystemExit):  # -o without a name takes no trace for one
+        main(["simulate", str(feats), "--force", "-o", "-m", "u007", str(other)])
+    assert "-o/--output: expected one argument" in capsys.readouterr().err
+
+
+def test_a_machine_s_name_is_no_trace_s(feats, tmp_path, monkeypatch, capsys):
+    """Whatever lies in the present folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("u007").write_bytes(feats.read_bytes())
+    assert main(["simulate", "-q", "--json", "-m", "u007", str(feats)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["path"] == str(feats) and [m["name"] for m in found["machines"]] == ["u007"]
 
 
 def test_a_program_s_own_options_are_left_alone(tmp_path, capsys):

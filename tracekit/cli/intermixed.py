@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tracekit.cli.suggesting import MadeWhenUsed
 
 __all__ = ["Intermixed", "Traces"]
+
+_SEVERAL: Final = ("+", "*")
 
 
 class Intermixed(MadeWhenUsed):
@@ -42,29 +44,37 @@ class Traces(Intermixed):
         return super().parse_known_args(self._traces_first(given), namespace)
 
     def _traces_first(self, args: Sequence[str]) -> list[str]:
-        """The traces that an option of several values would take stand before all options."""
-        several = {
-            name
-            for action in self._actions
-            if action.nargs in ("+", "*")
-            for name in action.option_strings
-        }
-        traces: list[str] = []
-        others: list[str] = []
-        taken = False
+        """The traces that an option of several values would take stand before it, so that all keep
+        their order."""
+        nargs = {name: action.nargs for action in self._actions for name in action.option_strings}
+        out: list[str] = []
+        place = 0  # where a trace is no option's value
+        takes: int | str | None = 0
         for argument in args:
-            if option := argument.startswith("-"):
-                taken = argument in several
-            moved = taken and not option and _is_trace(argument)
-            (traces if moved else others).append(argument)
-        return traces + others
+            if argument.startswith("-"):
+                if takes not in _SEVERAL and (takes == 0 or not out[-1].startswith("-")):
+                    place = len(out)
+                # -qm is -q -m.
+                letter = "-" + argument[-1] if argument[1:2] != "-" else argument
+                takes = nargs.get(argument, nargs.get(letter, 0))
+            elif takes in _SEVERAL and _is_trace(argument):
+                out.insert(place, argument)
+                place += 1
+                continue
+            out.append(argument)
+        return out
 
 
 def _is_trace(name: str) -> bool:
-    """A trace elsewhere is known by its name: nothing is fetched to read a command line."""
+    """A trace elsewhere is known by its name: nothing is fetched to read a command line.  The name
+    of a machine is one, whatever file has it, too."""
+    from tracekit.hardware import is_hardware_name
     from tracekit.io.remote import remote_url
     from tracekit.prediction import is_recording, is_trace_file
+    from tracekit.sim import is_machine_name
 
     if remote_url(name) is not None:
         return name.endswith((".zst", ".tks"))
+    if is_machine_name(name) or is_hardware_name(name):
+        return False
     return is_trace_file(name) or is_recording(name)

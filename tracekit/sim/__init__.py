@@ -3,7 +3,14 @@
 
 from tracekit.sim.cause_walk import CauseSums, cause_walk
 from tracekit.sim.clock import period
-from tracekit.sim.description import Machine, MachineLike, machine_list, machines, summary_of
+from tracekit.sim.description import (
+    Machine,
+    MachineLike,
+    is_machine_name,
+    machine_list,
+    machines,
+    summary_of,
+)
 from tracekit.sim.digest import cores_digest
 from tracekit.sim.gem5_config import gem5_machine, is_gem5_config
 from tracekit.sim.machine import (
@@ -65,6 +72,7 @@ __all__ = [
     "event_walk",
     "gem5_machine",
     "is_gem5_config",
+    "is_machine_name",
     "joined",
     "load_machine",
     "machine_errors",

@@ -35,6 +35,7 @@ __all__ = [
     "Changes",
     "Machine",
     "MachineLike",
+    "is_machine_name",
     "machine_list",
     "machines",
     "one_machine",
@@ -354,6 +355,12 @@ MachineLike = Machine | str | os.PathLike[str]
 def one_machine(what: MachineLike) -> Machine:
     """The machine that ``what`` is, names, or has the file of."""
     return what if isinstance(what, Machine) else Machine.load(what)
+
+
+def is_machine_name(what: object) -> bool:
+    """Whether it is the name of a machine that comes with tracekit: `Machine.load` takes no file
+    for it."""
+    return isinstance(what, str) and what in _table()
 
 
 def machine_list(given: Any, kinds: tuple[type, ...] = (Machine,)) -> list[Any]:
