@@ -26,7 +26,7 @@ SOURCE = """
 #include <unistd.h>
 #include <sys/wait.h>
 char data[100000];
-int main(void) {
+int main(int count, char** words) {
   int local;
   CHILD
   printf("%p %p %p %p %p %p", (void*)main, data, data + sizeof data - 1, malloc(10),
@@ -98,6 +98,8 @@ def test_the_image_holds_code_and_data_and_no_more(
         ("", {"every": 10000, "insts": 1000, "skip": 500, "touched": True}, True),
         ("if (fork() == 0) return 0; wait(0);", {}, False),
         ('execl("/bin/true", "true", (char*)0);', {}, False),
+        ("if (count == 1) execl(*words, *words, *words, (char*)0);", {}, False),
+        ("unlink(*words);", {}, True),
     ],
 )
 def test_the_image_is_known_where_all_memory_of_one_program_is(
@@ -108,6 +110,7 @@ def test_the_image_is_known_where_all_memory_of_one_program_is(
         assert program_image(session) is None
         list(session.pieces())
         assert (program_image(session) is not None) == known
+    program = build("x86", SOURCE.replace("CHILD", child), tmp_path / "p", "-static")
     record_qemu([str(program)], tmp_path / "p.tks", QemuOptions(drop_output=True, **options))
     with TksReader(tmp_path / "p.tks") as reader:
         list(reader.epochs())

@@ -12,12 +12,12 @@ def program_image(session: QemuSession) -> tuple[int, int] | None:
     """The first address of the program's file, and the one behind its last.
 
     None before its code runs, where the recording begins later than the program, and where another
-    process or program has run, whose addresses mean other memory.
+    process or program has run, or the same one again: their addresses mean other memory.
     """
     maps = session.maps.get(session.pid, [])
     own = os.path.realpath(session.program.program)
     if not maps or maps[-1].path != own:  # which is the newest program's
         return None
-    if session.processes > 1 or not session.options.from_the_start:
+    if len(session.ran) > 1 or not session.options.from_the_start:
         return None
-    return loaded_at(own, maps[-1])
+    return loaded_at(session.program.segments, maps[-1])

@@ -11,7 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ class _Isa(NamedTuple):
     target: str  # QEMU's
 
 
-class _Segment(NamedTuple):
+class Segment(NamedTuple):
     """What is loaded, in the file's own addresses."""
 
     address: int
@@ -42,7 +42,7 @@ class _Segment(NamedTuple):
 class _Elf(NamedTuple):
     isa: _Isa
     interpreter: str | None  # the dynamic linker that it asks for
-    segments: tuple[_Segment, ...]
+    segments: tuple[Segment, ...]
 
 
 _ISAS: Final = (
@@ -59,7 +59,8 @@ _SCRIPTS: Final = 5  # interpreters of interpreters that the kernel follows
 @dataclass(frozen=True)
 class QemuProgram:
     """A program and what runs it.  ``prefix`` comes before the plug-in's option, ``argv`` is the
-    program (an interpreter where it is a script) with its arguments."""
+    program (an interpreter where it is a script) with its arguments, ``segments`` is what of its
+    file is loaded: the program may replace that file while it runs."""
 
     argv: tuple[str, ...]
     program: str
@@ -69,6 +70,12 @@ class QemuProgram:
     version: str
     prefix: tuple[str, ...]
     environment: Mapping[str, str]
+    segments: tuple[Segment, ...]
+
+    @property
+    def code(self) -> int:
+        """Where its code begins, in the file's own addresses."""
+        return min((s.address for s in self.segments if s.executable), default=1 << 64)
 
     def command(self, options: str) -> list[str]:
         """``options``: of the plug-in, NAME=VALUE,..."""
@@ -98,7 +105,7 @@ def find_program(argv: list[str], options: QemuOptions) -> QemuProgram:
             raise TracekitError("a script without an interpreter", path=path)
         full = [*words, path, *full[1:]]
         path = words[0]
-    isa, interpreter, _ = _elf(path)
+    isa, interpreter, segments = _elf(path)
     if options.isa not in ("auto", isa.arch):
         raise UsageError(f"{path} is for {isa.arch}, not for {options.isa} (--isa)")
     if isa.arch == "x86" and options.cpu is None and _needs_avx512(path):
@@ -123,7 +130,15 @@ def find_program(argv: list[str], options: QemuOptions) -> QemuProgram:
         environment["TRACEKIT_QEMU_API"] = str(told)
         prefix += ["-U", "TRACEKIT_QEMU_API"]
     return QemuProgram(
-        tuple(full), path, isa.arch, isa.machine, qemu, version, tuple(prefix), environment
+        tuple(full),
+        path,
+        isa.arch,
+        isa.machine,
+        qemu,
+        version,
+        tuple(prefix),
+        environment,
+        segments,
     )
 
 
@@ -157,7 +172,7 @@ def _elf(path: str) -> _Elf:
                 "<IIQQQQQ", table, i * size
             )
             if kind == 1:  # PT_LOAD
-                segments.append(_Segment(address, memory, offset, length, bool(flags & 1)))
+                segments.append(Segment(address, memory, offset, length, bool(flags & 1)))
             if kind == 3 and length < 4096:  # PT_INTERP
                 f.seek(offset)
                 interpreter = f.read(length).rstrip(b"\0").decode(errors="surrogateescape")
@@ -211,15 +226,9 @@ def _property(note: bytes) -> int:
     return 0
 
 
-def code_of(path: str) -> int:
-    """Where the program's code begins, in the file's own addresses."""
-    return min((s.address for s in _elf(path).segments if s.executable), default=1 << 64)
-
-
-def loaded_at(path: str, mapped: Mapped) -> tuple[int, int] | None:
+def loaded_at(segments: Sequence[Segment], mapped: Mapped) -> tuple[int, int] | None:
     """The first address of a program's file in memory and the one behind its last, of where a part
     of it is ``mapped``; None where that is none of what is loaded."""
-    segments = _elf(path).segments
     page = mapped.offset >> 12
     pages = [(s.offset >> 12, (s.offset + s.in_file - 1) >> 12, s) for s in segments if s.in_file]
     # Two segments may share a page of the file; the mapping begins with one, or within one.

@@ -23,7 +23,6 @@ from tracekit.record.procfs import alive, file_name, real_path, without_aslr
 from tracekit.record.qemu.launch import (
     PLUGIN,
     QemuProgram,
-    code_of,
     find_program,
     why_killed,
     why_untraced,
@@ -75,8 +74,8 @@ class QemuSession:
     """A program under QEMU with the plug-in.  Use as a context manager, and `pieces` once.
 
     ``table`` has the machine code met so far; ``maps`` the executable memory of each process, the
-    program's own file last, ``map_version`` counts their changes; ``status`` is the program's, as
-    waitpid gives it.
+    program's own file last, ``map_version`` counts their changes; ``ran`` has the process of each
+    program that was executed, and of each fork; ``status`` is the program's, as waitpid gives it.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class QemuSession:
         self.map_version = 0
         self.status: int | None = None
         self._tell = tell
-        self._pids: set[int] = set()
+        self.ran: list[int] = []
         self._programs: dict[int, str] = {}  # what each process executed last
         arch = self.program.arch
         self._code = QemuCode(self.table, describer(arch), *TOUCHES[arch])
@@ -155,7 +154,7 @@ class QemuSession:
                 raise UsageError("--start and --stop are both pcs, or both functions")
             out += [f"{name}={pc:#x}" for name, pc in pcs.items()]
             if named:
-                out.append(f"code={code_of(self.program.program):#x}")
+                out.append(f"code={self.program.code:#x}")
         return ",".join(out)
 
     def _address(self, where: str) -> tuple[int, bool]:
@@ -196,7 +195,7 @@ class QemuSession:
     @property
     def processes(self) -> int:
         """How many there were; one that executes another program stays one."""
-        return len(self._pids)
+        return len(set(self.ran))
 
     @property
     def pid(self) -> int:
@@ -314,7 +313,7 @@ class QemuSession:
                     yield from self._finish(other)
             process = _Process(number, pid, QemuStream(self._code, self.options.epoch))
             self._known[number] = process
-            self._pids.add(pid)
+            self.ran.append(pid)
             if inherits and parent != number:
                 c.waits_for = (parent, inherits)
         process.connections += 1
