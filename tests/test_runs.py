@@ -3,6 +3,7 @@ same numbers as the whole."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -269,6 +270,22 @@ def test_a_folder_of_runs_is_listed(traces, feats, tmp_path, capsys):
     assert main(["runs", str(runs)]) == 1
     said = capsys.readouterr()
     assert said.out.count("\n") == 2 and f"{runs}/b/run.json" in said.err
+
+
+def test_a_folder_that_may_not_be_looked_into_is_no_run(feats, tmp_path, monkeypatch, capsys):
+    runs, stat = tmp_path / "runs", os.stat
+    assert main(["simulate", "-q", str(feats[0]), "-m", "u007", "--run", str(runs / "mine")]) == 0
+    (runs / "theirs").mkdir()
+
+    def refused(path, *args, **options):
+        if "theirs/" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", refused)
+    capsys.readouterr()
+    assert main(["runs", str(runs)]) == 0
+    assert capsys.readouterr().out.startswith(f"{runs}/mine: 1 task")
 
 
 def test_one_process_at_a_time(tmp_path):

@@ -3,6 +3,7 @@ table, as Parquet, and in numbers over all."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,11 +101,17 @@ def state_of(folder: str | Path) -> RunState:
 
 
 def runs_in(folder: str | Path) -> list[str]:
-    """The runs that lie in a folder, by name; none of a folder that is a run itself."""
+    """The runs that lie in a folder, by name; none of a folder that is a run itself.  What may not
+    be looked into is left out."""
     path = Path(folder)
     if is_run(path) or not path.is_dir():
         return []
-    return [str(p) for p in sorted(path.iterdir()) if is_run(p)]
+    out = []
+    for there in sorted(path.iterdir()):
+        with contextlib.suppress(PermissionError):
+            if is_run(there):
+                out.append(str(there))
+    return out
 
 
 def _told(record: Record | None) -> list[dict[str, Any]] | None:
