@@ -70,13 +70,15 @@ def _misfit(shape: tuple[int, ...], machines: tuple[str, ...], rows: int, path: 
     count, wanted = second if turned else first, len(machines)
     where = "it is rows x machines, as `simulate -o` writes it"
     if count != wanted:
-        hint = f"{where}; " if turned else ""
-        hint += f"those of one machine are array[{':, ' if turned else ''}K]"
+        hints = [where] if turned else []
+        if wanted == 1:
+            part = "column K of it: array[:, K]" if turned else "row K of it: array[K]"
+            hints.append(f"the cycles of one machine are {part}")
         return FormatError(
             f"cycles of {counted(count, 'machine')}; {wanted} {'is' if wanted == 1 else 'are'} "
             f"named: {', '.join(machines)}",
             path=path,
-            hint=hint if turned or wanted == 1 else None,
+            hint="; ".join(hints) or None,
         )
     if turned:
         return FormatError("cycles are machines x rows", path=path, hint=f"{where}: transpose it")
