@@ -230,15 +230,16 @@ def loaded_at(segments: Sequence[Segment], mapped: Mapped) -> tuple[int, int] | 
     """The first address of a program's file in memory and the one behind its last, of where a part
     of it is ``mapped``; None where that is none of what is loaded."""
     page = mapped.offset >> 12
-    pages = [(s.offset >> 12, (s.offset + s.in_file - 1) >> 12, s) for s in segments if s.in_file]
+    loaded = [s for s in segments if s.in_file]
     # Two segments may share a page of the file; the mapping begins with one, or within one.
-    begin_there = [s for first, _, s in pages if first == page]
-    for s in begin_there or [s for first, last, s in pages if first <= page <= last]:
-        moved = mapped.begin - (s.address - s.offset + mapped.offset)
-        begin = min(s.address for s in segments) + moved
-        end = max(s.address + s.size for s in segments) + moved
-        return (begin, end) if 0 <= begin < end < 1 << 64 else None
-    return None
+    begin_there = [s for s in loaded if s.offset >> 12 == page]
+    around = [s for s in loaded if s.offset >> 12 <= page <= (s.offset + s.in_file - 1) >> 12]
+    if not (found := begin_there or around):
+        return None
+    moved = mapped.begin - (found[0].address - found[0].offset + mapped.offset)
+    begin = min(s.address for s in segments) + moved
+    end = max(s.address + s.size for s in segments) + moved
+    return (begin, end) if 0 <= begin < end < 1 << 64 else None
 
 
 def _qemu(isa: _Isa, given: str | None) -> str:
