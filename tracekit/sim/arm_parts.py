@@ -264,14 +264,22 @@ class MicroOps(NamedTuple):
     begin: npt.NDArray[np.uint32]
 
 
+def _cracked(
+    statics: StaticTable,
+) -> tuple[list[tuple[_Part, ...]], npt.NDArray[np.int64]]:
+    """Each instruction's parts, none of one that is a micro-op itself, and how many it is."""
+    each = [_parts_of(text) for text in statics.disassembly]
+    return each, np.array([len(parts) or 1 for parts in each], np.int64)
+
+
 def part_counts(statics: StaticTable) -> npt.NDArray[np.int64]:
     """How many micro-ops each instruction is: int64 [statics]."""
-    return np.array([len(_parts_of(text)) or 1 for text in statics.disassembly], np.int64)
+    return _cracked(statics)[1]
 
 
 def arm_parts(statics: StaticTable) -> MicroOps:
     """Of a trace whose rows are instructions."""
-    each, counts = [_parts_of(text) for text in statics.disassembly], part_counts(statics)
+    each, counts = _cracked(statics)
     begin = np.zeros(len(each) + 1, np.uint32)
     begin[1:] = np.cumsum(counts)
     of = np.repeat(np.arange(len(each)), counts)

@@ -199,9 +199,9 @@ class Validation:
                 counts[t["program"]] += 1
         of = sum(max(0, rounds - n) for n in counts.values())
         done = 0
-        core = None
+        core, host = None, cpu_name()
         if of:
-            host_of([*self._own_times(), {"host": cpu_name()}], self._times)
+            host_of([*self._own_times(), {"host": host}], self._times)
             core = SharedCore()
         for number in range(rounds):
             for p in programs:
@@ -209,7 +209,7 @@ class Validation:
                     continue
                 command, source = self._command(p)
                 found = time_once(p.name, command, source, self._environment, core)
-                add_time(self._times, {**found, "digest": self._digest(p), "host": cpu_name()})
+                add_time(self._times, {**found, "digest": self._digest(p), "host": host})
                 done += 1
                 self.report({"done": done, "of": of, "name": p.name})
 
