@@ -106,7 +106,7 @@ static struct page* page_of(struct tk_touched* t, uint64_t address) {
   if (2 * (t->n + 1) > t->room && !grow(t)) return NULL;
   const size_t at = slot_of(t, number);
   if (t->slots[at] == NULL) {
-    t->slots[at] = calloc(1, sizeof(struct page));
+    t->slots[at] = malloc(sizeof(struct page));
     if (t->slots[at] == NULL) return NULL;
     *t->slots[at] = (struct page){
         .number = number, .first = t->clock + 1, .at_first = address >> 6 & (PAGE_LINES - 1)};
