@@ -12,6 +12,7 @@ from tracekit import _core, schema
 from tracekit.sim.access_sizes import access_sizes, masked
 from tracekit.sim.arm_parts import MicroOps, arm_parts
 from tracekit.sim.arm_values import arm_values
+from tracekit.sim.core_parts import CoreInstructions
 from tracekit.sim.instruction_lengths import split
 from tracekit.sim.micro_ops import in_parts
 from tracekit.sim.microcode_loops import Loops
@@ -23,7 +24,7 @@ from tracekit.sim.x86_values import x86_values
 from tracekit.store.reader import TraceFile
 from tracekit.store.statics import StaticTable
 
-__all__ = ["CoreInstructions", "core_instructions"]
+__all__ = ["core_instructions"]
 
 NO_REGISTER: int = _core.NO_REGISTER
 #: gem5's flags that set each of CoreInst's bits (csrc/sim/core_inst.hpp); the others follow
@@ -152,27 +153,6 @@ def _flags(statics: Any, cls: Any) -> npt.NDArray[np.uint32]:
     return out | _written((cls == _INT).sum(axis=1), np.isin(cls, _VECTORS).sum(axis=1))
 
 
-class CoreInstructions(NamedTuple):
-    """The parts of static instructions: arrays [parts], but ``src`` and ``dst`` [parts, registers];
-    ``offset`` of an access from its row's address; ``begin`` of each instruction [statics + 1]."""
-
-    pc: npt.NDArray[np.uint64]
-    flags: npt.NDArray[np.uint32]
-    op: npt.NDArray[np.uint8]
-    branch: npt.NDArray[np.uint8]
-    size: npt.NDArray[np.uint16]
-    offset: npt.NDArray[np.uint8]
-    src: npt.NDArray[np.uint16]
-    dst: npt.NDArray[np.uint16]
-    begin: npt.NDArray[np.uint32]
-    values: RegisterValues
-    loops: Loops
-
-    def arguments(self) -> tuple[Any, ...]:
-        """The first ones of _core.SimulatedCores, up to what says whether rows are joined."""
-        return *self[:-2], *self.values, *self.loops
-
-
 def _values(s: Any, arch: str, operands: _Operands, src: npt.NDArray[np.uint16]) -> RegisterValues:
     if arch == "arm":
         return arm_values(s, src)
@@ -225,6 +205,4 @@ def _uop_arrays(s: StaticTable) -> CoreInstructions:
     from tracekit.sim.uop_table import table
 
     t = table(s)
-    flags = t.flags | np.repeat(_place_flags(s, "x86"), np.diff(t.begin))
-    own = t.pc, flags, t.op, t.branch, t.size, t.offset, t.src, t.dst, t.begin
-    return CoreInstructions(*own, RegisterValues.empty(len(t.pc)), t.loops)
+    return t._replace(flags=t.flags | np.repeat(_place_flags(s, "x86"), np.diff(t.begin)))

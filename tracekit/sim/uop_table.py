@@ -3,14 +3,15 @@ level, with registers and sizes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit import _core, schema
+from tracekit.sim.core_parts import CoreInstructions
 from tracekit.sim.microcode_loops import DIVISION_TURNS, Loops, likely_turns
+from tracekit.sim.register_values import RegisterValues
 from tracekit.sim.uop_cracking import (
     BITWISE,
     EXTENSIONS,
@@ -22,7 +23,7 @@ from tracekit.sim.uop_cracking import (
 )
 from tracekit.sim.uop_forms import Form, form_of
 
-__all__ = ["Table", "table", "uop_counts"]
+__all__ = ["table", "uop_counts"]
 
 _WRITES_INT = _core.CORE_INST_BITS["writes_int"]
 _WRITES_VEC = _core.CORE_INST_BITS["writes_vec"]
@@ -33,22 +34,6 @@ _CC, _LOW, _HIGH, _STACK, _MASK, _TEMPORARY = 32, 64, 128, 192, 224, 240  # flag
 _RAX: Final = 0
 _RDX: Final = 2
 _RSP: Final = 4
-
-
-@dataclass(frozen=True)
-class Table:
-    """Arrays of the parts, and where each static instruction's begin."""
-
-    pc: npt.NDArray[np.uint64]
-    flags: npt.NDArray[np.uint32]
-    op: npt.NDArray[np.uint8]
-    branch: npt.NDArray[np.uint8]
-    size: npt.NDArray[np.uint16]
-    offset: npt.NDArray[np.uint8]
-    src: npt.NDArray[np.uint16]
-    dst: npt.NDArray[np.uint16]
-    begin: npt.NDArray[np.uint32]
-    loops: Loops
 
 
 _OP: Final = {n: i for i, n in enumerate(schema.OP_CLASSES)}
@@ -63,8 +48,9 @@ _ALWAYS: Final = {
 _FLAGS: Final = [_CC, _CC + 1, *_ALWAYS["k"], *_ALWAYS["l"]]
 
 
-def table(statics: Any) -> Table:
-    """The parts of every static instruction of a trace at the macro level."""
+def table(statics: Any) -> CoreInstructions:
+    """The parts of every static instruction of a trace at the macro level; nothing is told of where
+    an instruction lies, nor of its registers' values."""
     forms, form = _forms(statics)
     # What an instruction's parts are follows from its form and its registers: each found once.
     firsts, which = _distinct(statics, form)
@@ -88,7 +74,7 @@ def table(statics: Any) -> Table:
     kinds = np.array([_branch_kind(f) for f in forms], np.uint8)[form]
     branches = np.array([p.branch for p in flat], bool)[at]
     branch = np.where(branches, kinds[of], 0).astype(np.uint8)
-    return Table(
+    return CoreInstructions(
         np.ascontiguousarray(statics.pc[of], np.uint64),
         flags,
         np.array([_OP[p.op] for p in flat], np.uint8)[at],
@@ -98,6 +84,7 @@ def table(statics: Any) -> Table:
         src,
         dst,
         begin,
+        RegisterValues.empty(len(of)),
         _loops(forms, form, lists, which, begin),
     )
 
