@@ -87,9 +87,9 @@ class Core {
     BranchHistory& history;
     int width;
   };
-  // When caches and predictors are done with rows that come from `at` on, about.  `wrong`: of a
-  // core that executes out of order.
-  static Cycle approached(CacheHierarchy& caches, BranchUnit& branches,
+  // When caches and predictors are done with rows that come from `at` on, about.  `branches`: null
+  // of a core that foresees none that is taken.  `wrong`: of one that executes out of order.
+  static Cycle approached(CacheHierarchy& caches, BranchUnit* branches,
                           std::span<const CoreRow> rows, Cycle at, std::optional<WrongFetch> wrong);
 };
 
@@ -152,7 +152,7 @@ class CoreOf : public Core {
                 const BranchHistory& history) final {
     auto& own = *static_cast<Kind*>(this);
     own.begin_with(std::move(branches), history);
-    own.go_on_at(Core::approached(own.caches_, own.branches_, rows.first(rows.size() - walked),
+    own.go_on_at(Core::approached(own.caches_, own.foreseeing(), rows.first(rows.size() - walked),
                                   own.retired(), own.wrong_fetch()));
     std::array<double, cause_count> spent{};  // which nobody asks for
     own.ledger_.put_into(spent.data());

@@ -7,7 +7,7 @@
 namespace tracekit {
 
 // A row a cycle, and a part of what the misses take, since several of them overlap.
-Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<const CoreRow> rows,
+Cycle Core::approached(CacheHierarchy& caches, BranchUnit* branches, std::span<const CoreRow> rows,
                        Cycle at, std::optional<WrongFetch> wrong) {
   constexpr Cycle overlap = 4, noticed = 20, to_commit = 40, to_resolve = 20;
   std::uint64_t line = no_line;
@@ -19,9 +19,11 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
       there = caches.fetch(inst.pc, at);
     }
     if (row.is_branch()) {
-      const auto guess =
-          branches.fetch(wrong ? row.o3_event() : row.event(), row.indirect_right, at);
-      branches.commits(at + to_commit);
+      auto guess = row.taken ? BranchUnit::Guess::wrong : BranchUnit::Guess::right;
+      if (branches) {
+        guess = branches->fetch(wrong ? row.o3_event() : row.event(), row.indirect_right, at);
+        branches->commits(at + to_commit);
+      }
       if (wrong) {
         const auto& [code, history, width] = *wrong;
         const std::uint32_t part = code.number(inst);
@@ -31,7 +33,7 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit& branches, std::span<c
               [&](std::uint64_t l, Cycle t) { return caches.fetch(l << line_bits, t); });
           line = no_line;
         }
-        history.remember(code, part, row.taken, row.target, branches.predicted_taken());
+        history.remember(code, part, row.taken, row.target, branches->predicted_taken());
       } else if (row.taken || guess != BranchUnit::Guess::right) {
         for (std::uint64_t k = 1; k <= InOrderLines::lines_ahead; ++k)
           there = std::max(there, caches.fetch((line + k) << line_bits, at));

@@ -45,10 +45,12 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   Cycle retired() const { return std::max(retire_.at(), stores_.drained()); }
   static std::optional<Core::WrongFetch> wrong_fetch() { return {}; }
   void begin_with(BranchUnit branches, const BranchHistory& history) {
-    branches_ = std::move(branches);
+    // What foresees nothing has learnt nothing either.
+    if (!foresees_nothing()) branches_ = std::move(branches);
     history_ = history;
     unreported_ = 0;  // those were of the branches before
   }
+  BranchUnit* foreseeing() { return foresees_nothing() ? nullptr : &branches_; }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::mispredict_direction};
     lines_.forget();

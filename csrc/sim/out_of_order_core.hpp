@@ -97,6 +97,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     history_ = history;
   }
   std::optional<Core::WrongFetch> wrong_fetch() { return {{code_, history_, p_.width()}}; }
+  BranchUnit* foreseeing() { return &branches_; }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::mispredict_direction};
     block_ = no_line;
