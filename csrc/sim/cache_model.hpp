@@ -35,6 +35,9 @@ class CacheHierarchy {
   CacheLevel served() const { return served_; }  // who had the data of the last access
   // All caches hold what they would after the lines' uses, of code and of data.
   void restore(warm::ContentsByShape& contents);
+  // Accesses from `at` on stand for those of more cycles: at passed() for so many.
+  void begin_counting(Cycle at) { maps_.begin_counting(at); }
+  void passed(Cycle at, double cycles) { maps_.passed(at, cycles); }
 
  private:
   Cycle data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store);

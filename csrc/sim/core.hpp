@@ -64,9 +64,10 @@ class Core {
   virtual void restore(warm::ContentsByShape& contents) = 0;
   // Rows through its caches, prefetchers and predictors alone, at about the pace of a program; what
   // follows is fetched behind them.  `branches` and `history`: what its predictors know before, and
-  // where branches went.  The last `walked` of these rows are walked instead, in time.
-  virtual void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches,
-                        const BranchHistory& history) = 0;
+  // where branches went.  They stand for `times` as many, which nobody has walked.  The last
+  // `walked` of these rows are walked instead, in time.
+  virtual void approach(std::span<const CoreRow> rows, double times, std::size_t walked,
+                        BranchUnit branches, const BranchHistory& history) = 0;
   // Of the pairs of stores and loads that it found in the wrong order it knows those that have met
   // since it would last have forgotten all.
   virtual void recall(const MemoryMeetings&) {}
@@ -148,12 +149,16 @@ class CoreOf : public Core {
   void restore(warm::ContentsByShape& contents) final {
     static_cast<Kind*>(this)->caches_.restore(contents);
   }
-  void approach(std::span<const CoreRow> rows, std::size_t walked, BranchUnit branches,
-                const BranchHistory& history) final {
+  void approach(std::span<const CoreRow> rows, double times, std::size_t walked,
+                BranchUnit branches, const BranchHistory& history) final {
     auto& own = *static_cast<Kind*>(this);
     own.begin_with(std::move(branches), history);
-    own.go_on_at(Core::approached(own.caches_, own.foreseeing(), rows.first(rows.size() - walked),
-                                  own.retired(), own.wrong_fetch()));
+    const Cycle from = own.retired();
+    own.caches_.begin_counting(from);
+    const Cycle to = Core::approached(own.caches_, own.foreseeing(),
+                                      rows.first(rows.size() - walked), from, own.wrong_fetch());
+    own.caches_.passed(to, static_cast<double>(to - from) * times);
+    own.go_on_at(to);
     std::array<double, cause_count> spent{};  // which nobody asks for
     own.ledger_.put_into(spent.data());
     around_.begin(rows);

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "core/row_batch.hpp"
 #include "core/static_inst.hpp"
@@ -104,6 +105,7 @@ void SimulatedCores::prepare(const Block& block, std::uint8_t* difficulty) {
   const std::vector<std::uint32_t>& begin = program_->begin;
   const std::span<const CoreInst> insts = code.insts();
   const std::size_t n = block.sid.size();
+  walks_ = true;
   rows_.clear();
   if (difficulty) {
     std::fill_n(difficulty, n, std::uint8_t{0});
@@ -285,9 +287,12 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
     each_part(block, i, observed_loops_, see);
   }
   pass.end_block(threads);
+  observed_ += n;
+  if (std::exchange(walks_, false)) walked_ = observed_;
 }
 
-void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, unsigned threads) {
+void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block,
+                              std::uint64_t unwalked, unsigned threads) {
   std::array<std::optional<warm::ContentsByShape>, 2> contents;
   for (const bool in_order : {false, true})
     if (const auto* code = pass.code(in_order)) contents[in_order].emplace(*code, pass.data());
@@ -300,12 +305,14 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
   targets_ = pass.targets();
   prepare(block);
   const std::size_t rows = block.sid.size();
+  const double times =
+      1 + static_cast<double>(unwalked) / static_cast<double>(std::max<std::size_t>(1, rows));
   const std::array walked{static_cast<std::uint32_t>(rows - rows * 4 / 5)};
   const std::size_t late = own_.size() - first_parts(walked).front();
   each_core(threads, [&] {
     return [&](std::size_t k) {
       const CoreParameters& p = parameters_[k];
-      cores_[k]->approach(own_, knows_what_is_in_flight(p) ? late : 0, pass.branches(p),
+      cores_[k]->approach(own_, times, knows_what_is_in_flight(p) ? late : 0, pass.branches(p),
                           pass.history());
     };
   });
@@ -313,7 +320,7 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block, un
 
 void SimulatedCores::begin(SimulatedCores& others, const Block& block, unsigned threads) {
   others.walked_loops_ = observed_loops_;
-  others.begin_at(functional_pass(), block, threads);
+  others.begin_at(functional_pass(), block, observed_ - walked_, threads);
   observe(block, threads, false);
   for (const auto& core : others.cores_) core->recall(pass_->meetings());
 }

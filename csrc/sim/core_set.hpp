@@ -89,7 +89,9 @@ class SimulatedCores {
   FunctionalPass& functional_pass();
   // `others`, or these, go on behind what was observed here and `block`.
   void begin(SimulatedCores& others, const Block& block, unsigned threads);
-  void begin_at(const FunctionalPass& pass, const Block& block, unsigned threads);
+  // `unwalked`: rows before the block that neither these cores nor others have walked.
+  void begin_at(const FunctionalPass& pass, const Block& block, std::uint64_t unwalked,
+                unsigned threads);
   // Of rows of the block, and of the one behind it, in their order: which parts they begin at.
   std::vector<std::size_t> first_parts(std::span<const std::uint32_t> rows) const;
   std::uint64_t physical(const Block& block, std::size_t row);
@@ -111,6 +113,10 @@ class SimulatedCores {
   std::unique_ptr<FunctionalPass> pass_;  // once asked for
   PageFrames pages_;
   std::uint64_t walked_loops_{}, observed_loops_{};  // executions of microcode loops
+  // Rows that were observed, up to those that these cores last walked, too; which the next ones
+  // that are observed are, if `walks_`.
+  std::uint64_t observed_{}, walked_{};
+  bool walks_{};
   bp::IndirectTargets targets_;
   std::optional<BranchDifficulty> difficulty_;  // once asked for
   std::vector<CoreRow> rows_;     // of the block, then of those ahead, and one of no instruction

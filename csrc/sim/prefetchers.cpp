@@ -1,6 +1,7 @@
 #include "sim/prefetchers.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tracekit {
 
@@ -24,8 +25,20 @@ void AccessMaps::end_epoch() {
   const double bandwidth =
       (misses_ - good_ + total_) * static_cast<double>(latency_) / static_cast<double>(epoch);
   degree_ = std::min(static_cast<unsigned>(bandwidth), useful_);  // 0: no limit
-  good_ = total_ = misses_ = hits_ = 0;
-  next_epoch_ += epoch;
+}
+
+// How many lines an epoch lets come follows from the one before, and drifts with all of them.
+void AccessMaps::passed(Cycle at, double cycles) {
+  constexpr double most = 64;  // epochs: no more lines are found at a time
+  next_epoch_ = at + epoch;
+  if (at <= counted_from_) return;
+  const double epochs = cycles / static_cast<double>(epoch);
+  const double scale = static_cast<double>(epoch) / static_cast<double>(at - counted_from_);
+  const double left = epochs - std::floor(epochs);
+  for (double* const n : {&good_, &total_, &misses_, &hits_}) *n *= scale;
+  for (double k = std::min(std::floor(epochs), most); k > 0; --k) end_epoch();
+  for (double* const n : {&good_, &total_, &misses_, &hits_}) *n *= left;
+  next_epoch_ -= static_cast<Cycle>(left * static_cast<double>(epoch));
 }
 
 void AccessMaps::prefetch(std::uint64_t line) {
@@ -37,7 +50,10 @@ void AccessMaps::prefetch(std::uint64_t line) {
 }
 
 std::span<const int> AccessMaps::see(std::uint64_t line, Cycle at) {
-  while (at >= next_epoch_) end_epoch();
+  for (; at >= next_epoch_; next_epoch_ += epoch) {
+    end_epoch();
+    good_ = total_ = misses_ = hits_ = 0;
+  }
   const std::uint64_t zone = line >> 5;
   {
     Map& m = map(zone);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -44,10 +45,18 @@ class AccessMaps {
   explicit AccessMaps(Cycle latency) : latency_(latency) {}
   // The distances in lines at which to prefetch, for an access to `line`; at most 30.
   std::span<const int> see(std::uint64_t line, Cycle at);
+  // What is counted from `at` on stands for more: no epoch ends before passed().
+  void begin_counting(Cycle at) {
+    counted_from_ = at;
+    next_epoch_ = never;
+    good_ = total_ = misses_ = hits_ = 0;
+  }
+  // It is `at`, and so many cycles have passed, all of them like those that were counted.
+  void passed(Cycle at, double cycles);
 
  private:
   static constexpr std::size_t sets = 32, ways = 8;
-  static constexpr Cycle epoch = 256'000;
+  static constexpr Cycle epoch = 256'000, never = std::numeric_limits<Cycle>::max();
   struct Map {
     std::uint64_t zone{no_line};
     std::uint32_t accessed{}, prefetched{};
@@ -57,7 +66,7 @@ class AccessMaps {
   void prefetch(std::uint64_t line);
 
   std::vector<Map> map_ = std::vector<Map>(sets * ways);
-  Cycle latency_, next_epoch_{epoch};
+  Cycle latency_, next_epoch_{epoch}, counted_from_{};
   double good_{}, total_{}, misses_{}, hits_{};
   unsigned degree_{4}, useful_{4};
   std::array<int, 32> found_{};
