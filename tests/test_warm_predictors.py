@@ -141,3 +141,43 @@ def test_prefetchers_bring_as_much_as_they_would_after_the_rows_between(tmp_path
     with extract(tmp_path, "".join(out)) as trace:
         found = bias(trace, machine, 24_000, 25_000, approach=2000, warm=1)
     assert abs(found) < 0.03  # 0.12 with as many as at first
+
+
+def one_of_two_lines(turns):
+    """A loop that reads one of two lines a turn, as a branch goes that nobody can foresee and that
+    waits for memory; then all of those lines.  And the first row of that."""
+    r, out, base = np.random.default_rng(3), [], 0x1000000
+
+    def row(text, pc, op="IntAlu", flags="IsInteger", address=None):
+        out.append(line(len(out), text, op, flags, address, pc))
+
+    for k in range(turns):
+        row("ldr   x6, [x5]", 0x400000, "MemRead", LOAD, 0x8000000 + 4096 * (k % 4096))
+        row("subs   x6, x6, #1", 0x400004)
+        row("b.ne   0x400018", 0x400008, flags=BRANCH)
+        if r.random() < 0.5:
+            row("ldr   x1, [x2]", 0x40000C, "MemRead", LOAD, base + 128 * k)
+            row("add   x7, x7, #1", 0x400010)
+            row("b   0x40001c", 0x400014, flags=JUMP)
+        else:
+            row("ldr   x1, [x2, #64]", 0x400018, "MemRead", LOAD, base + 128 * k + 64)
+        row("add   x2, x2, #128", 0x40001C)
+        row("b   0x400000", 0x400020, flags=JUMP)
+    first = len(out)
+    for k in range(2 * turns):
+        row("ldr   x1, [x3]", 0x400030, "MemRead", LOAD, base + 64 * k)
+        row("add   x3, x3, #64", 0x400034)
+        row("b   0x400030", 0x400038, flags=JUMP)
+    return "".join(out), first
+
+
+def test_rows_before_a_sample_bring_what_loads_of_wrong_paths_read(tmp_path):
+    text, first = one_of_two_lines(1000)
+    machine = {**MACHINE, "l1d_kb": 4}
+    with extract(tmp_path, text) as trace:
+        alone, behind = (
+            bias(trace, machine, first, len(trace), approach=rows, warm=1)
+            for rows in (0, first - 10)
+        )
+    assert alone > 0.5
+    assert abs(behind) < 0.2

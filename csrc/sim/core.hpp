@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -82,16 +81,10 @@ class Core {
     Cycle dispatched, issued, done, retired_before, retired, next_gap_origin;
   };
   static void put_times(float* out, Cycle cycles, const Times& t, Cycle gap_origin);
-  // What a front end fetches behind branches that it does not foresee.
-  struct WrongFetch {
-    const CodeMap& code;
-    BranchHistory& history;
-    int width;
-  };
-  // When caches and predictors are done with rows that come from `at` on, about.  `branches`: null
-  // of a core that foresees none that is taken.  `wrong`: of one that executes out of order.
+  // When caches and predictors of a core that executes in order are done with rows that come from
+  // `at` on, about.  `branches`: null of one that foresees none that is taken.
   static Cycle approached(CacheHierarchy& caches, BranchUnit* branches,
-                          std::span<const CoreRow> rows, Cycle at, std::optional<WrongFetch> wrong);
+                          std::span<const CoreRow> rows, Cycle at);
 };
 
 // A core whose `Times step(const CoreRow&)` is known when the loop over the rows is compiled.
@@ -155,13 +148,12 @@ class CoreOf : public Core {
     own.begin_with(std::move(branches), history);
     const Cycle from = own.retired();
     own.caches_.begin_counting(from);
-    const Cycle to = Core::approached(own.caches_, own.foreseeing(),
-                                      rows.first(rows.size() - walked), from, own.wrong_fetch());
+    around_.begin(rows);
+    const Cycle to = own.pass_quickly(rows.first(rows.size() - walked), from);
     own.caches_.passed(to, static_cast<double>(to - from) * times);
     own.go_on_at(to);
     std::array<double, cause_count> spent{};  // which nobody asks for
     own.ledger_.put_into(spent.data());
-    around_.begin(rows);
     for (const CoreRow& row : rows.last(walked)) own.step(row);
     around_.end();
     own.ledger_.put_into(nullptr);

@@ -2,14 +2,13 @@
 
 #include "sim/core.hpp"
 #include "sim/in_order_lines.hpp"
-#include "sim/wrong_path_lines.hpp"
 
 namespace tracekit {
 
 // A row a cycle, and a part of what the misses take, since several of them overlap.
 Cycle Core::approached(CacheHierarchy& caches, BranchUnit* branches, std::span<const CoreRow> rows,
-                       Cycle at, std::optional<WrongFetch> wrong) {
-  constexpr Cycle overlap = 4, noticed = 20, to_commit = 40, to_resolve = 20;
+                       Cycle at) {
+  constexpr Cycle overlap = 4, noticed = 20, to_commit = 40;
   std::uint64_t line = no_line;
   for (const CoreRow& row : rows) {
     const CoreInst& inst = *row.inst;
@@ -21,20 +20,10 @@ Cycle Core::approached(CacheHierarchy& caches, BranchUnit* branches, std::span<c
     if (row.is_branch()) {
       auto guess = row.taken ? BranchUnit::Guess::wrong : BranchUnit::Guess::right;
       if (branches) {
-        guess = branches->fetch(wrong ? row.o3_event() : row.event(), row.indirect_right, at);
+        guess = branches->fetch(row.event(), row.indirect_right, at);
         branches->commits(at + to_commit);
       }
-      if (wrong) {
-        const auto& [code, history, width] = *wrong;
-        const std::uint32_t part = code.number(inst);
-        if (guess == BranchUnit::Guess::wrong) {
-          fetch_wrong_lines(
-              code, history, part, row.taken, width, at, at + to_resolve,
-              [&](std::uint64_t l, Cycle t) { return caches.fetch(l << line_bits, t); });
-          line = no_line;
-        }
-        history.remember(code, part, row.taken, row.target, branches->predicted_taken());
-      } else if (row.taken || guess != BranchUnit::Guess::right) {
+      if (row.taken || guess != BranchUnit::Guess::right) {
         for (std::uint64_t k = 1; k <= InOrderLines::lines_ahead; ++k)
           there = std::max(there, caches.fetch((line + k) << line_bits, at));
       }

@@ -43,14 +43,16 @@ class InOrderCore : public CoreOf<InOrderCore<Why>> {
   friend CoreOf<InOrderCore<Why>>;
   Times step(const CoreRow& row);
   Cycle retired() const { return std::max(retire_.at(), stores_.drained()); }
-  static std::optional<Core::WrongFetch> wrong_fetch() { return {}; }
   void begin_with(BranchUnit branches, const BranchHistory& history) {
     // What foresees nothing has learnt nothing either.
     if (!foresees_nothing()) branches_ = std::move(branches);
     history_ = history;
     unreported_ = 0;  // those were of the branches before
   }
-  BranchUnit* foreseeing() { return foresees_nothing() ? nullptr : &branches_; }
+  // Rows from `at` on, by the caches and predictors alone: when they are done.
+  Cycle pass_quickly(std::span<const CoreRow> rows, Cycle at) {
+    return Core::approached(caches_, foresees_nothing() ? nullptr : &branches_, rows, at);
+  }
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::mispredict_direction};
     lines_.forget();

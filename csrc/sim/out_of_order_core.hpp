@@ -96,8 +96,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     branches_ = std::move(branches);
     history_ = history;
   }
-  std::optional<Core::WrongFetch> wrong_fetch() { return {{code_, history_, p_.width()}}; }
-  BranchUnit* foreseeing() { return &branches_; }
+  Cycle pass_quickly(std::span<const CoreRow> rows, Cycle at);
   void go_on_at(Cycle at) {  // as behind a branch that was not foreseen
     redirect_ = {at, Cause::mispredict_direction};
     block_ = no_line;
