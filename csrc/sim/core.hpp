@@ -16,7 +16,6 @@
 #include "sim/code_map.hpp"
 #include "sim/core_inst.hpp"
 #include "sim/cycle.hpp"
-#include "sim/memory_meetings.hpp"
 #include "sim/rows_around.hpp"
 #include "sim/values_around.hpp"
 #include "sim/wrong_path_code.hpp"
@@ -67,11 +66,9 @@ class Core {
   // `walked` of these rows are walked instead, in time.
   virtual void approach(std::span<const CoreRow> rows, double times, std::size_t walked,
                         BranchUnit branches, const BranchHistory& history) = 0;
-  // Of the pairs of stores and loads that it found in the wrong order it knows those that have met
-  // since it would last have forgotten all.
-  virtual void recall(const MemoryMeetings&) {}
-  // These pairs are to be watched.
-  virtual void tell(MemoryMeetings&) {}
+  // The program has executed so many stores: of those that it found behind loads of their data it
+  // forgets all from time to time.
+  virtual void go_on_behind(std::uint64_t) {}
   // Before any of these: what is known of the rows, for as long as it is there: values, divisions.
   virtual void look_around(ValuesAround&, std::span<const CoreRow* const>) {}
 

@@ -256,7 +256,6 @@ FunctionalPass& SimulatedCores::functional_pass() {
 
 void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses_only) {
   FunctionalPass& pass = functional_pass();
-  for (const auto& core : cores_) core->tell(pass.meetings());
   const CodeMap& code = program_->code;
   const std::vector<std::uint32_t>& begin = program_->begin;
   const std::span<const CoreInst> insts = code.insts();
@@ -271,12 +270,10 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
     const auto see = [&](std::uint32_t k, bool taken, std::uint32_t target, bool traps) {
       const CoreInst& inst = insts[k];
       if (inst.is(CoreInst::load | CoreInst::store)) {
-        const bool done = !traps;
+        if (traps) return;
         const bool store = inst.is(CoreInst::store);
         const std::uint64_t address = first + inst.offset;
-        if (!accesses_only)
-          pass.meetings().see(inst.pc, address, done && inst.is(CoreInst::load), done && store);
-        if (!done) return;
+        if (!accesses_only && store) pass.stores();
         pass.access(address, store);
         if (const std::uint64_t second = second_line(address, inst.bytes))
           pass.access(second, store);
@@ -322,7 +319,7 @@ void SimulatedCores::begin(SimulatedCores& others, const Block& block, unsigned 
   others.walked_loops_ = observed_loops_;
   others.begin_at(functional_pass(), block, observed_ - walked_, threads);
   observe(block, threads, false);
-  for (const auto& core : others.cores_) core->recall(pass_->meetings());
+  for (const auto& core : others.cores_) core->go_on_behind(pass_->stored());
 }
 
 void SimulatedCores::begin_behind(const Block& block, unsigned threads) {

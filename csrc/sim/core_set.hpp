@@ -113,10 +113,8 @@ class SimulatedCores {
   std::unique_ptr<FunctionalPass> pass_;  // once asked for
   PageFrames pages_;
   std::uint64_t walked_loops_{}, observed_loops_{};  // executions of microcode loops
-  // Rows that were observed, up to those that these cores last walked, too; which the next ones
-  // that are observed are, if `walks_`.
-  std::uint64_t observed_{}, walked_{};
-  bool walks_{};
+  std::uint64_t observed_{}, walked_{};  // rows; up to the last ones that these cores walked, too
+  bool walks_{};                         // the next ones that are observed have been walked
   bp::IndirectTargets targets_;
   std::optional<BranchDifficulty> difficulty_;  // once asked for
   std::vector<CoreRow> rows_;     // of the block, then of those ahead, and one of no instruction

@@ -13,7 +13,6 @@
 
 #include "sim/branch_unit.hpp"
 #include "sim/core_parameters.hpp"
-#include "sim/memory_meetings.hpp"
 #include "sim/predictors/targets.hpp"
 #include "sim/target_buffer.hpp"
 #include "sim/wrong_path_code.hpp"
@@ -39,8 +38,9 @@ class FunctionalPass {
   void access(std::uint64_t address, bool store) {
     data_.touch(address >> line_bits, ++stamp_, store);
   }
-  MemoryMeetings& meetings() { return meetings_; }
-  const MemoryMeetings& meetings() const { return meetings_; }
+  // A store of an instruction, once.
+  void stores() { ++stores_; }
+  std::uint64_t stored() const { return stores_; }
   // The part of `code` is learnt by the machines' predictors at the end of the block; it goes on at
   // the part `target`.
   void branch(const CodeMap& code, std::uint32_t part, bool taken, std::uint32_t target);
@@ -77,7 +77,7 @@ class FunctionalPass {
   std::vector<BranchEvent> branches_;
   bp::IndirectTargets targets_;
   BranchHistory history_;
-  MemoryMeetings meetings_;
+  std::uint64_t stores_{};
   struct Learner {
     std::unique_ptr<DirectionPredictor> predictor;
     std::size_t lag;  // branches fetched before one's outcome is taught, once there are so many

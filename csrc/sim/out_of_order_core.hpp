@@ -37,7 +37,6 @@
 #include "sim/issue_calendar.hpp"
 #include "sim/last_by_pc.hpp"
 #include "sim/later_values.hpp"
-#include "sim/memory_meetings.hpp"
 #include "sim/op_use.hpp"
 #include "sim/out_of_order_delays.hpp"
 #include "sim/renamed_rows.hpp"
@@ -73,8 +72,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
     values_ = &values;
     this->around_.know(divisions);
   }
-  void recall(const MemoryMeetings& meetings) final { sets_.recall(meetings); }
-  void tell(MemoryMeetings& meetings) final { sets_.tell(meetings); }
+  void go_on_behind(std::uint64_t stores) final { sets_.go_on_behind(stores); }
 
  private:
   using At = Stamp<Why>;

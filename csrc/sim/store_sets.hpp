@@ -5,18 +5,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "sim/cycle.hpp"
-#include "sim/memory_meetings.hpp"
 
 namespace tracekit {
 
 class StoreSets {
  public:
   // A store, and a load that ran before it and read what it writes.
-  using Pair = MemoryMeetings::Pair;
+  struct Pair {
+    std::uint64_t store_pc{}, load_pc{};
+  };
   static constexpr int no_set = -1;
   static constexpr std::uint64_t never = 1 << 20;
   struct Last {
@@ -57,31 +58,15 @@ class StoreSets {
     if (const int set = now(pc); set != no_set)
       last_[static_cast<std::size_t>(set)].squashed = true;
   }
-  void violation(const Pair& pair) {
-    if (known_.insert(pair).second) violated_.push_back(pair);
-    join(pair);
-  }
-  // Pairs that were in the wrong order, and have not been told yet, are to be watched.
-  void tell(MemoryMeetings& meetings) {
-    for (; told_ < violated_.size(); ++told_) meetings.watch(violated_[told_]);
-  }
-  // As behind all stores that `meetings` has counted, most of which were not seen here: what has a
-  // set are stores and loads of pairs that have met since all would last have been forgotten. Which
-  // sets have become one in the meantime nobody knows; it is taken for about what has become of
-  // them in as many stores that were seen.
-  void recall(const MemoryMeetings& meetings) {
-    if (walked_ > period) forget();
-    seen_ = meetings.counted() % (period + 1);
-    std::vector<std::int16_t> before(size, std::int16_t{no_set});
-    std::swap(before, set_);
-    std::vector<Pair> lately;
-    for (const Pair& pair : violated_) {
-      if (!meetings.met(pair, meetings.counted() - seen_)) continue;
-      lately.push_back(pair);
-      for (const std::size_t s : {slot(pair.store_pc), slot(pair.load_pc)}) set_[s] = before[s];
-    }
-    for (const Pair& pair : lately)
-      if (now(pair.store_pc) < 0 || now(pair.load_pc) < 0) join(pair);
+  void violation(const Pair& pair) { join(pair); }
+  // As behind so many stores of the program, most of which were not seen here.  What has a set are
+  // stores and loads that were seen in the wrong order since all were last forgotten.  Others that
+  // have been before are likely to be soon, but not sure to: to take that for granted would keep
+  // each pair for ever that was wrong once.
+  void go_on_behind(std::uint64_t stores) {
+    const std::uint64_t turn = stores / (period + 1);
+    if (std::exchange(turn_, turn) != turn) forget();
+    seen_ = stores % (period + 1);
   }
 
  private:
@@ -89,11 +74,12 @@ class StoreSets {
   // StoreSet::insertLoad).
   static constexpr std::uint64_t period = 250'000;
   void store_comes() {
-    ++walked_;
-    if (++seen_ > period) forget();
+    if (++seen_ <= period) return;
+    forget();
+    ++turn_;
   }
   void forget() {
-    seen_ = walked_ = 0;
+    seen_ = 0;
     std::fill(set_.begin(), set_.end(), std::int16_t{no_set});
     std::fill(last_.begin(), last_.end(), Last{});
   }
@@ -113,11 +99,8 @@ class StoreSets {
   static std::size_t slot(std::uint64_t pc) { return pc >> 2 & (size - 1); }
   std::vector<std::int16_t> set_ = std::vector<std::int16_t>(size, std::int16_t{no_set});
   std::vector<Last> last_ = std::vector<Last>(size);
-  std::uint64_t seen_{};        // since all were forgotten
-  std::uint64_t walked_{};      // the same, of those that came to of()
-  std::vector<Pair> violated_;  // at any time, each once
-  std::unordered_set<Pair, MemoryMeetings::PairHash> known_;  // the same
-  std::size_t told_{};                                        // of the first ones
+  std::uint64_t seen_{};  // since all were forgotten
+  std::uint64_t turn_{};  // so often they were
 };
 
 }  // namespace tracekit
