@@ -28,6 +28,8 @@ bool knows_what_is_in_flight(const CoreParameters& p) {
   const auto kind = static_cast<unsigned>(p.predictor());
   return kind == predictor::tage_sc_l_8kb || kind == predictor::tage_sc_l_64kb;
 }
+// So many rows at most are walked for what one without learns otherwise.
+constexpr std::size_t walked_instead = 16'000;
 
 }  // namespace
 
@@ -304,7 +306,8 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block,
   const std::size_t rows = block.sid.size();
   const double times =
       1 + static_cast<double>(unwalked) / static_cast<double>(std::max<std::size_t>(1, rows));
-  const std::array walked{static_cast<std::uint32_t>(rows - rows * 4 / 5)};
+  const std::array walked{
+      static_cast<std::uint32_t>(rows - std::min(rows * 4 / 5, walked_instead))};
   const std::size_t late = own_.size() - first_parts(walked).front();
   each_core(threads, [&] {
     return [&](std::size_t k) {
