@@ -238,9 +238,8 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   Cycle operands_chain_{};
   const CodeMap& code_;
   BranchHistory history_;
-  SymbolicRegisters wrong_;                                   // along the wrong path
-  std::array<Cycle, CoreInst::all_registers> wrong_ready_{};  // when what it wrote is there
-  std::vector<Cycle> wrong_left_;                             // when its rows leave the issue queue
+  SymbolicRegisters wrong_;        // along the wrong path
+  std::vector<Cycle> wrong_left_;  // when its rows leave the issue queue
   WrongPathStores wrong_stores_;
   WrongPathUnits wrong_units_;
   ValuesAround* values_{};

@@ -58,7 +58,7 @@ Cycle OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, C
     at = std::max(at, last < never ? last + 1 : sets_.waits_for(set, at - 1, squashed_));
   }
   for (const std::uint16_t r : inst.read()) {
-    at = std::max(at, wrong_.written(r) ? wrong_ready_[r] : register_[r].at());
+    at = std::max(at, wrong_.there(r, register_[r].at()));
   }
   const Operation& own = operation(inst.op);
   const Cycle passed = own.held > 1
@@ -67,10 +67,7 @@ Cycle OutOfOrderCore<Why>::run_part(const CoreRow& branch, std::uint32_t part, C
   const Cycle executes = passed + p_.issue_to_exec() - 1;
   Cycle done = executes;
   if (memory) done = access_part(branch, part, passed - latency(inst.op), executes, resolved, set);
-  wrong_.run(inst, part, code_.value(part));
-  for (const std::uint16_t r : inst.written()) {
-    wrong_ready_[r] = done;
-  }
+  wrong_.run(inst, part, code_.value(part), done);
   return memory ? done : passed - latency(inst.op);
 }
 
@@ -163,7 +160,8 @@ template <bool Why>
 void OutOfOrderCore<Why>::pass_wrong(const CoreRow& branch, std::uint32_t part, std::uint64_t row,
                                      Cycle at, Cycle resolved, WrongRename& to) {
   const CoreInst& inst = code_.insts()[part];
-  const Cycle end = resolved + wrong_units_.delay(), never_seen = end + squash_heard + long_after;
+  const Cycle delay = wrong_units_.delay(), end = resolved + delay;
+  const Cycle never_seen = end + squash_heard + long_after;
   const Cycle renamed = rename_wrong(inst, row, at, never_seen, to);
   to.dispatched = renamed + p_.rename_to_iew();
   to.rows += renamed < end;
@@ -172,8 +170,7 @@ void OutOfOrderCore<Why>::pass_wrong(const CoreRow& branch, std::uint32_t part, 
   if (to.dispatched <= end + 1 && inst.is(CoreInst::store)) sets_.squashed(inst.pc);
   // Of what issues later no load goes any more.
   Cycle left = never_seen;
-  if (to.dispatched < end)
-    left = run_part(branch, part, to.dispatched + 1 - wrong_units_.delay(), resolved);
+  if (to.dispatched < end) left = run_part(branch, part, to.dispatched + 1 - delay, resolved);
   if (!inst.is(CoreInst::no_op) && calendar_.leaves(left, to.queue)) wrong_left_.push_back(left);
 }
 
@@ -198,19 +195,18 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongPathCode& way,
   wrong_stores_.begin();
   wrong_left_.clear();
   stores_told_ = true;
-  const auto end = [&] { return resolved + wrong_units_.delay(); };
-  const auto heard = [&] { return end() + squash_heard; };
+  Cycle end = resolved, heard = end + squash_heard;  // later where rows hold units
   buffered_ = block;
   const BranchUnit::Astray astray(branches_, static_cast<BranchKind>(branch.inst->branch),
                                   branch.taken);
-  while (at < heard()) {
+  while (at < heard) {
     const CoreInst& inst = code_.insts()[part];
     const bool next_block = inst.pc != pc && fetch_block(inst.pc) != block;
     Cycle now = at;
     if (next_block) {
       block = fetch_block(inst.pc);
       now = std::max(at + 1, caches_.fetch(inst.pc, at));
-      buffer(inst.pc, now, heard());
+      buffer(inst.pc, now, heard);
     } else if (way.taken() || fetched >= p_.width()) {
       ++now;
     }
@@ -218,37 +214,42 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongPathCode& way,
     now = std::max(now, front_end_.room(row).at());
     fetched = now > at || next_block ? 1 : fetched + 1;
     at = now;
-    if (at >= heard()) break;
+    if (at >= heard) break;
     pc = inst.pc;
     // What is renamed behind the squash would come no further, nor would the rows behind it.
-    late = to.stage.at.at() > end();
+    late = to.stage.at.at() > end;
     if (late) {
       front_end_.arrive(row, {at, Cause::base}, to.stage.at);
     } else {
       pass_wrong(branch, part, row, at, resolved, to);
+      end = resolved + wrong_units_.delay();
+      heard = end + squash_heard;
     }
 
-    part = way.behind(
-        part, [&](const CoreInst& i) { return this->around_.target(branch, i); },
-        [&](const CoreInst& i, bool) { return branches_.foresee(i.pc, at); });
-    const auto kind = static_cast<BranchKind>(inst.branch);
-    branches_.pass(inst.pc, kind, way.taken());
-    bool resteered = way.was_decoded();
-    const Cycle decoded = front_end_.decoded().at();
-    if (way.taken() && part != CodeMap::nowhere && BranchUnit::in_btb(kind) &&
-        decoded + 1 < resolved)
-      resteered |= branches_.resteers(inst.pc, code_.insts()[part].pc, kind);
-    if (resteered) {
-      const Cycle until = std::min(decoded + decode_tells, heard());
-      run_past(inst.pc, at, fetched, until, until);
-      at = decoded + decode_redirect;
+    if (const auto kind = static_cast<BranchKind>(inst.branch); kind == BranchKind::none) {
+      part = way.straight_on(part);
+    } else {
+      part = way.behind(
+          part, [&](const CoreInst& i) { return this->around_.target(branch, i); },
+          [&](const CoreInst& i, bool) { return branches_.foresee(i.pc, at); });
+      branches_.pass(inst.pc, kind, way.taken());
+      bool resteered = way.was_decoded();
+      const Cycle decoded = front_end_.decoded().at();
+      if (way.taken() && part != CodeMap::nowhere && BranchUnit::in_btb(kind) &&
+          decoded + 1 < resolved)
+        resteered |= branches_.resteers(inst.pc, code_.insts()[part].pc, kind);
+      if (resteered) {
+        const Cycle until = std::min(decoded + decode_tells, heard);
+        run_past(inst.pc, at, fetched, until, until);
+        at = decoded + decode_redirect;
+      }
     }
     if (part == CodeMap::nowhere) {  // code that never ran, or it is not known which
-      if (!way.taken()) at += run_past(pc, at, fetched, resolved, heard());
+      if (!way.taken()) at += run_past(pc, at, fetched, resolved, heard);
       forget_wrong_queue();
       if (!late) {
-        to.rows += rows_behind(at, to.dispatched, end());
-        to.rows = std::min(to.rows, room(end(), to.dispatched, entry_ + 1));
+        to.rows += rows_behind(at, to.dispatched, end);
+        to.rows = std::min(to.rows, room(end, to.dispatched, entry_ + 1));
       }
       break;
     }

@@ -6,6 +6,7 @@
 
 #include "sim/code_map.hpp"
 #include "sim/core_inst.hpp"
+#include "sim/cycle.hpp"
 
 namespace tracekit {
 
@@ -18,7 +19,7 @@ struct SymbolicValue {
   SymbolicValue plus(std::int64_t more) const { return {root, number + more}; }
 };
 
-// What registers hold along a path, from where it begins.
+// What registers hold along a path, from where it begins, and when it is there.
 class SymbolicRegisters {
  public:
   void begin() { ++now_; }
@@ -27,13 +28,15 @@ class SymbolicRegisters {
   SymbolicValue value(std::uint16_t r) const {
     return written(r) ? of_[r].value : SymbolicValue{r + std::uint64_t{1}, 0};
   }
+  // When a register's value is there, if the path has written it; else `before`.
+  Cycle there(std::uint16_t r, Cycle before) const { return written(r) ? of_[r].there : before; }
   // The address of the part's access.
   SymbolicValue address(const CoreInst& inst, std::uint32_t part, const RegisterValue& says) const {
     if (says.kind != RegisterValue::access) return {made(inst, part), 0};
     return value(says.base).plus(says.number);
   }
-  // The path goes on with the part.
-  void run(const CoreInst& inst, std::uint32_t part, const RegisterValue& says) {
+  // The path goes on with the part, whose results are there at `there`.
+  void run(const CoreInst& inst, std::uint32_t part, const RegisterValue& says, Cycle there = 0) {
     SymbolicValue is{SymbolicValue::zero, says.number};
     const bool computes = says.kind == RegisterValue::none || says.kind == RegisterValue::access;
     if (says.kind == RegisterValue::sum) {
@@ -42,7 +45,7 @@ class SymbolicRegisters {
       is = {made(inst, part), 0};
     }
     for (const std::uint16_t r : inst.written()) {
-      of_[r] = {now_, is};
+      of_[r] = {now_, there, is};
       if (computes) is.root = mixed(is.root) | SymbolicValue::computed;  // each result is another
     }
   }
@@ -62,6 +65,7 @@ class SymbolicRegisters {
   }
   struct Register {
     std::uint32_t when{};
+    Cycle there{};
     SymbolicValue value;
   };
   std::vector<Register> of_ = std::vector<Register>(CoreInst::all_registers);

@@ -99,6 +99,11 @@ class WrongPathCode {
     taken_ = goes != code_.behind(part);
     return goes;
   }
+  // The part behind `part`, which is no branch.
+  std::uint32_t straight_on(std::uint32_t part) {
+    decoded_ = taken_ = false;
+    return code_.behind(part);
+  }
   // The part behind `part`.  `decoded`: the target of a direct one that nobody knows before it is
   // decoded.  `taken`: whether a conditional branch is, given how the n-th one of the way was
   // predicted the n-th last time; so each goes either way as often as it was of late.
@@ -106,8 +111,7 @@ class WrongPathCode {
   std::uint32_t behind(std::uint32_t part, const Decoded& decoded, const Taken& taken) {
     const CoreInst& inst = code_.insts()[part];
     const auto kind = static_cast<BranchKind>(inst.branch);
-    const std::uint32_t behind = code_.behind(part);
-    decoded_ = taken_ = false;
+    const std::uint32_t behind = straight_on(part);
     if (kind == BranchKind::none) return behind;
     if (kind == BranchKind::ret) {
       taken_ = true;
