@@ -154,6 +154,36 @@ def test_options_stand_between_traces(feats, tmp_path, capsys):
     assert "-o/--output: expected one argument" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["info", "mrc", "verify"])
+def test_options_stand_between_files_of_every_command(command, feats, tmp_path, capsys):
+    other = tmp_path / "other.zst"
+    other.write_bytes(feats.read_bytes())
+    assert main([command, str(feats), "--json", str(other)]) == 0
+    assert str(other) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "evaluate --model a b M.json",
+        "evaluate M.json --model a b",
+        "train perfvec -o out --machines u001 u002 M.json",
+        "train neuroscalar M.TOML -o out --machines u001",
+    ],
+)
+def test_a_manifest_stands_before_or_behind_names(line):
+    args = create_parser(line.split()[0]).parse_args(line.split())
+    assert args.manifest.startswith("M.")
+    names = args.model if line.startswith("evaluate") else args.machines
+    assert names and not any(n.startswith("M.") for n in names)
+
+
+def test_all_that_is_required_is_told(capsys):
+    with pytest.raises(SystemExit):
+        main(["extract"])
+    assert "required: input, -o/--output" in capsys.readouterr().err
+
+
 def test_a_machine_s_name_is_no_trace_s(feats, tmp_path, monkeypatch, capsys):
     """Whatever lies in the present folder."""
     monkeypatch.chdir(tmp_path)

@@ -11,6 +11,7 @@ from tracekit.cli.clustered import add_cluster, run_of, wanted
 from tracekit.cli.common_options import add_quiet, add_threads
 from tracekit.cli.error_tables import HEAD, line, number, print_intervals, programs
 from tracekit.cli.instruction_options import add_instruction_options
+from tracekit.cli.intermixed import Manifest
 from tracekit.cli.numbers import at_least
 from tracekit.cli.report import add_json, reported
 from tracekit.cli.sampling_options import OPTIONS, add_sampling, plan_of, print_seed, seed_of
@@ -20,6 +21,7 @@ from tracekit.cli.unused import refuse
 def add_parser(sub: Any, help_text: str) -> None:
     """Add the options of ``tracekit evaluate``."""
     p = sub.add_parser("evaluate", help=help_text, description=__doc__)
+    p.__class__ = Manifest
     p.add_argument("manifest", help="JSON or TOML: programs, families, machines")
     p.add_argument(
         "--model",

@@ -8,6 +8,7 @@ from typing import Any
 
 from tracekit.cli.common_options import add_threads
 from tracekit.cli.events import echo
+from tracekit.cli.intermixed import Manifest
 from tracekit.cli.numbers import at_least, minutes_or_none
 from tracekit.cli.unused import refuse
 from tracekit.errors import FormatError, TracekitError
@@ -73,6 +74,7 @@ def add_parser(sub: Any, help_text: str) -> None:
 
 
 def _common(p: argparse.ArgumentParser, guide: str) -> None:
+    p.__class__ = Manifest
     p.add_argument("manifest", help=f"JSON or TOML ({guide})")
     p.add_argument("-o", "--output", required=True, help="the model's folder")
     p.add_argument(

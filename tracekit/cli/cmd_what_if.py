@@ -14,7 +14,6 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from tracekit.cli.common_options import add_threads
-from tracekit.cli.intermixed import Intermixed
 from tracekit.cli.report import add_json, reported
 from tracekit.text import counted
 
@@ -31,7 +30,6 @@ def add_parser(sub: Any, help_text: str) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.__class__ = Intermixed
     p.add_argument("file", help="a feats.zst")
     p.add_argument("changes", nargs="*", metavar="CHANGE", help="of a parameter, e.g. rob=512")
     p.add_argument(

@@ -1,15 +1,18 @@
-"""Options between a command's positional arguments: ``what-if feats.zst --machine M rob=512``."""
+"""Options between a command's positional arguments: ``info one.zst --json two.zst``."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
 from tracekit.cli.suggesting import MadeWhenUsed
 
-__all__ = ["Intermixed", "Traces"]
+__all__ = ["Intermixed", "Manifest", "Traces"]
 
 _SEVERAL: Final = ("+", "*")
+#: What argparse mixes with no options: another command, or all that is left.
+_ALL_THE_REST: Final = (argparse.PARSER, argparse.REMAINDER)
 
 
 class Intermixed(MadeWhenUsed):
@@ -20,35 +23,37 @@ class Intermixed(MadeWhenUsed):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """As argparse's, which calls it again for each of the two kinds."""
-        if self._inside:
-            return super().parse_known_args(args, namespace)
+        """As argparse's, which calls it again for each of the two kinds.  What stands behind ``--``
+        is a program's, and left as it is."""
+        given = list(args or ())
+        together = "--" in given or any(a.nargs in _ALL_THE_REST for a in self._actions)
+        if self._inside or together or not given:  # without any, all that is required is told
+            return super().parse_known_args(given, namespace)
         self._inside = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            return self.parse_known_intermixed_args(self._ordered(given), namespace)
         finally:
             self._inside = False
 
+    def _ordered(self, args: list[str]) -> list[str]:
+        """What is parsed for these."""
+        return args
 
-class Traces(Intermixed):
-    """The same of a command whose positional arguments are traces.  They may stand behind the
-    values of an option that takes several, too: ``simulate -m u007 feats.zst``."""
 
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """As argparse's.  What stands behind ``--`` is a program's, and left as it is."""
-        given = list(args or ())
-        if self._inside or "--" in given:
-            return MadeWhenUsed.parse_known_args(self, given, namespace)
-        return super().parse_known_args(self._traces_first(given), namespace)
+class _OwnFirst(Intermixed):
+    """The same, where a positional argument may stand behind the values of an option that takes
+    several, too."""
 
-    def _traces_first(self, args: Sequence[str]) -> list[str]:
-        """The traces that an option of several values would take stand before it, so that all keep
-        their order."""
+    def is_own(self, argument: str) -> bool:
+        """Whether it is a positional one, whatever option stands before it."""
+        raise NotImplementedError
+
+    def _ordered(self, args: list[str]) -> list[str]:
+        """The positional arguments that an option of several values would take stand before it, so
+        that all keep their order."""
         nargs = {name: action.nargs for action in self._actions for name in action.option_strings}
         out: list[str] = []
-        place = 0  # where a trace is no option's value
+        place = 0  # where one is no option's value
         takes: int | str | None = 0
         for argument in args:
             if argument.startswith("-"):
@@ -57,12 +62,28 @@ class Traces(Intermixed):
                 # -qm is -q -m.
                 letter = "-" + argument[-1] if argument[1:2] != "-" else argument
                 takes = nargs.get(argument, nargs.get(letter, 0))
-            elif takes in _SEVERAL and _is_trace(argument):
+            elif takes in _SEVERAL and self.is_own(argument):
                 out.insert(place, argument)
                 place += 1
                 continue
             out.append(argument)
         return out
+
+
+class Traces(_OwnFirst):
+    """Of a command whose positional arguments are traces: ``simulate -m u007 feats.zst``."""
+
+    def is_own(self, argument: str) -> bool:
+        """Whether it is a trace."""
+        return _is_trace(argument)
+
+
+class Manifest(_OwnFirst):
+    """Of a command on a manifest: ``evaluate --model one two data.toml``."""
+
+    def is_own(self, argument: str) -> bool:
+        """Whether it is a file of JSON or TOML."""
+        return argument.lower().endswith((".json", ".toml"))
 
 
 def _is_trace(name: str) -> bool:

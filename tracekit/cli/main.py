@@ -17,8 +17,9 @@ from typing import Any, TextIO
 
 from tracekit._version import __version__
 from tracekit.cli.commands import COMMANDS
+from tracekit.cli.intermixed import Intermixed
 from tracekit.cli.report import check_outputs
-from tracekit.cli.suggesting import MadeWhenUsed, OfAllCommands
+from tracekit.cli.suggesting import OfAllCommands
 from tracekit.entry_points import EntryPointWarning
 from tracekit.errors import TracekitError, UsageError
 from tracekit.extras import needed
@@ -58,7 +59,7 @@ def create_parser(only: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tracekit {__version__}")
     sub = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=MadeWhenUsed
+        dest="command", metavar="COMMAND", required=True, parser_class=Intermixed
     )
     for name, help_text in COMMANDS.items():
         if only not in (None, name):
