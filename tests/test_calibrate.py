@@ -31,6 +31,7 @@ from tracekit.hardware.measure import (
     timing,
 )
 from tracekit.hardware.measure import library as library_module
+from tracekit.hardware.measure import settling as settling_module
 from tracekit.hardware.measure.bench import PAGE, Bench, Experiment, family, first_above
 from tracekit.hardware.measure.form_kernels import include_text
 from tracekit.hardware.measure.kernels import Kernel, kernel
@@ -115,15 +116,19 @@ def test_one_round_in_too_little_time_is_not_settled(bench: Bench) -> None:
     assert not found.settled and len(found.rounds) == 1
 
 
-def test_a_clock_that_jumps_is_repeated_and_then_refused(bench: Bench) -> None:
+def test_a_clock_that_jumps_is_repeated_and_then_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling_module, "SHARE", 0)  # whoever else computes here
+
     def jumps(b: Bench) -> dict[str, float]:
         b.timer.ns_per_cycle += [0.25] * 5 + [0.5] * 5
         return {"a": 1.0}
 
-    settling = Settling(bench, time.monotonic() + 9, lambda *a: None)
+    rounds = Settling(bench, time.monotonic() + 9, lambda *a: None)
     with pytest.raises(TracekitError, match=r"the clock moved by 100%, 8 times in a row"):
-        settling.run([Experiment("e", "steps", jumps)])
-    assert settling.notes[0] == "steps: repeated, the clock moved by 100%"
+        rounds.run([Experiment("e", "steps", jumps)])
+    assert rounds.notes[0] == "steps: repeated, the clock moved by 100%"
 
 
 def test_a_busy_neighbour_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,6 +185,9 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
                                  Cycle resolved);
   TRACEKIT_INLINE void pass_wrong(const CoreRow& branch, std::uint32_t part, std::uint64_t row,
                                   Cycle at, Cycle resolved, WrongRename& to);
+  TRACEKIT_INLINE Cycle decode_wrong(const CoreInst& inst, const WrongPathCode& way,
+                                     std::uint32_t next, Cycle at, int fetched, Cycle resolved,
+                                     Cycle heard);
   Cycle walk_wrong(const CoreRow& branch, WrongPathCode& way, std::uint32_t part, Cycle resolved);
   TRACEKIT_INLINE Cycle rename_wrong(const CoreInst& inst, std::uint64_t row, Cycle at, Cycle never,
                                      WrongRename& to);

@@ -174,6 +174,23 @@ void OutOfOrderCore<Why>::pass_wrong(const CoreRow& branch, std::uint32_t part, 
   if (!inst.is(CoreInst::no_op) && calendar_.leaves(left, to.queue)) wrong_left_.push_back(left);
 }
 
+// The branch `inst` of a wrong path is decoded, which was fetched at `at`, and behind which the way
+// goes on at `next`.  From when on fetch does: later if decode sends it there.
+template <bool Why>
+Cycle OutOfOrderCore<Why>::decode_wrong(const CoreInst& inst, const WrongPathCode& way,
+                                        std::uint32_t next, Cycle at, int fetched, Cycle resolved,
+                                        Cycle heard) {
+  const auto kind = static_cast<BranchKind>(inst.branch);
+  bool resteered = way.was_decoded();
+  const Cycle decoded = front_end_.decoded().at();
+  if (way.taken() && next != CodeMap::nowhere && BranchUnit::in_btb(kind) && decoded + 1 < resolved)
+    resteered |= branches_.resteers(inst.pc, code_.insts()[next].pc, kind);
+  if (!resteered) return at;
+  const Cycle until = std::min(decoded + decode_tells, heard);
+  run_past(inst.pc, at, fetched, until, until);
+  return decoded + decode_redirect;
+}
+
 // Behind `branch` the front end goes on at `part` of a wrong path, until it learns that it is
 // wrong. How many rows are renamed before that is known.
 template <bool Why>
@@ -233,16 +250,7 @@ Cycle OutOfOrderCore<Why>::walk_wrong(const CoreRow& branch, WrongPathCode& way,
           part, [&](const CoreInst& i) { return this->around_.target(branch, i); },
           [&](const CoreInst& i, bool) { return branches_.foresee(i.pc, at); });
       branches_.pass(inst.pc, kind, way.taken());
-      bool resteered = way.was_decoded();
-      const Cycle decoded = front_end_.decoded().at();
-      if (way.taken() && part != CodeMap::nowhere && BranchUnit::in_btb(kind) &&
-          decoded + 1 < resolved)
-        resteered |= branches_.resteers(inst.pc, code_.insts()[part].pc, kind);
-      if (resteered) {
-        const Cycle until = std::min(decoded + decode_tells, heard);
-        run_past(inst.pc, at, fetched, until, until);
-        at = decoded + decode_redirect;
-      }
+      at = decode_wrong(inst, way, part, at, fetched, resolved, heard);
     }
     if (part == CodeMap::nowhere) {  // code that never ran, or it is not known which
       if (!way.taken()) at += run_past(pc, at, fetched, resolved, heard);
