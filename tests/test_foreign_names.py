@@ -149,7 +149,8 @@ def test_a_deep_toml(tmp_path: Path) -> None:
 def test_a_word_that_a_shell_completed(capsys) -> None:
     """An argument that no command has, as the name of somebody's file may be one."""
     tune = ["tune", "x", "--name", "n", "-o", "y"]
-    for words in ([*tune, f"--{EVIL}"], ["export", "x", "--to", EVIL]):
+    option = f"--{EVIL}".replace(" ", "_")  # with a space it would be a file
+    for words in ([*tune, option], ["export", "x", "--to", EVIL]):
         with pytest.raises(SystemExit):
             main(words)
         assert "x1b[2J" in clean(capsys)
