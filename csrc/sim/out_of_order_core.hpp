@@ -59,6 +59,8 @@ namespace tracekit {
 #define TRACEKIT_INLINE [[gnu::always_inline]] inline
 
 template <bool Why>
+class CoreOutline;
+template <bool Why>
 class LaterDivisions;
 
 template <bool Why>
@@ -78,6 +80,7 @@ class OutOfOrderCore : public CoreOf<OutOfOrderCore<Why>> {
   using At = Stamp<Why>;
   using Times = Core::Times;
   friend CoreOf<OutOfOrderCore<Why>>;
+  friend class CoreOutline<Why>;
   friend class LaterDivisions<Why>;
   TRACEKIT_INLINE Times step(const CoreRow& row) {
     return row.inst->is(CoreInst::computes) ? step_as<true>(row) : step_as<false>(row);

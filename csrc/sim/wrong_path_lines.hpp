@@ -10,12 +10,13 @@
 
 namespace tracekit {
 
+inline constexpr int line_insts = 16;  // about
+
 // From `at` on, until the branch, a part, is resolved; `width` instructions a cycle.
 // `fetch(line, at)`: when that line is there.
 template <typename Fetch>
 void fetch_wrong_lines(const CodeMap& code, const BranchHistory& history, std::uint32_t branch,
                        bool taken, int width, Cycle at, Cycle resolved, const Fetch& fetch) {
-  constexpr int line_insts = 16;
   std::uint64_t line = code.insts()[branch].pc >> line_bits;
   const auto straight_on = [&] {
     while (at < resolved) at = std::max(at + line_insts / width, fetch(++line, at));
