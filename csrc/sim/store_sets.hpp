@@ -58,7 +58,17 @@ class StoreSets {
     if (const int set = now(pc); set != no_set)
       last_[static_cast<std::size_t>(set)].squashed = true;
   }
-  void violation(const Pair& pair) { join(pair); }
+  void violation(const Pair& pair) {
+    std::int16_t &load = set_[slot(pair.load_pc)], &store = set_[slot(pair.store_pc)];
+    if (load < 0 && store < 0)
+      load = store = static_cast<std::int16_t>((pair.load_pc ^ (pair.load_pc >> 10)) & (size - 1));
+    else if (load < 0)
+      load = store;
+    else if (store < 0)
+      store = load;
+    else
+      load = store = std::min(load, store);
+  }
   // As behind so many stores of the program, most of which were not seen here.  What has a set are
   // stores and loads that were seen in the wrong order since all were last forgotten.  Others that
   // have been before are likely to be soon, but not sure to: to take that for granted would keep
@@ -82,17 +92,6 @@ class StoreSets {
     seen_ = 0;
     std::fill(set_.begin(), set_.end(), std::int16_t{no_set});
     std::fill(last_.begin(), last_.end(), Last{});
-  }
-  void join(const Pair& pair) {
-    std::int16_t &load = set_[slot(pair.load_pc)], &store = set_[slot(pair.store_pc)];
-    if (load < 0 && store < 0)
-      load = store = static_cast<std::int16_t>((pair.load_pc ^ (pair.load_pc >> 10)) & (size - 1));
-    else if (load < 0)
-      load = store;
-    else if (store < 0)
-      store = load;
-    else
-      load = store = std::min(load, store);
   }
 
   static constexpr std::size_t size = 1024;
