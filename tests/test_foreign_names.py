@@ -154,3 +154,5 @@ def test_a_word_that_a_shell_completed(capsys) -> None:
         with pytest.raises(SystemExit):
             main(words)
         assert "x1b[2J" in clean(capsys)
+    assert main(["tune", f"--{EVIL}", "--name", "n", "-o", "y"]) == 1
+    assert "x1b[2J" in clean(capsys)

@@ -35,18 +35,9 @@ class Intermixed(MadeWhenUsed):
         finally:
             self._inside = False
 
-    def _ordered(self, args: list[str]) -> list[str]:
-        """What is parsed for these."""
-        return args
-
-
-class _OwnFirst(Intermixed):
-    """The same, where a positional argument may stand behind the values of an option that takes
-    several, too."""
-
     def is_own(self, argument: str) -> bool:
-        """Whether it is a positional one, whatever option stands before it."""
-        raise NotImplementedError
+        """Whether it is a positional one even behind the values of an option that takes several."""
+        return False
 
     def _ordered(self, args: list[str]) -> list[str]:
         """The positional arguments that an option of several values would take stand before it, so
@@ -70,7 +61,7 @@ class _OwnFirst(Intermixed):
         return out
 
 
-class Traces(_OwnFirst):
+class Traces(Intermixed):
     """Of a command whose positional arguments are traces: ``simulate -m u007 feats.zst``."""
 
     def is_own(self, argument: str) -> bool:
@@ -78,7 +69,7 @@ class Traces(_OwnFirst):
         return _is_trace(argument)
 
 
-class Manifest(_OwnFirst):
+class Manifest(Intermixed):
     """Of a command on a manifest: ``evaluate --model one two data.toml``."""
 
     def is_own(self, argument: str) -> bool:
