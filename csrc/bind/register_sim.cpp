@@ -366,8 +366,10 @@ py::list warm_contents(const Array<std::uint64_t>& lines, const Array<std::uint8
   for (py::ssize_t i = 0; i < lines.size(); ++i)
     data.touch(lines.at(i), static_cast<std::uint64_t>(i) + 1, writes.at(i) != 0);
   const warm::CacheShape own_shape{sets, ways};
-  const warm::CacheContents found = behind ? warm::CacheContents(own_shape, code, 0, data, 0)
-                                           : warm::CacheContents(own_shape, data);
+  warm::RecentLines recent_code(code), recent_data(data);
+  const warm::CacheContents found =
+      behind ? warm::CacheContents(own_shape, recent_code, 0, recent_data, 0)
+             : warm::CacheContents(own_shape, recent_data);
   const std::uint32_t own = warm::size_bit(sets * ways);
   const std::uint32_t above = behind ? warm::size_bit(shape.lines()) : 0;
   py::list out;

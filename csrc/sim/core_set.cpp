@@ -292,9 +292,13 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
 
 void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block,
                               std::uint64_t unwalked, unsigned threads) {
+  warm::RecentLines data(pass.data());
+  std::array<std::optional<warm::RecentLines>, 2> code;
   std::array<std::optional<warm::ContentsByShape>, 2> contents;
-  for (const bool in_order : {false, true})
-    if (const auto* code = pass.code(in_order)) contents[in_order].emplace(*code, pass.data());
+  for (const bool in_order : {false, true}) {
+    if (!pass.code(in_order)) continue;
+    contents[in_order].emplace(code[in_order].emplace(*pass.code(in_order)), data);
+  }
   each_core(threads, [&] {
     return [&](std::size_t k) {
       const bool in_order = parameters_[k].in_order() != 0;

@@ -99,11 +99,23 @@ void FunctionalPass::fetch_ahead(std::uint64_t line) {
   last = {line, stamp_};
 }
 
+// From here on what all have learnt is of those alone that execute in order.
+void FunctionalPass::own_units() {
+  for (const CoreParameters& p : cores_)
+    if (!p.in_order() && !units_.contains(set_of(p))) units_.emplace(set_of(p), branches(p));
+  const auto nobody_asks = [&](const auto& part, std::size_t which) {
+    return std::ranges::none_of(cores_, [&](const CoreParameters& p) {
+      return p.in_order() && set_of(p)[which] == part.first;
+    });
+  };
+  std::erase_if(predictor_, [&](const auto& part) { return nobody_asks(part, 0); });
+  std::erase_if(btb_, [&](const auto& part) { return nobody_asks(part, 1); });
+  std::erase_if(returns_, [&](const auto& part) { return nobody_asks(part, 2); });
+}
+
 void FunctionalPass::end_block(unsigned threads) {
   const auto compressed = [](const BranchEvent& b) { return b.compressed; };
-  if (units_.empty() && std::ranges::any_of(branches_, compressed))
-    for (const CoreParameters& p : cores_)
-      if (!p.in_order() && !units_.contains(set_of(p))) units_.emplace(set_of(p), branches(p));
+  if (units_.empty() && std::ranges::any_of(branches_, compressed)) own_units();
   struct OwnUnit {
     BranchUnit* unit;
     Cycle lag;

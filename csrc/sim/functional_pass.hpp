@@ -90,6 +90,7 @@ class FunctionalPass {
   static Set set_of(const CoreParameters& core);
   std::vector<CoreParameters> cores_;
   std::map<Set, BranchUnit> units_;
+  void own_units();
 };
 
 }  // namespace tracekit

@@ -11,39 +11,39 @@ constexpr std::size_t patience = 32;
 
 }  // namespace
 
-CacheContents::CacheContents(CacheShape shape, const LineHistory& history) : CacheContents(shape) {
+CacheContents::CacheContents(CacheShape shape, RecentLines& lines) : CacheContents(shape) {
   std::size_t left = patience * shape.lines();
-  for (auto c = history.latest(); open_ && left && !c.ends(); c.next(), --left) put(c, c.stamp());
+  for (RecentLines::Cursor c(lines); open_ && left && !c.ends(); c.next(), --left)
+    put(c.line(), c.line().stamp);
 }
 
-CacheContents::CacheContents(CacheShape shape, const LineHistory& code, std::size_t code_first,
-                             const LineHistory& data, std::size_t data_first)
+CacheContents::CacheContents(CacheShape shape, RecentLines& code, std::size_t code_first,
+                             RecentLines& data, std::size_t data_first)
     : CacheContents(shape) {
-  auto a = code.latest(), b = data.latest();
+  RecentLines::Cursor a(code), b(data);
   for (std::size_t left = patience * shape.lines(); open_ && left && !(a.ends() && b.ends());
        --left) {
-    const bool from_code = b.ends() || (!a.ends() && a.stamp() > b.stamp());
+    const bool from_code = b.ends() || (!a.ends() && a.line().stamp > b.line().stamp);
     auto& c = from_code ? a : b;
-    put(c, c.asked(from_code ? code_first : data_first));
+    put(c.line(), c.asked(from_code ? code_first : data_first));
     c.next();
   }
 }
 
-void CacheContents::put(const LineHistory::Cursor& c, std::uint64_t asked) {
-  const std::uint64_t line = c.line();
-  const std::size_t set = line % shape_.sets, ways = shape_.ways;
+void CacheContents::put(const RecentLine& l, std::uint64_t asked) {
+  const std::size_t set = l.line % shape_.sets, ways = shape_.ways;
   if (closed_[set]) return;
   HeldLine* const first = &line_[set * ways];
   std::uint8_t& held = held_[set];
   // Lines come by their last use: no later one was asked for after this.
-  if (held == ways && first[held - 1].asked >= c.stamp()) {
+  if (held == ways && first[held - 1].asked >= l.stamp) {
     closed_[set] = 1;
     --open_;
     return;
   }
-  HeldLine own{line, asked, c.written(), c.dirty()};
+  HeldLine own{l.line, asked, l.written, l.dirty};
   HeldLine* at =
-      std::find_if(first, first + held, [&](const HeldLine& h) { return h.line == line; });
+      std::find_if(first, first + held, [&](const HeldLine& h) { return h.line == l.line; });
   if (at != first + held) {  // code that is data, too
     own.asked = std::max(own.asked, at->asked);
     own.written |= at->written;
@@ -51,7 +51,8 @@ void CacheContents::put(const LineHistory::Cursor& c, std::uint64_t asked) {
     std::move(at + 1, first + held, at);
     --held;
   }
-  at = std::find_if(first, first + held, [&](const HeldLine& h) { return h.asked < own.asked; });
+  at = first + held;
+  while (at != first && at[-1].asked < own.asked) --at;
   if (at == first + ways) return;
   if (held < ways) ++held;
   std::move_backward(at, first + held - 1, first + held);

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "warm/line_history.hpp"
+#include "warm/recent_lines.hpp"
 
 namespace tracekit::warm {
 
@@ -31,18 +31,18 @@ struct HeldLine {
 class CacheContents {
  public:
   // A first cache's, which is asked for every use.
-  CacheContents(CacheShape shape, const LineHistory& history);
+  CacheContents(CacheShape shape, RecentLines& lines);
   // Of one behind first caches, numbers of the histories', which asks for what they do not have.
-  CacheContents(CacheShape shape, const LineHistory& code, std::size_t code_first,
-                const LineHistory& data, std::size_t data_first);
+  CacheContents(CacheShape shape, RecentLines& code, std::size_t code_first, RecentLines& data,
+                std::size_t data_first);
   // The lines of a set, the one used last first.
   std::span<const HeldLine> set(std::size_t number) const {
     return {line_.data() + number * shape_.ways, held_[number]};
   }
 
  private:
-  // `asked` is at most the cursor's stamp.
-  void put(const LineHistory::Cursor& c, std::uint64_t asked);
+  // `asked` is at most the line's stamp.
+  void put(const RecentLine& l, std::uint64_t asked);
   // Of one that nothing has come to yet.
   explicit CacheContents(CacheShape shape)
       : shape_(shape),
@@ -60,7 +60,7 @@ class CacheContents {
 // The contents of caches of all shapes at one moment, each found once; by several threads at once.
 class ContentsByShape {
  public:
-  ContentsByShape(const LineHistory& code, const LineHistory& data) : code_(code), data_(data) {}
+  ContentsByShape(RecentLines& code, RecentLines& data) : code_(code), data_(data) {}
   std::shared_ptr<const CacheContents> first(CacheShape shape, bool code);
   // Behind first caches of these shapes, which the histories have.
   std::shared_ptr<const CacheContents> behind(CacheShape shape, CacheShape code, CacheShape data);
@@ -70,7 +70,7 @@ class ContentsByShape {
   template <class Make>
   std::shared_ptr<const CacheContents> once(const Key& key, const Make& make);
 
-  const LineHistory &code_, &data_;
+  RecentLines &code_, &data_;
   struct Found {
     std::once_flag once;
     std::shared_ptr<const CacheContents> contents;

@@ -63,14 +63,6 @@ std::size_t LineHistory::number_of(CacheShape first) const {
   return static_cast<std::size_t>(at - first_cache_.begin());
 }
 
-std::uint64_t LineHistory::Cursor::asked(std::size_t k) const {
-  const Line& l = of_->at(at_);
-  const std::uint64_t asked = std::uint64_t{of_->asked(at_)[k]} << asked_shift;
-  const std::uint32_t bit = size_bit(of_->first_cache_[k].shape().lines());
-  // It was written there, and has left: it came back then, at about its last use.
-  return (l.dirty & bit) && !(dirty() & bit) ? l.stamp : asked;
-}
-
 std::uint32_t LineHistory::page_of(std::uint64_t number) {
   Known& known = known_[number % cached];
   if (known.number == number) return known.page;

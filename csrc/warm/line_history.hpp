@@ -68,6 +68,7 @@ class LineHistory {
   }
 
   std::size_t size() const { return lines_; }
+  std::span<const FirstCache> first_caches() const { return first_cache_; }
   // The number of a first cache; throws std::out_of_range where there is none of that shape.
   std::size_t number_of(CacheShape first) const;
 
@@ -82,15 +83,19 @@ class LineHistory {
     std::uint32_t written() const { return of_->at(at_).dirty; }
     // Bit k: and would not have left it since, either.
     std::uint32_t dirty() const { return of_->dirty(of_->at(at_)); }
-    // When the first cache `k` would last have asked the next one for it, or given it back.
-    std::uint64_t asked(std::size_t k) const;
+    // When each first cache last had to ask for it: of stamps the part that `whole_stamp` takes.
+    std::span<const std::uint32_t> asked() const {
+      return {of_->asked(at_), of_->first_cache_.size()};
+    }
     void next() { at_ = of_->at(at_).older; }
 
    private:
     const LineHistory* of_;
     std::uint32_t at_;
   };
-  Cursor latest() const { return Cursor(*this); }
+  static std::uint64_t whole_stamp(std::uint32_t asked) {
+    return std::uint64_t{asked} << asked_shift;
+  }
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
