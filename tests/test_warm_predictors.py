@@ -94,8 +94,8 @@ def test_loads_know_the_stores_that_they_have_passed_before(tmp_path):
     samples = [(k, k + 40) for k in range(400, 2360, 400)]
     with extract(tmp_path, turns(0, 600)) as trace:
         true, found = walked_and_sampled(trace, samples)
-    assert found[0] > 1.02 * true[0]  # nothing was squashed yet, which the walk has behind it
-    assert found[1:] == pytest.approx(true[1:], rel=0.01)
+    # The first one is 3 % too slow if the rows that it approaches squash nothing.
+    assert found == pytest.approx(true, rel=0.01)
 
 
 def test_loads_have_forgotten_the_stores_where_a_walk_has(tmp_path):

@@ -324,9 +324,10 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block,
 
 void SimulatedCores::begin(SimulatedCores& others, const Block& block, unsigned threads) {
   others.walked_loops_ = observed_loops_;
-  others.begin_at(functional_pass(), block, observed_ - walked_, threads);
+  const FunctionalPass& pass = functional_pass();
+  for (const auto& core : others.cores_) core->go_on_behind(pass.stored());
+  others.begin_at(pass, block, observed_ - walked_, threads);
   observe(block, threads, false);
-  for (const auto& core : others.cores_) core->go_on_behind(pass_->stored());
 }
 
 void SimulatedCores::begin_behind(const Block& block, unsigned threads) {

@@ -1,9 +1,11 @@
 // An out-of-order core in outline, which goes through rows before those that are walked: fetch by
-// the width, operands, latencies, the reorder buffer, and wrong paths until their branches are
-// resolved.  What it leaves in caches, prefetchers and predictors is what it is for.
+// the width, operands, latencies, the reorder buffer, loads that pass stores, and wrong paths until
+// their branches are resolved.  What it leaves in caches, prefetchers, predictors and store sets is
+// what it is for.
 #include <algorithm>
 
 #include "sim/out_of_order_core.hpp"
+#include "sim/out_of_order_delays.hpp"
 #include "sim/wrong_path_lines.hpp"
 
 namespace tracekit {
@@ -17,6 +19,8 @@ class CoreOutline {
         at_(at),
         ready_(CoreInst::all_registers, at),
         retired_(static_cast<std::size_t>(p_.rob()), at),
+        stores_(p_.rob(), p_.sq()),
+        set_done_(StoreSets::size, at),
         retire_(at) {}
   void pass(const CoreRow& row) {
     const CoreInst& inst = *row.inst;
@@ -26,6 +30,7 @@ class CoreOutline {
     if (entry > at_ + front_) go_on_at(entry - front_);
     Cycle issues = at_ + front_;
     for (const std::uint16_t r : inst.read()) issues = std::max(issues, ready_[r]);
+    if (inst.is(CoreInst::load | CoreInst::store)) issues = in_order(row, issues);
     Cycle done = issues + core_.executes(inst.op);
     if (!row.fault && inst.is(CoreInst::load | CoreInst::store)) done = access(row, done);
     for (const std::uint16_t r : inst.written()) ready_[r] = done;
@@ -54,6 +59,27 @@ class CoreOutline {
     }
     go_on_at(there);
     fetched_ = 1;
+  }
+  // When a load or store issues that could at `at`: behind its store set's last store.  One that
+  // passes a store to its bytes comes again (OutOfOrderCore::issue).
+  Cycle in_order(const CoreRow& row, Cycle at) {
+    const CoreInst& inst = *row.inst;
+    const bool store = inst.is(CoreInst::store);
+    const int set = core_.sets_.of(inst.pc, store);
+    if (set != StoreSets::no_set) at = std::max(at, set_done_[static_cast<std::size_t>(set)]);
+    if (store) {
+      if (set != StoreSets::no_set) set_done_[static_cast<std::size_t>(set)] = at;
+      if (!row.fault) stores_.put(row.addr, inst.bytes, at, inst.pc, 0, false);
+      return at;
+    }
+    if (row.fault || inst.is(CoreInst::data_prefetch)) return at;
+    const auto* const passed = stores_.passed(row.addr, inst.bytes, at, 0);
+    if (!passed) return at;
+    if (!p_.ideal_memory_order()) {
+      core_.sets_.violation({passed->pc, inst.pc});
+      go_on_at(std::max(at_, passed->issued + core_.store_executes_ + redirect_delay));
+    }
+    return passed->issued;
   }
   // When it is done with the access, whose address is there at `at`: a store goes to the cache once
   // it has retired, and nothing waits for it.
@@ -150,6 +176,8 @@ class CoreOutline {
   std::vector<Cycle> ready_;    // registers
   std::vector<Cycle> retired_;  // of the last rows, as many as the reorder buffer has
   std::size_t entry_{};
+  StoreBuffer stores_;
+  std::vector<Cycle> set_done_;  // by store set, its last store
   Cycle retire_;
 };
 

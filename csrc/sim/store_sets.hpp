@@ -19,6 +19,7 @@ class StoreSets {
     std::uint64_t store_pc{}, load_pc{};
   };
   static constexpr int no_set = -1;
+  static constexpr std::size_t size = 1024;
   static constexpr std::uint64_t never = 1 << 20;
   struct Last {
     Cycle issue{-1}, done{-1};
@@ -94,7 +95,6 @@ class StoreSets {
     std::fill(last_.begin(), last_.end(), Last{});
   }
 
-  static constexpr std::size_t size = 1024;
   static std::size_t slot(std::uint64_t pc) { return pc >> 2 & (size - 1); }
   std::vector<std::int16_t> set_ = std::vector<std::int16_t>(size, std::int16_t{no_set});
   std::vector<Last> last_ = std::vector<Last>(size);
