@@ -46,6 +46,18 @@ def test_a_first_cache_has_the_lines_of_true_lru_in_their_order(accesses, sets, 
         assert found[accesses[-1][0] % sets][0] == (accesses[-1][0], True)
 
 
+@pytest.mark.parametrize("lines", [1023, 1024, 1025, 2048, 5000])
+def test_histories_of_many_lines_are_read_to_their_end(lines):
+    # A thousand lines of a history are copied at a time.
+    order = np.random.default_rng(lines).permutation(lines)
+    accesses = [(int(line), bool(line % 3)) for line in order]
+    found = contents(accesses, 128, 64)
+    true = first_cache(accesses, 128, 64)
+    assert [[line for line, _ in s] for s in found] == [[line for line, _ in s] for s in true]
+    behind = contents(accesses, 128, 64, first=(4, 2))
+    assert [{line for line, _ in s} for s in behind] == [{line for line, _ in s} for s in true]
+
+
 @settings(max_examples=60)
 @given(ACCESSES, st.sampled_from([1, 2, 4]))
 def test_a_large_cache_behind_has_every_line(accesses, sets):

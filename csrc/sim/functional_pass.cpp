@@ -99,7 +99,6 @@ void FunctionalPass::fetch_ahead(std::uint64_t line) {
   last = {line, stamp_};
 }
 
-// From here on what all have learnt is of those alone that execute in order.
 void FunctionalPass::own_units() {
   for (const CoreParameters& p : cores_)
     if (!p.in_order() && !units_.contains(set_of(p))) units_.emplace(set_of(p), branches(p));

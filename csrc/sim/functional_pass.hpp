@@ -61,6 +61,9 @@ class FunctionalPass {
  private:
   // A line that cores in order have asked for when they hear of a branch before it.
   void fetch_ahead(std::uint64_t line);
+  // What all have learnt so far is in each set's unit; from here on the rest is of those alone that
+  // execute in order.
+  void own_units();
 
   std::array<std::optional<warm::LineHistory>, 2> code_;  // out of order, in order
   warm::LineHistory data_;
@@ -90,7 +93,6 @@ class FunctionalPass {
   static Set set_of(const CoreParameters& core);
   std::vector<CoreParameters> cores_;
   std::map<Set, BranchUnit> units_;
-  void own_units();
 };
 
 }  // namespace tracekit

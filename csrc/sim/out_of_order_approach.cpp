@@ -30,7 +30,7 @@ class CoreOutline {
     if (entry > at_ + front_) go_on_at(entry - front_);
     Cycle issues = at_ + front_;
     for (const std::uint16_t r : inst.read()) issues = std::max(issues, ready_[r]);
-    if (inst.is(CoreInst::load | CoreInst::store)) issues = in_order(row, issues);
+    if (inst.is(CoreInst::load | CoreInst::store)) issues = behind_stores(row, issues);
     Cycle done = issues + core_.executes(inst.op);
     if (!row.fault && inst.is(CoreInst::load | CoreInst::store)) done = access(row, done);
     for (const std::uint16_t r : inst.written()) ready_[r] = done;
@@ -62,13 +62,15 @@ class CoreOutline {
   }
   // When a load or store issues that could at `at`: behind its store set's last store.  One that
   // passes a store to its bytes comes again (OutOfOrderCore::issue).
-  Cycle in_order(const CoreRow& row, Cycle at) {
+  Cycle behind_stores(const CoreRow& row, Cycle at) {
     const CoreInst& inst = *row.inst;
     const bool store = inst.is(CoreInst::store);
-    const int set = core_.sets_.of(inst.pc, store);
-    if (set != StoreSets::no_set) at = std::max(at, set_done_[static_cast<std::size_t>(set)]);
+    if (const int set = core_.sets_.of(inst.pc, store); set != StoreSets::no_set) {
+      Cycle& last = set_done_[static_cast<std::size_t>(set)];
+      at = std::max(at, last);
+      if (store) last = at;
+    }
     if (store) {
-      if (set != StoreSets::no_set) set_done_[static_cast<std::size_t>(set)] = at;
       if (!row.fault) stores_.put(row.addr, inst.bytes, at, inst.pc, 0, false);
       return at;
     }

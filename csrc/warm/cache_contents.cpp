@@ -30,7 +30,7 @@ CacheContents::CacheContents(CacheShape shape, RecentLines& code, std::size_t co
   }
 }
 
-void CacheContents::put(const RecentLine& l, std::uint64_t asked) {
+void CacheContents::put(const UsedLine& l, std::uint64_t asked) {
   const std::size_t set = l.line % shape_.sets, ways = shape_.ways;
   if (closed_[set]) return;
   HeldLine* const first = &line_[set * ways];

@@ -42,7 +42,7 @@ class CacheContents {
 
  private:
   // `asked` is at most the line's stamp.
-  void put(const RecentLine& l, std::uint64_t asked);
+  void put(const UsedLine& l, std::uint64_t asked);
   // Of one that nothing has come to yet.
   explicit CacheContents(CacheShape shape)
       : shape_(shape),

@@ -52,6 +52,14 @@ class ReuseTimes {
   }
 };
 
+struct UsedLine {
+  std::uint64_t line, stamp;
+  // Bit k: it was written, and would not have left a cache of 2^k lines before its last use.
+  std::uint32_t written;
+  // Bit k: and would not have left it since, either.
+  std::uint32_t dirty;
+};
+
 class LineHistory {
  public:
   // `first`: the first caches that machines have.
@@ -77,12 +85,10 @@ class LineHistory {
    public:
     explicit Cursor(const LineHistory& of) : of_(&of), at_(of.first_) {}
     bool ends() const { return at_ == none; }
-    std::uint64_t line() const { return of_->line_of(at_); }
-    std::uint64_t stamp() const { return of_->at(at_).stamp; }
-    // Bit k: it was written, and would not have left a cache of 2^k lines before its last use.
-    std::uint32_t written() const { return of_->at(at_).dirty; }
-    // Bit k: and would not have left it since, either.
-    std::uint32_t dirty() const { return of_->dirty(of_->at(at_)); }
+    UsedLine line() const {
+      const Line& l = of_->at(at_);
+      return {of_->line_of(at_), l.stamp, l.dirty, of_->dirty(l)};
+    }
     // When each first cache last had to ask for it: of stamps the part that `whole_stamp` takes.
     std::span<const std::uint32_t> asked() const {
       return {of_->asked(at_), of_->first_cache_.size()};

@@ -15,7 +15,7 @@ const RecentLines::Block* RecentLines::block(std::size_t number) {
 void RecentLines::copy_block() {
   auto block = std::make_unique<Block>();
   for (; !rest_.ends() && block->line.size() < block_lines; rest_.next()) {
-    block->line.push_back({rest_.line(), rest_.stamp(), rest_.written(), rest_.dirty()});
+    block->line.push_back(rest_.line());
     const auto asked = rest_.asked();
     block->asked.insert(block->asked.end(), asked.begin(), asked.end());
   }

@@ -12,20 +12,12 @@
 
 namespace tracekit::warm {
 
-struct RecentLine {
-  std::uint64_t line, stamp;
-  // Bit k: it was written, and would not have left a cache of 2^k lines before its last use.
-  std::uint32_t written;
-  // Bit k: and would not have left it since, either.
-  std::uint32_t dirty;
-};
-
 // Of a history that does not change while this lives; by several threads at once.  It goes no
 // further back than somebody asks.
 class RecentLines {
   static constexpr std::size_t block_lines = 1024;
   struct Block {
-    std::vector<RecentLine> line;
+    std::vector<UsedLine> line;
     std::vector<std::uint32_t> asked;  // by line and first cache
   };
 
@@ -39,7 +31,7 @@ class RecentLines {
    public:
     explicit Cursor(RecentLines& of) : of_(of), block_(of.block(0)) {}
     bool ends() const { return block_ == nullptr; }
-    const RecentLine& line() const { return block_->line[at_]; }
+    const UsedLine& line() const { return block_->line[at_]; }
     // When the first cache `k` would last have asked the next one for it, or given it back.
     std::uint64_t asked(std::size_t k) const {
       const std::uint32_t bit = of_.first_bit_[k];
