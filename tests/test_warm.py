@@ -175,9 +175,7 @@ def test_samples_are_nearly_what_the_whole_walk_says_of_their_rows(tmp_path):
     true = totals(kept, machines(), edges)[1::2].sum(axis=0)
     found = sample_sums(kept, machines(), samples)
     bias = dict(zip(MACHINES, np.abs(found.sum(axis=0) / true - 1).tolist(), strict=True))
-    # The others have prefetchers, whose lines that nobody has used yet a short trace is full of.
-    assert max(bias["o3_small"], bias["io_1w"]) < 0.01
-    assert max(bias.values()) < 0.35
+    assert max(bias.values()) < 0.01
     # Without what went before the caches would be empty, which is far off.
     alone = totals(kept, machines(), [0, 4000])[0]
     assert (alone / found[0]).max() > 1.1
@@ -196,7 +194,7 @@ def test_the_walk_goes_on_between_samples_that_are_close(trace):
 
 
 #: Of `MACHINES`, in two samples.
-PINNED = [[6455.0, 7998.0, 18611.0, 8297.0, 2048.0], [2248.0, 3464.0, 14779.0, 3731.0, 1561.0]]
+PINNED = [[6455.0, 7998.0, 18611.0, 5668.0, 2048.0], [2248.0, 3464.0, 14779.0, 3185.0, 1561.0]]
 
 
 def test_samples_take_the_cycles_that_they_took(trace):

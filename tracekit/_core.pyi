@@ -337,13 +337,6 @@ PREFETCHERS: tuple[str, ...]
 REPLACEMENTS: tuple[str, ...]
 """By their numbers in a core's row."""
 
-def warm_contents(
-    lines: npt.NDArray[np.uint64],
-    writes: npt.NDArray[np.uint8],
-    sets: int,
-    ways: int,
-    first: tuple[int, int] = (0, 0),
-) -> list[list[tuple[int, bool]]]: ...
 def predict_directions(
     kind: int,
     pc: npt.NDArray[np.uint64],
@@ -411,7 +404,14 @@ class SimulatedCores:
         bits: npt.NDArray[np.uint8],
         next: int | _RowsBehind,
         threads: int = 1,
-        accesses_only: bool = False,
+    ) -> None: ...
+    def observe_lines(
+        self,
+        sid: npt.NDArray[np.uint32],
+        addr: npt.NDArray[np.uint64],
+        bits: npt.NDArray[np.uint8],
+        next: int | _RowsBehind,
+        threads: int = 1,
     ) -> None: ...
     def begin_behind(
         self,
@@ -457,6 +457,23 @@ class SimulatedCores:
         classes: int,
         threads: int = 1,
     ) -> npt.NDArray[np.float64]: ...
+
+# --- register_warm.cpp
+def warm_contents(
+    lines: npt.NDArray[np.uint64],
+    writes: npt.NDArray[np.uint8],
+    sets: int,
+    ways: int,
+    first: tuple[int, int] = (0, 0),
+) -> list[list[tuple[int, bool]]]: ...
+def prefetched_contents(
+    core: npt.NDArray[np.float64],
+    address: npt.NDArray[np.uint64],
+    pc: npt.NDArray[np.uint64],
+    kind: npt.NDArray[np.uint8],
+    rows: npt.NDArray[np.uint32],
+) -> tuple[list[list[tuple[int, bool, bool]]], list[list[tuple[int, bool, bool]]]]:
+    """Lines, dirty and prefetched, of each set of the data cache and the second one."""
 
 # --- register_features.cpp
 NEVER: int

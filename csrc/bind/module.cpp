@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, m) {
   tracekit::register_gem5_text(m);
   tracekit::register_chunk(m);
   tracekit::register_sim(m);
+  tracekit::register_warm(m);
   tracekit::register_plugins(m);
   tracekit::register_hardware(m);
   tracekit::register_hardware_parts(m);

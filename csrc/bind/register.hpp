@@ -22,6 +22,7 @@ void register_plugins(pybind11::module_& m);
 void register_hardware(pybind11::module_& m);
 void register_hardware_parts(pybind11::module_& m);
 void register_sim(pybind11::module_& m);
+void register_warm(pybind11::module_& m);
 void register_perfvec_text(pybind11::module_& m);
 void register_stored_rows(pybind11::module_& m);
 

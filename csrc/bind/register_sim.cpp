@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bind/read_cores.hpp"
 #include "bind/register.hpp"
 #include "sim/core_set.hpp"
 #include "sim/plugins.hpp"
@@ -18,8 +18,6 @@ namespace {
 
 template <class T>
 using Array = py::array_t<T, py::array::c_style>;
-
-constexpr std::size_t most_cores = 1024;
 
 [[noreturn]] void refuse(const std::string& why) { throw py::value_error(why); }
 
@@ -55,28 +53,6 @@ std::vector<CoreInst> read_insts(const Array<std::uint64_t>& pc, const Array<std
     for (const std::uint16_t r : inst.dst)
       if (r != CoreInst::no_register && r >= CoreInst::most_registers)
         refuse("register out of range");
-  }
-  return out;
-}
-
-std::vector<CoreParameters> read_cores(const Array<double>& cores) {
-  if (cores.ndim() != 2 || cores.shape(1) != static_cast<py::ssize_t>(core_parameter_count) ||
-      cores.shape(0) > static_cast<py::ssize_t>(most_cores))
-    refuse("cores: at most " + std::to_string(most_cores) + " rows of " +
-           std::to_string(core_parameter_count) + " parameters");
-  std::vector<CoreParameters> out(static_cast<std::size_t>(cores.shape(0)));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const double* row = cores.data(static_cast<py::ssize_t>(i), 0);
-    for (std::size_t k = 0; k < core_parameter_count; ++k) {
-      const auto& range = core_parameter_ranges[k];
-      if (!(row[k] >= range.least && row[k] <= range.most))
-        refuse("core " + std::to_string(i) + ": " + std::string(range.name) + " is " +
-               std::to_string(row[k]) + "; from " + std::to_string(range.least) + " to " +
-               std::to_string(range.most));
-    }
-    std::array<double, core_parameter_count> given;
-    std::copy_n(row, given.size(), given.begin());
-    out[i] = CoreParameters(std::bit_cast<CoreParameterRow>(given));
   }
   return out;
 }
@@ -253,11 +229,17 @@ class Cores {
   }
 
   void observe(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
-               const Array<std::uint8_t>& bits, const py::object& next, unsigned threads,
-               bool accesses_only) {
+               const Array<std::uint8_t>& bits, const py::object& next, unsigned threads) {
     const SimulatedCores::Block block = checked(sid, addr, bits, next);
     py::gil_scoped_release free;
-    cores_.observe(block, threads, accesses_only);
+    cores_.observe(block, threads);
+  }
+
+  void observe_lines(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
+                     const Array<std::uint8_t>& bits, const py::object& next, unsigned threads) {
+    const SimulatedCores::Block block = checked(sid, addr, bits, next);
+    py::gil_scoped_release free;
+    cores_.observe_lines(block, threads);
   }
 
   void begin_behind(const Array<std::uint32_t>& sid, const Array<std::uint64_t>& addr,
@@ -351,37 +333,6 @@ py::array_t<bool> cache_hits(int kb, int ways, const Array<std::uint64_t>& lines
   return out;
 }
 
-// What caches hold after accesses to lines, by their last uses alone: of each set the lines, and
-// whether they are dirty.  `first`: sets and ways of the first cache before it, 0 for a first one.
-py::list warm_contents(const Array<std::uint64_t>& lines, const Array<std::uint8_t>& writes,
-                       std::size_t sets, std::size_t ways,
-                       std::pair<std::size_t, std::size_t> first) {
-  if (lines.size() != writes.size()) refuse("columns of different lengths");
-  if (sets < 1 || sets > 65536 || ways < 1 || ways > 64) refuse("no such cache");
-  const warm::CacheShape shape{first.first, first.second};
-  const bool behind = shape.lines() > 0;
-  if (behind && (shape.sets > 65536 || shape.ways > 64)) refuse("no such cache");
-  const std::vector<warm::CacheShape> shapes(behind ? 1 : 0, shape);
-  warm::LineHistory code(shapes), data(shapes);
-  for (py::ssize_t i = 0; i < lines.size(); ++i)
-    data.touch(lines.at(i), static_cast<std::uint64_t>(i) + 1, writes.at(i) != 0);
-  const warm::CacheShape own_shape{sets, ways};
-  warm::RecentLines recent_code(code), recent_data(data);
-  const warm::CacheContents found =
-      behind ? warm::CacheContents(own_shape, recent_code, 0, recent_data, 0)
-             : warm::CacheContents(own_shape, recent_data);
-  const std::uint32_t own = warm::size_bit(sets * ways);
-  const std::uint32_t above = behind ? warm::size_bit(shape.lines()) : 0;
-  py::list out;
-  for (std::size_t s = 0; s < sets; ++s) {
-    py::list held;
-    for (const warm::HeldLine& l : found.set(s))
-      held.append(py::make_tuple(l.line, l.dirty_in(own, above)));
-    out.append(held);
-  }
-  return out;
-}
-
 template <std::size_t N>
 py::tuple names(const std::array<std::string_view, N>& of) {
   py::list out;
@@ -425,8 +376,6 @@ void register_sim(py::module_& m) {
   register_definitions(m);
   m.def("cache_hits", cache_hits, py::arg("kb"), py::arg("ways"), py::arg("lines"),
         py::arg("policy") = 0);
-  m.def("warm_contents", warm_contents, py::arg("lines"), py::arg("writes"), py::arg("sets"),
-        py::arg("ways"), py::arg("first") = std::pair<std::size_t, std::size_t>{});
   m.def("predict_directions", predict_directions, py::arg("kind"), py::arg("pc"), py::arg("next"),
         py::arg("branch"), py::arg("taken"), py::arg("committed"),
         py::arg("detours") = Array<std::uint8_t>(0));
@@ -459,7 +408,9 @@ void register_sim(py::module_& m) {
       .def("cause_sums", &Cores::cause_sums, py::arg("sid"), py::arg("addr"), py::arg("bits"),
            py::arg("next"), py::arg("labels"), py::arg("out").noconvert(), py::arg("threads") = 1)
       .def("observe", &Cores::observe, py::arg("sid"), py::arg("addr"), py::arg("bits"),
-           py::arg("next"), py::arg("threads") = 1, py::arg("accesses_only") = false)
+           py::arg("next"), py::arg("threads") = 1)
+      .def("observe_lines", &Cores::observe_lines, py::arg("sid"), py::arg("addr"), py::arg("bits"),
+           py::arg("next"), py::arg("threads") = 1)
       .def("begin_behind", &Cores::begin_behind, py::arg("sid"), py::arg("addr"), py::arg("bits"),
            py::arg("next"), py::arg("threads") = 1)
       .def("begun_behind", &Cores::begun_behind, py::arg("sid"), py::arg("addr"), py::arg("bits"),

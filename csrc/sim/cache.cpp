@@ -54,6 +54,13 @@ void Cache::restore(std::shared_ptr<const warm::CacheContents> contents, std::ui
   filled_.assign(sets_, 0);
 }
 
+void Cache::restore(const Cache& other) {
+  restored_.reset();
+  way_ = other.way_;
+  for (Way& w : way_) w.ready = 0;
+  if (policy_) policy_ = other.policy_->clone();
+}
+
 void Cache::fill(std::size_t set) {
   filled_[set] = 1;
   const auto lines = restored_->set(set);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/remainder.hpp"
@@ -62,6 +63,10 @@ class Cache {
   // From now on it holds what `contents`, of its shape, says; each set is filled when it is asked
   // for.  `above`: of the cache before this one, or 0: a line that is dirty there is none here.
   void restore(std::shared_ptr<const warm::CacheContents> contents, std::uint32_t above);
+  // A set's, the one used last first unless a policy says otherwise; of one that was not restored.
+  std::span<const Way> ways(std::size_t set) const { return {&way_[set * ways_], ways_}; }
+  // It holds what `other`, of its shape and policy, does, and all of it is there.
+  void restore(const Cache& other);
   std::uint32_t size_bit() const { return warm::size_bit(sets_ * ways_); }
 
  private:

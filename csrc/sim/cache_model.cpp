@@ -41,20 +41,25 @@ CacheHierarchy::CacheHierarchy(const CoreParameters& p)
       l2_mshrs_(p.l2_mshrs()),
       retry_load_(p.in_order() ? retry : p.issue_to_exec() + p.agu_lat()),
       memory_(p),
-      maps_(static_cast<Cycle>(1.5 * p.memory_controller_)),
+      maps_(p),
       unloaded_(to_memory + static_cast<Cycle>(p.memory_controller_ + p.memory_activate_ +
                                                p.memory_cas_ + p.memory_burst_)),
       l1d_plugin_(make_plugin_prefetcher(p.l1d_prefetch())),
       l2_plugin_(make_plugin_prefetcher(p.l2_prefetch())) {}
 
-void CacheHierarchy::restore(warm::ContentsByShape& contents) {
+void CacheHierarchy::restore(warm::ContentsByShape& contents, const PrefetchedCaches* own) {
   l1i_.restore(contents.first(l1i_.shape(), true), 0);
-  l1d_.restore(contents.first(l1d_.shape(), false), 0);
   to_l1d_.clear();
   const auto behind = [&](const Cache& cache) {
     return contents.behind(cache.shape(), l1i_.shape(), l1d_.shape());
   };
-  l2_.restore(behind(l2_), l1d_.size_bit());
+  if (own) {
+    l1d_.restore(own->l1d());
+    l2_.restore(own->l2());
+  } else {
+    l1d_.restore(contents.first(l1d_.shape(), false), 0);
+    l2_.restore(behind(l2_), l1d_.size_bit());
+  }
   if (p_.l3_kb()) l3_.restore(behind(l3_), l2_.size_bit());
 }
 

@@ -14,6 +14,7 @@
 #include "sim/memory_model.hpp"
 #include "sim/mshrs.hpp"
 #include "sim/plugin_prefetcher.hpp"
+#include "sim/prefetched_caches.hpp"
 #include "sim/prefetchers.hpp"
 #include "sim/send_port.hpp"
 
@@ -33,8 +34,9 @@ class CacheHierarchy {
   // When the first data cache takes an access that comes at `at`.
   Cycle takes_from(Cycle at) const { return l1d_mshrs_.free_from(at); }
   CacheLevel served() const { return served_; }  // who had the data of the last access
-  // All caches hold what they would after the lines' uses, of code and of data.
-  void restore(warm::ContentsByShape& contents);
+  // All caches hold what they would after the lines' uses, of code and of data; where prefetchers
+  // have brought others (`own`, else null), the data cache and the second one what that says.
+  void restore(warm::ContentsByShape& contents, const PrefetchedCaches* own);
   // Accesses from `at` on stand for those of more cycles: at passed() for so many.
   void begin_counting(Cycle at) { maps_.begin_counting(at); }
   void passed(Cycle at, double cycles) { maps_.passed(at, cycles); }

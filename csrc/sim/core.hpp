@@ -58,8 +58,8 @@ class Core {
                           std::size_t stride) = 0;
   // What each instruction met: its row_event; then `out` moves on by `stride`.  Of such cores, too.
   virtual void run_events(std::span<const CoreRow> rows, std::uint8_t* out, std::size_t stride) = 0;
-  // Its caches hold what `contents` says.
-  virtual void restore(warm::ContentsByShape& contents) = 0;
+  // Its caches hold what `contents` says, or, unless that is null, `own`.
+  virtual void restore(warm::ContentsByShape& contents, const PrefetchedCaches* own) = 0;
   // Rows through its caches, prefetchers and predictors alone, at about the pace of a program; what
   // follows is fetched behind them.  `branches` and `history`: what its predictors know before, and
   // where branches went.  They stand for `times` as many, which nobody has walked.  The last
@@ -136,8 +136,8 @@ class CoreOf : public Core {
       around_.end();
     }
   }
-  void restore(warm::ContentsByShape& contents) final {
-    static_cast<Kind*>(this)->caches_.restore(contents);
+  void restore(warm::ContentsByShape& contents, const PrefetchedCaches* own) final {
+    static_cast<Kind*>(this)->caches_.restore(contents, own);
   }
   void approach(std::span<const CoreRow> rows, double times, std::size_t walked,
                 BranchUnit branches, const BranchHistory& history) final {

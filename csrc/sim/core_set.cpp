@@ -256,30 +256,25 @@ FunctionalPass& SimulatedCores::functional_pass() {
   return *pass_;
 }
 
-void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses_only) {
+void SimulatedCores::observe(const Block& block, unsigned threads) {
   FunctionalPass& pass = functional_pass();
   const CodeMap& code = program_->code;
-  const std::vector<std::uint32_t>& begin = program_->begin;
   const std::span<const CoreInst> insts = code.insts();
   const std::size_t n = block.sid.size();
   for (std::size_t i = 0; i < n; ++i) {
-    if (accesses_only && insts[begin[block.sid[i]]].pc == touched_line::code_pc) {
-      pass.fetch(block.addr[i]);
-      continue;
-    }
     const std::uint64_t first = physical(block, i);
-    if (!accesses_only) pass.fetch(insts[begin[block.sid[i]]].pc);
+    pass.row(insts[program_->begin[block.sid[i]]].pc);
     const auto see = [&](std::uint32_t k, bool taken, std::uint32_t target, bool traps) {
       const CoreInst& inst = insts[k];
       if (inst.is(CoreInst::load | CoreInst::store)) {
         if (traps) return;
         const bool store = inst.is(CoreInst::store);
         const std::uint64_t address = first + inst.offset;
-        if (!accesses_only && store) pass.stores();
-        pass.access(address, store);
+        if (store) pass.stores();
+        pass.access(address, inst.pc, store);
         if (const std::uint64_t second = second_line(address, inst.bytes))
-          pass.access(second, store);
-      } else if (inst.branch != 0 && !accesses_only) {
+          pass.access(second, inst.pc, store);
+      } else if (inst.branch != 0) {
         pass.branch(code, k, taken, target);
       }
     };
@@ -288,6 +283,20 @@ void SimulatedCores::observe(const Block& block, unsigned threads, bool accesses
   pass.end_block(threads);
   observed_ += n;
   if (std::exchange(walks_, false)) walked_ = observed_;
+}
+
+void SimulatedCores::observe_lines(const Block& block, unsigned threads) {
+  FunctionalPass& pass = functional_pass();
+  const std::span<const CoreInst> insts = program_->code.insts();
+  for (std::size_t i = 0; i < block.sid.size(); ++i) {
+    const CoreInst& inst = insts[program_->begin[block.sid[i]]];
+    if (inst.pc == touched_line::code_pc)
+      pass.fetch(block.addr[i]);
+    else
+      pass.access(pages_.physical(block.addr[i]), 0, inst.is(CoreInst::store));
+  }
+  pass.end_block(threads);
+  observed_ += block.sid.size();
 }
 
 void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block,
@@ -302,7 +311,7 @@ void SimulatedCores::begin_at(const FunctionalPass& pass, const Block& block,
   each_core(threads, [&] {
     return [&](std::size_t k) {
       const bool in_order = parameters_[k].in_order() != 0;
-      cores_[k]->restore(*contents[in_order]);
+      cores_[k]->restore(*contents[in_order], pass.prefetched(parameters_[k]));
     };
   });
   targets_ = pass.targets();
@@ -327,7 +336,7 @@ void SimulatedCores::begin(SimulatedCores& others, const Block& block, unsigned 
   const FunctionalPass& pass = functional_pass();
   for (const auto& core : others.cores_) core->go_on_behind(pass.stored());
   others.begin_at(pass, block, observed_ - walked_, threads);
-  observe(block, threads, false);
+  observe(block, threads);
 }
 
 void SimulatedCores::begin_behind(const Block& block, unsigned threads) {

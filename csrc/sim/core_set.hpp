@@ -67,9 +67,10 @@ class SimulatedCores {
   void events(const Block& block, std::uint8_t* out, unsigned threads);
 
   // Rows that no core walks, or that all have walked: what they leave in caches and predictors is
-  // kept.  From the first row on, in their order.  `accesses_only`: rows that stand for lines of
-  // memory, no code of the program.
-  void observe(const Block& block, unsigned threads, bool accesses_only);
+  // kept.  From the first row on, in their order.
+  void observe(const Block& block, unsigned threads);
+  // The same of rows that stand for lines of memory, no code of the program.
+  void observe_lines(const Block& block, unsigned threads);
   // All cores go on behind what was observed, after `block`, which is not timed; then it is
   // observed, too.
   void begin_behind(const Block& block, unsigned threads);

@@ -14,25 +14,13 @@
 namespace tracekit {
 namespace {
 
-// Branches that are fetched before one's outcome is taught, as in a pipeline: predictors of loops
-// learn other things when they hear of each outcome at once.
-constexpr std::size_t lag = 8;
-
-// A machine in the middle of those that there are: cycles until a misprediction is resolved, and
-// until a line is there that the first cache has, or has not; rows a cycle.  Measured, on python,
-// cc1, lua.arm, xz, speedtest1.arm: half as long or twice makes little difference.
-constexpr Cycle to_resolve = 14, hit = 3, miss = 15;
-constexpr int typical_width = 4;
+// Until a line of code is there that the first cache has, or has not.  Measured, as PassClock's
+// times until branches are resolved, on python, cc1, lua.arm, xz, speedtest1.arm: half as long or
+// twice makes little difference.
+constexpr Cycle hit = 3, miss = 15;
 
 // So many touches of lines later a line ahead may be asked for again.
 constexpr std::uint64_t just_now = 256;
-
-// Those whose histories move on when branches commit look up what they have learnt with the history
-// that they had then; where nothing was in flight that is each branch's own past, whatever the
-// core.
-std::size_t lag_of(unsigned predictor) {
-  return predictor >= predictor::tage_sc_l_8kb && predictor < predictor::count ? 1 : lag;
-}
 
 // The first caches of those cores, each once.
 template <typename Cores, typename Shape>
@@ -59,10 +47,10 @@ FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
     const auto kind = static_cast<unsigned>(p.predictor());
     const auto entries = static_cast<std::size_t>(p.btb());
     const auto returns = static_cast<std::size_t>(p.ras());
-    if (!predictor_.contains(kind))
-      predictor_.emplace(kind, Learner{make_predictor(kind), lag_of(kind)});
+    if (!predictor_.contains(kind)) predictor_.emplace(kind, Learner{make_predictor(kind), {}});
     btb_.try_emplace(entries, entries);
     returns_.try_emplace(returns, returns);
+    if (PrefetchedCaches::prefetches(p)) prefetched_.try_emplace(shapes_of(p), p);
   }
 }
 
@@ -71,21 +59,44 @@ FunctionalPass::Set FunctionalPass::set_of(const CoreParameters& core) {
           static_cast<std::size_t>(core.ras())};
 }
 
+FunctionalPass::Shapes FunctionalPass::shapes_of(const CoreParameters& p) {
+  return {p.in_order_,   p.l1i_kb_,         p.l1i_assoc_,         p.l1d_kb_,
+          p.l1d_assoc_,  p.l1d_prefetch_,   p.l1d_replacement_,   p.l2_kb_,
+          p.l2_assoc_,   p.l2_prefetch_,    p.l2_replacement_,    p.l3_kb_,
+          p.l3_assoc_,   p.l3_replacement_, p.memory_controller_, p.memory_activate_,
+          p.memory_cas_, p.memory_burst_};
+}
+
+const PrefetchedCaches* FunctionalPass::prefetched(const CoreParameters& core) const {
+  const auto own = prefetched_.find(shapes_of(core));
+  return own == prefetched_.end() ? nullptr : &own->second;
+}
+
+bool FunctionalPass::touch_code(std::uint64_t line, bool in_order) {
+  use(line << line_bits, 0, in_order ? CacheUse::code_in_order : CacheUse::code_out_of_order);
+  return code_[in_order]->touch(line, stamp_, false);
+}
+
 void FunctionalPass::branch(const CodeMap& code, std::uint32_t part, bool taken,
                             std::uint32_t target) {
   const CoreInst& inst = code.insts()[part];
   BranchEvent branch{inst.pc, code.insts()[target].pc, static_cast<BranchKind>(inst.branch), taken,
                      inst.is(CoreInst::compressed_branch)};
-  branches_.push_back(branch);
+  const Cycle fetched = clock_.now();
+  branches_.push_back({branch, fetched, clock_.commits()});
   branch.compressed = false;
   const bool indirect_right = targets_.right(branch);
-  const auto guess = typical_.fetch(branch, indirect_right, ++branches_seen_);
-  typical_.commits(branches_seen_ + static_cast<Cycle>(lag));
-  if (guess == BranchUnit::Guess::wrong && code_[false])
-    fetch_wrong_lines(code, history_, part, taken, typical_width, 0, to_resolve,
-                      [&](std::uint64_t line, Cycle at) {
-                        return at + (code_[false]->touch(line, ++stamp_, false) ? hit : miss);
-                      });
+  const auto guess = typical_.fetch(branch, indirect_right, fetched);
+  typical_.commits(clock_.commits());
+  if (guess == BranchUnit::Guess::wrong) {
+    clock_.mispredicted();
+    if (code_[false])
+      fetch_wrong_lines(code, history_, part, taken, PassClock::width, 0, PassClock::to_resolve,
+                        [&](std::uint64_t line, Cycle at) {
+                          ++stamp_;
+                          return at + (touch_code(line, false) ? hit : miss);
+                        });
+  }
   if ((taken || guess != BranchUnit::Guess::right) && code_[true])
     for (std::uint64_t k = 1; k <= InOrderLines::lines_ahead; ++k)
       fetch_ahead((branch.pc >> line_bits) + k);
@@ -95,7 +106,8 @@ void FunctionalPass::branch(const CodeMap& code, std::uint32_t part, bool taken,
 void FunctionalPass::fetch_ahead(std::uint64_t line) {
   Ahead& last = ahead_[line % ahead_.size()];
   if (last.line == line && stamp_ - last.stamp < just_now) return;
-  code_[true]->touch(line, ++stamp_, false);
+  ++stamp_;
+  touch_code(line, true);
   last = {line, stamp_};
 }
 
@@ -112,52 +124,56 @@ void FunctionalPass::own_units() {
   std::erase_if(returns_, [&](const auto& part) { return nobody_asks(part, 2); });
 }
 
+void FunctionalPass::Learner::see(const Branch& branch) {
+  while (!commits.empty() && commits.oldest() < branch.fetched) {
+    commits.pop();
+    predictor->commit();
+  }
+  BranchEvent event = branch.event;
+  event.compressed = false;
+  predictor->fetch(event);
+  commits.push() = branch.commits;
+}
+
 void FunctionalPass::end_block(unsigned threads) {
-  const auto compressed = [](const BranchEvent& b) { return b.compressed; };
+  const auto compressed = [](const Branch& b) { return b.event.compressed; };
   if (units_.empty() && std::ranges::any_of(branches_, compressed)) own_units();
-  struct OwnUnit {
-    BranchUnit* unit;
-    Cycle lag;
-  };
-  std::vector<OwnUnit> units;
-  for (auto& [set, unit] : units_)
-    units.push_back({&unit, static_cast<Cycle>(lag_of(static_cast<unsigned>(set[0])))});
-  const Cycle before = branches_seen_ - static_cast<Cycle>(branches_.size());
-  for (const BranchEvent& b : branches_)
-    for (auto& [size, stack] : returns_) stack.right(b);
+  for (const Branch& b : branches_)
+    for (auto& [size, stack] : returns_) stack.right(b.event);
   for (auto& [size, buffer] : btb_)
-    for (const BranchEvent& b : branches_)
-      if (b.taken && BranchUnit::in_btb(b.kind)) buffer.of(b.pc).put(b.pc, b.next);
+    for (const auto& [event, fetched, commits] : branches_)
+      if (event.taken && BranchUnit::in_btb(event.kind))
+        buffer.of(event.pc).put(event.pc, event.next);
+  std::vector<BranchUnit*> units;
+  for (auto& [set, unit] : units_) units.push_back(&unit);
   std::vector<Learner*> kinds;
   for (auto& [kind, learner] : predictor_) kinds.push_back(&learner);
-  std::atomic<std::size_t> turn{0};
-  const auto learn = [&] {
-    for (std::size_t k; (k = turn.fetch_add(1)) < kinds.size() + units.size();) {
-      for (std::size_t i = 0; i < branches_.size(); ++i) {
-        BranchEvent b = branches_[i];
-        if (k < units.size()) {
-          const Cycle now = before + static_cast<Cycle>(i);
-          units[k].unit->fetch(b, true, now);
-          units[k].unit->commits(now + units[k].lag);
-          continue;
-        }
-        b.compressed = false;
-        Learner& l = *kinds[k - units.size()];
-        if (l.in_flight == l.lag)
-          l.predictor->commit();
-        else
-          ++l.in_flight;
-        l.predictor->fetch(b);
+  std::vector<PrefetchedCaches*> caches;
+  for (auto& [shapes, own] : prefetched_) caches.push_back(&own);
+  const auto learn = [&](std::size_t k) {
+    if (k < units.size()) {
+      for (const Branch& b : branches_) {
+        units[k]->fetch(b.event, true, b.fetched);
+        units[k]->commits(b.commits);
       }
+    } else if (k -= units.size(); k < kinds.size()) {
+      for (const Branch& b : branches_) kinds[k]->see(b);
+    } else {
+      caches[k - kinds.size()]->pass(uses_);
     }
+  };
+  const std::size_t learners = units.size() + kinds.size() + caches.size();
+  std::atomic<std::size_t> turn{0};
+  const auto some = [&] {
+    for (std::size_t k; (k = turn.fetch_add(1)) < learners;) learn(k);
   };
   {
     std::vector<std::jthread> pool;
-    for (unsigned t = 1; t < std::min<std::size_t>(threads, kinds.size() + units.size()); ++t)
-      pool.emplace_back(learn);
-    learn();
+    for (unsigned t = 1; t < std::min<std::size_t>(threads, learners); ++t) pool.emplace_back(some);
+    some();
   }
   branches_.clear();
+  uses_.clear();
 }
 
 BranchUnit FunctionalPass::branches(const CoreParameters& core) const {
@@ -165,7 +181,7 @@ BranchUnit FunctionalPass::branches(const CoreParameters& core) const {
   if (!core.in_order() && own != units_.end()) return own->second.settled();
   const Learner& l = predictor_.at(static_cast<unsigned>(core.predictor()));
   auto p = l.predictor->clone();
-  for (std::size_t i = 0; i < l.in_flight; ++i) p->commit();
+  for (std::size_t i = 0; i < l.commits.size(); ++i) p->commit();
   return {std::move(p), btb_.at(static_cast<std::size_t>(core.btb())),
           returns_.at(static_cast<std::size_t>(core.ras()))};
 }

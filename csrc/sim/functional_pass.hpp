@@ -9,11 +9,15 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/branch_unit.hpp"
 #include "sim/core_parameters.hpp"
+#include "sim/pass_clock.hpp"
+#include "sim/predictors/in_flight.hpp"
 #include "sim/predictors/targets.hpp"
+#include "sim/prefetched_caches.hpp"
 #include "sim/target_buffer.hpp"
 #include "sim/wrong_path_code.hpp"
 #include "warm/line_history.hpp"
@@ -24,7 +28,8 @@ class FunctionalPass {
  public:
   // For cores with these parameters: each kind of predictor, and each size of target buffer and
   // return stack, once; what compressed branches teach them depends on each other (BranchUnit), so
-  // from the first one on each set of them out of order learns by itself, too.
+  // from the first one on each set of them out of order learns by itself, too; and the caches of
+  // each core with prefetchers.
   explicit FunctionalPass(std::span<const CoreParameters> cores);
 
   void fetch(std::uint64_t pc) {
@@ -32,11 +37,20 @@ class FunctionalPass {
     if (line == fetched_) return;
     fetched_ = line;
     ++stamp_;
-    for (auto& code : code_)
-      if (code) code->touch(line, stamp_, false);
+    for (const bool in_order : {false, true})
+      if (code_[in_order]) touch_code(line, in_order);
   }
-  void access(std::uint64_t address, bool store) {
+  // An instruction; its accesses and branches follow.
+  void row(std::uint64_t pc) {
+    ++unused_;
+    clock_.row();
+    fetch(pc);
+  }
+  // `pc`: of the instruction, or 0 where nobody knows it.
+  void access(std::uint64_t address, std::uint64_t pc, bool store) {
     data_.touch(address >> line_bits, ++stamp_, store);
+    clock_.access(address >> line_bits);
+    use(address, pc, store ? CacheUse::store : CacheUse::load);
   }
   // A store of an instruction, once.
   void stores() { ++stores_; }
@@ -55,10 +69,17 @@ class FunctionalPass {
   }
   const warm::LineHistory& data() const { return data_; }
   const bp::IndirectTargets& targets() const { return targets_; }
+  // What a core's own prefetchers have left in its caches; null of one that has none.
+  const PrefetchedCaches* prefetched(const CoreParameters& core) const;
   // A core's own part of what the branches so far have taught.
   BranchUnit branches(const CoreParameters& core) const;
 
  private:
+  // Whether all first caches have it.
+  bool touch_code(std::uint64_t line, bool in_order);
+  void use(std::uint64_t address, std::uint64_t pc, CacheUse::Kind kind) {
+    if (!prefetched_.empty()) uses_.push_back({address, pc, std::exchange(unused_, 0u), kind});
+  }
   // A line that cores in order have asked for when they hear of a branch before it.
   void fetch_ahead(std::uint64_t line);
   // What all have learnt so far is in each set's unit; from here on the rest is of those alone that
@@ -76,15 +97,22 @@ class FunctionalPass {
   // What cores fetch behind branches that they do not foresee stays in their caches, too: by one
   // predictor for all.
   BranchUnit typical_;
-  Cycle branches_seen_{};
-  std::vector<BranchEvent> branches_;
+  PassClock clock_;
+  struct Branch {
+    BranchEvent event;
+    Cycle fetched, commits;
+  };
+  // Of the block, as are uses.
+  std::vector<Branch> branches_;
+  std::vector<CacheUse> uses_;
+  std::uint32_t unused_{};  // rows since the last use
   bp::IndirectTargets targets_;
   BranchHistory history_;
   std::uint64_t stores_{};
   struct Learner {
     std::unique_ptr<DirectionPredictor> predictor;
-    std::size_t lag;  // branches fetched before one's outcome is taught, once there are so many
-    std::size_t in_flight{};  // fetched, and not yet taught
+    bp::InFlight<Cycle> commits;  // of what it has fetched, and was not yet taught
+    void see(const Branch& branch);
   };
   std::map<unsigned, Learner> predictor_;
   std::map<std::size_t, TargetBuffer> btb_;
@@ -93,6 +121,9 @@ class FunctionalPass {
   static Set set_of(const CoreParameters& core);
   std::vector<CoreParameters> cores_;
   std::map<Set, BranchUnit> units_;
+  using Shapes = std::array<double, 18>;  // what prefetched caches depend on
+  static Shapes shapes_of(const CoreParameters& core);
+  std::map<Shapes, PrefetchedCaches> prefetched_;
 };
 
 }  // namespace tracekit

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
 
 namespace tracekit {
@@ -42,7 +43,8 @@ class Strides {
 // lines at the other end of strides that were accessed before, in zones of 32 lines.
 class AccessMaps {
  public:
-  explicit AccessMaps(Cycle latency) : latency_(latency) {}
+  explicit AccessMaps(const CoreParameters& p)
+      : latency_(static_cast<Cycle>(1.5 * p.memory_controller_)) {}
   // The distances in lines at which to prefetch, for an access to `line`; at most 30.
   std::span<const int> see(std::uint64_t line, Cycle at);
   // What is counted from `at` on stands for more: no epoch ends before passed().

@@ -33,6 +33,7 @@ class TreePlru : public Replacement {
     }
     return first;
   }
+  std::unique_ptr<Replacement> clone() const override { return std::make_unique<TreePlru>(*this); }
 
  private:
   std::size_t ways_, leaves_;
@@ -54,6 +55,7 @@ class Srrip : public Replacement {
                   [older](std::uint8_t& x) { x = static_cast<std::uint8_t>(x + older); });
     return static_cast<std::size_t>(std::find(v, v + ways_, distant) - v);
   }
+  std::unique_ptr<Replacement> clone() const override { return std::make_unique<Srrip>(*this); }
 
  private:
   static constexpr std::uint8_t distant = 3;
@@ -72,6 +74,7 @@ class Random : public Replacement {
     state_ ^= state_ << 17;
     return state_ % ways_;
   }
+  std::unique_ptr<Replacement> clone() const override { return std::make_unique<Random>(*this); }
 
  private:
   std::size_t ways_;
@@ -95,6 +98,7 @@ class Plugged : public Replacement {
     entry_.wrong = "named a way that a set does not have";
     return 0;
   }
+  std::unique_ptr<Replacement> clone() const override { return std::make_unique<Plugged>(*this); }
 
  private:
   plugin::Entry& entry_;

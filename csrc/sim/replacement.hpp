@@ -16,6 +16,7 @@ class Replacement {
   virtual void touch(std::size_t set, std::size_t way, bool filled) = 0;
   // The way that goes; all ways hold lines.
   virtual std::size_t victim(std::size_t set) = 0;
+  virtual std::unique_ptr<Replacement> clone() const = 0;
 };
 
 // Null: least recently used.  Of a plug-in's number, the plug-in (sim/plugins.hpp).

@@ -2,9 +2,9 @@
 walked.
 
 One functional pass over the trace keeps when each line was last used and written, and runs every
-kind of branch predictor (csrc/warm, csrc/sim/functional_pass.hpp).  Before a sample each machine's
-caches are rebuilt from that, `APPROACH` rows go through its caches and prefetchers without being
-timed, and `WARM` rows are walked that do not count.
+kind of branch predictor and each machine's prefetchers (csrc/warm, csrc/sim/functional_pass.hpp).
+Before a sample each machine's caches are rebuilt from that, `APPROACH` rows go through its caches
+and prefetchers without being timed, and `WARM` rows are walked that do not count.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["APPROACH", "WARM", "check_warm_start", "counted", "sample_sums"]
 F64 = npt.NDArray[np.float64]
 #: Rows before a sample that go through a core in outline, and that are walked and do not count;
 #: bench/warm_starts.py measures what they leave.
-APPROACH, WARM = 40_000, 8_000
+APPROACH, WARM = 20_000, 8_000
 
 
 def sample_sums(
