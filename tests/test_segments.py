@@ -163,7 +163,7 @@ def test_the_command(trace, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--segments", "28000"], "28,000 rows; at least 28,001"),
+        (["--segments", "48000"], "48,000 rows; at least 48,001"),
         (["--segments", "50000", "--by-range", "2"], "--by-range: means nothing with --segments"),
         (["--segments", "50000", "--samples", "40"], "--samples: means nothing with --segments"),
         (["--segments", "50000", "--causes"], "--causes: means nothing with --segments"),

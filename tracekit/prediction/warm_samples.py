@@ -13,7 +13,7 @@ from tracekit.mixture.model import Mixture, check_trace
 from tracekit.progress import Progress
 from tracekit.record.qemu.traits import TOUCHED_PCS
 from tracekit.sim import plugins
-from tracekit.sim.samples import WARM
+from tracekit.sim.samples import APPROACH, WARM
 from tracekit.sim.trace_walk import RowSource
 from tracekit.store.reader import TraceFile
 
@@ -23,8 +23,6 @@ F64 = npt.NDArray[np.float64]
 Range = tuple[int, int]
 #: The most of a sample that only warms: a third through caches and predictors, a tenth walked.
 _APPROACH, _WARM = 1 / 3, 1 / 10
-#: Rows of the third: more than before samples of a trace, whose rows between samples are known.
-_MOST = 40_000
 
 
 def tells_touched(trace: TraceFile) -> bool:
@@ -70,7 +68,7 @@ def sample_sums_of(
             for b in source.blocks(done, begin):
                 cores.observe_lines(b.ids, b.addr, b.bits, b.following, threads)
             length = end - begin
-            walked = begin + min(_MOST, int(_APPROACH * length))
+            walked = begin + min(APPROACH, int(_APPROACH * length))
             counted = walked + max(1, min(WARM, int(_WARM * length)))
             b = source.block(begin, walked)
             cores.begin_behind(b.ids, b.addr, b.bits, b.following, threads)

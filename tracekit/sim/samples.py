@@ -27,7 +27,7 @@ __all__ = ["APPROACH", "WARM", "check_warm_start", "counted", "sample_sums"]
 F64 = npt.NDArray[np.float64]
 #: Rows before a sample that go through a core in outline, and that are walked and do not count;
 #: bench/warm_starts.py measures what they leave.
-APPROACH, WARM = 20_000, 8_000
+APPROACH, WARM = 40_000, 8_000
 
 
 def sample_sums(
