@@ -10,7 +10,7 @@ BranchUnit::BranchUnit(unsigned predictor, std::size_t btb_entries, std::size_t 
                  bp::ReturnStack(return_entries)) {}
 
 BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_right, Cycle now) {
-  learn(now);
+  predictor_.learn(now);
   TargetBuffer::Entry& entry = btb_.of(branch.pc);
   const bool known = entry.hit(branch.pc);
   BranchEvent seen = branch;
@@ -31,11 +31,7 @@ BranchUnit::Guess BranchUnit::fetch(const BranchEvent& branch, bool indirect_rig
   return branch.conditional() ? Guess::wrong : Guess::resteer;
 }
 
-BranchUnit BranchUnit::settled() const {
-  auto p = predictor_->clone();
-  for (std::size_t k = 0; k < commits_.size(); ++k) p->commit();
-  return {std::move(p), btb_, returns_};
-}
+BranchUnit BranchUnit::settled() const { return {predictor_.settled(), btb_, returns_}; }
 
 BranchDifficulty::BranchDifficulty() {
   for (unsigned k = 0; k < predictor::first_kinds; ++k) predictor_.push_back(make_predictor(k));

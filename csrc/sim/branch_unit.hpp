@@ -1,6 +1,5 @@
-// A core's front end as it meets branches: direction predictor, branch target buffer, and when each
-// branch commits, which is when gem5 tells its predictors (BPredUnit::update in Fetch's
-// checkSignalsAndUpdate).
+// A core's front end as it meets branches: direction predictor, branch target buffer, return stack,
+// and when each branch commits.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +8,8 @@
 #include <vector>
 
 #include "sim/cycle.hpp"
+#include "sim/late_predictor.hpp"
 #include "sim/predictors/direction_predictor.hpp"
-#include "sim/predictors/in_flight.hpp"
 #include "sim/predictors/targets.hpp"
 #include "sim/target_buffer.hpp"
 
@@ -60,7 +59,7 @@ class BranchUnit {
   };
   // Whether a conditional branch of a wrong path is taken that is fetched at `now`.
   bool foresee(std::uint64_t pc, Cycle now) {
-    learn(now);
+    predictor_.learn(now);
     return btb_.of(pc).hit(pc) && predictor_->foresee(pc);
   }
   // A branch of a wrong path has been fetched, and is taken or not.
@@ -68,22 +67,14 @@ class BranchUnit {
     if (kind != BranchKind::none) predictor_->pass(pc, kind, taken);
   }
   // The branch fetched last commits at `at`.
-  void commits(Cycle at) { commits_.push() = at; }
+  void commits(Cycle at) { predictor_.commits(at); }
   // Another one that has learnt the same, and what it has fetched besides.
   BranchUnit settled() const;
 
  private:
-  // What has committed by `now`.
-  void learn(Cycle now) {
-    while (!commits_.empty() && commits_.oldest() < now) {  // known in the next cycle
-      commits_.pop();
-      predictor_->commit();
-    }
-  }
-  std::unique_ptr<DirectionPredictor> predictor_;
+  LatePredictor predictor_;
   TargetBuffer btb_;
   bp::ReturnStack returns_;
-  bp::InFlight<Cycle> commits_;
   bool predicted_taken_{};
 };
 

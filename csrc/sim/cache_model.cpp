@@ -27,8 +27,6 @@ constexpr double line_between = 3, line_to_memory = 5, head = 1;
 constexpr std::size_t most_wanted = 32;
 constexpr Cycle prefetch_turns = 8;
 
-std::uint64_t page(std::uint64_t line) { return line >> 6; }
-
 }  // namespace
 
 CacheHierarchy::CacheHierarchy(const CoreParameters& p)
@@ -41,11 +39,9 @@ CacheHierarchy::CacheHierarchy(const CoreParameters& p)
       l2_mshrs_(p.l2_mshrs()),
       retry_load_(p.in_order() ? retry : p.issue_to_exec() + p.agu_lat()),
       memory_(p),
-      maps_(p),
-      unloaded_(to_memory + static_cast<Cycle>(p.memory_controller_ + p.memory_activate_ +
-                                               p.memory_cas_ + p.memory_burst_)),
-      l1d_plugin_(make_plugin_prefetcher(p.l1d_prefetch())),
-      l2_plugin_(make_plugin_prefetcher(p.l2_prefetch())) {}
+      l1d_prefetcher_(p.l1d_prefetch()),
+      l2_prefetcher_(p),
+      unloaded_(to_memory + Memory::unloaded(p)) {}
 
 void CacheHierarchy::restore(warm::ContentsByShape& contents, const PrefetchedCaches* own) {
   l1i_.restore(contents.first(l1i_.shape(), true), 0);
@@ -200,29 +196,13 @@ void CacheHierarchy::prefetch_l2(std::uint64_t address, Cycle at, std::uint64_t 
   const std::uint64_t line = address >> line_bits;
   const auto go = [&](std::uint64_t wanted) {
     ++at;
-    if (page(wanted) != page(line) || l2_.has(wanted)) return;
+    if (!same_page(wanted, line) || l2_.has(wanted)) return;
     if (!l2_mshrs_.spare(at)) return;
     const Cycle ready = read_below_l2(wanted, at);
     l2_mshrs_.take(at, ready);
     fill_l2(wanted, ready, from_dirty_, true);
   };
-  switch (p_.l2_prefetch()) {
-    case prefetch::stride: {
-      if (!pc) break;  // not of fetches
-      strides.see(pc, address, go);
-      break;
-    }
-    case prefetch::tagged:
-      for (std::uint64_t k = 1; k <= 2; ++k) go(line + k);
-      break;
-    case prefetch::access_map:
-      for (const int d : maps_.see(line, at))
-        go(line + static_cast<std::uint64_t>(static_cast<std::int64_t>(d)));
-      break;
-    default:  // best_offset compares bytes with lines (BOP::tag shifts by 64), and finds nothing
-      if (l2_plugin_) l2_plugin_->see(line, pc, hit, go);
-      break;
-  }
+  l2_prefetcher_.see(address, pc, hit, at, strides, go);
 }
 
 // What the first prefetcher wants, now that `address` was asked for at `at`, waits until the cache
@@ -232,17 +212,11 @@ void CacheHierarchy::want_l1d(std::uint64_t address, Cycle at, std::uint64_t pc,
   std::erase_if(wanted_, [&](const Wanted& w) { return w.line == line; });
   const auto want = [&](std::uint64_t wanted) {
     const auto same = [&](const Wanted& w) { return w.line == wanted; };
-    if (page(wanted) != page(line) || std::ranges::any_of(wanted_, same)) return;
+    if (!same_page(wanted, line) || std::ranges::any_of(wanted_, same)) return;
     if (wanted_.size() == most_wanted) wanted_.erase(wanted_.begin());
     wanted_.push_back({wanted, pc, at + 1});
   };
-  if (p_.l1d_prefetch() == prefetch::stride) {
-    strides1_.see(pc, address, want);
-  } else if (p_.l1d_prefetch() == prefetch::tagged) {
-    for (std::uint64_t k = 1; k <= 2; ++k) want(line + k);
-  } else if (l1d_plugin_) {
-    l1d_plugin_->see(line, pc, hit, want);
-  }
+  l1d_prefetcher_.see(address, pc, hit, strides1_, want);
 }
 
 // Sends what the prefetcher wants, one a cycle from `at` on, as long as that is before `until`;

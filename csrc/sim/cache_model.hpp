@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "sim/cache.hpp"
+#include "sim/cache_prefetcher.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
 #include "sim/lines_in_flight.hpp"
 #include "sim/memory_model.hpp"
 #include "sim/mshrs.hpp"
-#include "sim/plugin_prefetcher.hpp"
 #include "sim/prefetched_caches.hpp"
 #include "sim/prefetchers.hpp"
 #include "sim/send_port.hpp"
@@ -38,8 +38,8 @@ class CacheHierarchy {
   // have brought others (`own`, else null), the data cache and the second one what that says.
   void restore(warm::ContentsByShape& contents, const PrefetchedCaches* own);
   // Accesses from `at` on stand for those of more cycles: at passed() for so many.
-  void begin_counting(Cycle at) { maps_.begin_counting(at); }
-  void passed(Cycle at, double cycles) { maps_.passed(at, cycles); }
+  void begin_counting(Cycle at) { l2_prefetcher_.maps().begin_counting(at); }
+  void passed(Cycle at, double cycles) { l2_prefetcher_.maps().passed(at, cycles); }
 
  private:
   Cycle data(std::uint64_t address, Cycle at, std::uint64_t pc, bool store);
@@ -81,7 +81,8 @@ class CacheHierarchy {
   // The second one's of what the core asks for, and of what the first prefetcher does: each
   // requestor has a table.
   Strides strides1_, strides2_, strides2_prefetched_;
-  AccessMaps maps_;
+  CachePrefetcher l1d_prefetcher_;
+  SecondPrefetcher l2_prefetcher_;
   struct Wanted {
     std::uint64_t line, pc;
     Cycle ready;
@@ -92,7 +93,6 @@ class CacheHierarchy {
   CacheLevel served_{};
   Cycle held_{};    // by miss registers of the second level
   Cycle unloaded_;  // what memory takes that nobody else asks
-  std::unique_ptr<PluginPrefetcher> l1d_plugin_, l2_plugin_;  // null: a built-in one, or none
   // While a line has all the targets that it may have, the first cache takes nothing.
   Cycle blocked_{}, blocked_until_{};
   bool storing_{}, zeroing_{};

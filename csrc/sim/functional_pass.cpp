@@ -47,7 +47,7 @@ FunctionalPass::FunctionalPass(std::span<const CoreParameters> cores)
     const auto kind = static_cast<unsigned>(p.predictor());
     const auto entries = static_cast<std::size_t>(p.btb());
     const auto returns = static_cast<std::size_t>(p.ras());
-    if (!predictor_.contains(kind)) predictor_.emplace(kind, Learner{make_predictor(kind), {}});
+    if (!predictor_.contains(kind)) predictor_.emplace(kind, make_predictor(kind));
     btb_.try_emplace(entries, entries);
     returns_.try_emplace(returns, returns);
     if (PrefetchedCaches::prefetches(p)) prefetched_.try_emplace(shapes_of(p), p);
@@ -124,17 +124,6 @@ void FunctionalPass::own_units() {
   std::erase_if(returns_, [&](const auto& part) { return nobody_asks(part, 2); });
 }
 
-void FunctionalPass::Learner::see(const Branch& branch) {
-  while (!commits.empty() && commits.oldest() < branch.fetched) {
-    commits.pop();
-    predictor->commit();
-  }
-  BranchEvent event = branch.event;
-  event.compressed = false;
-  predictor->fetch(event);
-  commits.push() = branch.commits;
-}
-
 void FunctionalPass::end_block(unsigned threads) {
   const auto compressed = [](const Branch& b) { return b.event.compressed; };
   if (units_.empty() && std::ranges::any_of(branches_, compressed)) own_units();
@@ -146,7 +135,7 @@ void FunctionalPass::end_block(unsigned threads) {
         buffer.of(event.pc).put(event.pc, event.next);
   std::vector<BranchUnit*> units;
   for (auto& [set, unit] : units_) units.push_back(&unit);
-  std::vector<Learner*> kinds;
+  std::vector<LatePredictor*> kinds;
   for (auto& [kind, learner] : predictor_) kinds.push_back(&learner);
   std::vector<PrefetchedCaches*> caches;
   for (auto& [shapes, own] : prefetched_) caches.push_back(&own);
@@ -157,7 +146,13 @@ void FunctionalPass::end_block(unsigned threads) {
         units[k]->commits(b.commits);
       }
     } else if (k -= units.size(); k < kinds.size()) {
-      for (const Branch& b : branches_) kinds[k]->see(b);
+      for (const auto& [event, fetched, commits] : branches_) {
+        kinds[k]->learn(fetched);
+        BranchEvent alone = event;
+        alone.compressed = false;
+        (*kinds[k])->fetch(alone);
+        kinds[k]->commits(commits);
+      }
     } else {
       caches[k - kinds.size()]->pass(uses_);
     }
@@ -179,10 +174,8 @@ void FunctionalPass::end_block(unsigned threads) {
 BranchUnit FunctionalPass::branches(const CoreParameters& core) const {
   const auto own = units_.find(set_of(core));
   if (!core.in_order() && own != units_.end()) return own->second.settled();
-  const Learner& l = predictor_.at(static_cast<unsigned>(core.predictor()));
-  auto p = l.predictor->clone();
-  for (std::size_t i = 0; i < l.commits.size(); ++i) p->commit();
-  return {std::move(p), btb_.at(static_cast<std::size_t>(core.btb())),
+  return {predictor_.at(static_cast<unsigned>(core.predictor())).settled(),
+          btb_.at(static_cast<std::size_t>(core.btb())),
           returns_.at(static_cast<std::size_t>(core.ras()))};
 }
 

@@ -14,8 +14,8 @@
 
 #include "sim/branch_unit.hpp"
 #include "sim/core_parameters.hpp"
+#include "sim/late_predictor.hpp"
 #include "sim/pass_clock.hpp"
-#include "sim/predictors/in_flight.hpp"
 #include "sim/predictors/targets.hpp"
 #include "sim/prefetched_caches.hpp"
 #include "sim/target_buffer.hpp"
@@ -109,12 +109,7 @@ class FunctionalPass {
   bp::IndirectTargets targets_;
   BranchHistory history_;
   std::uint64_t stores_{};
-  struct Learner {
-    std::unique_ptr<DirectionPredictor> predictor;
-    bp::InFlight<Cycle> commits;  // of what it has fetched, and was not yet taught
-    void see(const Branch& branch);
-  };
-  std::map<unsigned, Learner> predictor_;
+  std::map<unsigned, LatePredictor> predictor_;
   std::map<std::size_t, TargetBuffer> btb_;
   std::map<std::size_t, bp::ReturnStack> returns_;
   using Set = std::array<std::size_t, 3>;  // predictor, target buffer, return stack

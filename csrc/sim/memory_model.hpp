@@ -36,6 +36,11 @@ class Memory {
   static constexpr double queued_writes = 16;
 
   explicit Memory(const CoreParameters& p);
+  // What a read takes that nobody else asks beside.
+  static Cycle unloaded(const CoreParameters& p) {
+    return static_cast<Cycle>(p.memory_controller_ + p.memory_activate_ + p.memory_cas_ +
+                              p.memory_burst_);
+  }
   Cycle read(Cycle at, std::uint64_t line);   // when its data is there
   Cycle write(Cycle at, std::uint64_t line);  // when its turn comes
 

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
+#include "sim/memory_model.hpp"
+
 namespace tracekit {
 namespace {
 
 // For so many rows others wait for a line with the one that has asked for it, of which prefetchers
-// hear: one that the second cache has, or has not.  Measured on dijkstra.arm: half as many or twice
-// makes little difference, none at all a large one.
+// hear: one that the second cache has, or has not.  Measured on dijkstra.arm: twice as many make
+// little difference, none at all a large one.
 constexpr Cycle from_l2 = 30, from_memory = 120;
 // Of so many misses the waiting overlaps.
 constexpr Cycle overlap = 4;
-
-std::uint64_t page(std::uint64_t line) { return line >> 6; }
 
 bool brings_lines(int kind) { return kind != prefetch::none && kind != prefetch::best_offset; }
 
@@ -25,18 +25,13 @@ bool PrefetchedCaches::prefetches(const CoreParameters& p) {
 PrefetchedCaches::PrefetchedCaches(const CoreParameters& p)
     : in_order_(p.in_order() != 0),
       has_l3_(p.l3_kb() != 0),
-      l1d_kind_(p.l1d_prefetch()),
-      l2_kind_(p.l2_prefetch()),
       l1i_(Cache::shape(p.l1i_kb(), p.l1i_assoc())),
       l1d_(p.l1d_kb(), p.l1d_assoc(), p.l1d_replacement()),
       l2_(p.l2_kb(), p.l2_assoc(), p.l2_replacement()),
       l3_(std::max(1, p.l3_kb()), p.l3_assoc(), p.l3_replacement()),
-      maps_(p),
-      l1d_plugin_(make_plugin_prefetcher(p.l1d_prefetch())),
-      l2_plugin_(make_plugin_prefetcher(p.l2_prefetch())),
-      waits_(static_cast<Cycle>(p.memory_controller_ + p.memory_activate_ + p.memory_cas_ +
-                                p.memory_burst_) /
-             overlap) {}
+      l1d_prefetcher_(p.l1d_prefetch()),
+      l2_prefetcher_(p),
+      waits_(Memory::unloaded(p) / overlap) {}
 
 void PrefetchedCaches::pass(std::span<const CacheUse> uses) {
   for (const CacheUse& u : uses) use(u);
@@ -79,20 +74,12 @@ void PrefetchedCaches::fill_l1d(std::uint64_t line, bool dirty, bool prefetched)
 }
 
 void PrefetchedCaches::prefetch_l1d(std::uint64_t address, std::uint64_t pc, bool hit) {
-  if (unheard_ || l1d_kind_ == prefetch::none) return;
-  const std::uint64_t line = address >> line_bits;
-  const auto go = [&](std::uint64_t wanted) {
-    if (page(wanted) != page(line) || l1d_.has(wanted)) return;
+  if (unheard_) return;
+  l1d_prefetcher_.see(address, pc, hit, strides1_, [&](std::uint64_t wanted) {
+    if (!same_page(wanted, address >> line_bits) || l1d_.has(wanted)) return;
     ask_l2(wanted << line_bits, pc, strides2_prefetched_);
     fill_l1d(wanted, false, true);
-  };
-  if (l1d_kind_ == prefetch::stride) {
-    strides1_.see(pc, address, go);
-  } else if (l1d_kind_ == prefetch::tagged) {
-    for (std::uint64_t k = 1; k <= 2; ++k) go(line + k);
-  } else if (l1d_plugin_) {
-    l1d_plugin_->see(line, pc, hit, go);
-  }
+  });
 }
 
 void PrefetchedCaches::ask_l2(std::uint64_t address, std::uint64_t pc, Strides& strides) {
@@ -133,27 +120,11 @@ bool PrefetchedCaches::take_dirty_from_l3(std::uint64_t line) {
 
 void PrefetchedCaches::prefetch_l2(std::uint64_t address, std::uint64_t pc, bool hit,
                                    Strides& strides) {
-  if (unheard_ || l2_kind_ == prefetch::none) return;
-  const std::uint64_t line = address >> line_bits;
-  const auto go = [&](std::uint64_t wanted) {
-    if (page(wanted) != page(line) || l2_.has(wanted)) return;
+  if (unheard_) return;
+  l2_prefetcher_.see(address, pc, hit, row_ + waited_, strides, [&](std::uint64_t wanted) {
+    if (!same_page(wanted, address >> line_bits) || l2_.has(wanted)) return;
     fill_l2(wanted, take_dirty_from_l3(wanted), true);
-  };
-  switch (l2_kind_) {
-    case prefetch::stride:
-      if (pc) strides.see(pc, address, go);  // not of fetches
-      break;
-    case prefetch::tagged:
-      for (std::uint64_t k = 1; k <= 2; ++k) go(line + k);
-      break;
-    case prefetch::access_map:
-      for (const int d : maps_.see(line, row_ + waited_))
-        go(line + static_cast<std::uint64_t>(static_cast<std::int64_t>(d)));
-      break;
-    default:
-      if (l2_plugin_) l2_plugin_->see(line, pc, hit, go);
-      break;
-  }
+  });
 }
 
 }  // namespace tracekit

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "sim/cache.hpp"
+#include "sim/cache_prefetcher.hpp"
 #include "sim/core_parameters.hpp"
 #include "sim/cycle.hpp"
-#include "sim/plugin_prefetcher.hpp"
 #include "sim/prefetchers.hpp"
 #include "warm/first_cache.hpp"
 
@@ -45,13 +44,12 @@ class PrefetchedCaches {
   bool take_dirty_from_l3(std::uint64_t line);
 
   bool in_order_, has_l3_;
-  int l1d_kind_, l2_kind_;
   warm::FirstCache l1i_;
   // `ready`: the row from which on nobody waits for a line any more.
   Cache l1d_, l2_, l3_;
   Strides strides1_, strides2_, strides2_prefetched_;
-  AccessMaps maps_;
-  std::unique_ptr<PluginPrefetcher> l1d_plugin_, l2_plugin_;
+  CachePrefetcher l1d_prefetcher_;
+  SecondPrefetcher l2_prefetcher_;
   Cycle row_{}, waited_{};
   Cycle waits_;     // for a miss of both
   bool near_{};     // the second cache had the line that it was asked for last

@@ -49,7 +49,7 @@ void AccessMaps::prefetch(std::uint64_t line) {
   m.prefetched |= bit;
 }
 
-std::span<const int> AccessMaps::see(std::uint64_t line, Cycle at) {
+std::span<const int> AccessMaps::distances(std::uint64_t line, Cycle at) {
   for (; at >= next_epoch_; next_epoch_ += epoch) {
     end_epoch();
     good_ = total_ = misses_ = hits_ = 0;

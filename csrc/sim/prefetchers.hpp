@@ -45,8 +45,12 @@ class AccessMaps {
  public:
   explicit AccessMaps(const CoreParameters& p)
       : latency_(static_cast<Cycle>(1.5 * p.memory_controller_)) {}
-  // The distances in lines at which to prefetch, for an access to `line`; at most 30.
-  std::span<const int> see(std::uint64_t line, Cycle at);
+  // Gives `want` the lines that it wants when `line` is accessed; at most 30.
+  template <typename Want>
+  void see(std::uint64_t line, Cycle at, const Want& want) {
+    for (const int d : distances(line, at))
+      want(line + static_cast<std::uint64_t>(static_cast<std::int64_t>(d)));
+  }
   // What is counted from `at` on stands for more: no epoch ends before passed().
   void begin_counting(Cycle at) {
     counted_from_ = at;
@@ -64,6 +68,7 @@ class AccessMaps {
     std::uint32_t accessed{}, prefetched{};
   };
   Map& map(std::uint64_t zone);
+  std::span<const int> distances(std::uint64_t line, Cycle at);
   void end_epoch();
   void prefetch(std::uint64_t line);
 
